@@ -20,6 +20,13 @@ from flashferry.devices.errors import DeviceRefused
 COMMAND = "alias exec"
 """How a mark begins: the one command that changes nothing, is shown and can be taken back, on all platforms so far."""
 
+LOOK = "show running-config | include ip tcp|ip ssh|ip scp|source-interface|flashferry"
+"""What shows all lines that a run may leave on a device, a `no` as well, and its mark: for who has to look by hand.
+
+The parser takes an alternation of plain words (as of `include` everywhere); some lines that it shows are nobody's work
+but the device's own.
+"""
+
 _MARK = re.compile(rf"{COMMAND} (flashferry-[\w-]+) ?(.*)")
 _PREFIX = "flashferry-"
 _NOT_PLAIN = re.compile(r"[^\w.@-]+")
@@ -89,5 +96,5 @@ def in_other_hands(host: str, step: str, mark: str) -> DeviceRefused:
         host=host,
         step=step,
         hint="Wait for that run to end. Where it died, run 'flashferry recover' on that controller; where that one is "
-        f"gone for good, compare the device's ip tcp lines by hand, then enter '{without(mark)}'",
+        f"gone for good, compare the lines of '{LOOK}' by hand, then enter '{without(mark)}'",
     )

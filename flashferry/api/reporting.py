@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.api.options import state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.writing import write_whole
+from flashferry.core.writing import write_asked
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -100,12 +100,7 @@ def write_report(text: str, output: Path) -> None:
     Raises:
         ConfigInvalid: It cannot be written.
     """
-    try:
-        write_whole(output, text, is_private=False)
-    except OSError as error:
-        raise ConfigInvalid(
-            f"--output {output}: cannot be written: {error.strerror or error}", hint="Give a file in a folder of yours"
-        ) from None
+    write_asked(output, text, option="--output")
 
 
 def report_exit_code(found: Report, thresholds: Sequence[Threshold] = ()) -> ExitCode:

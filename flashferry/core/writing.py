@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from flashferry.core.errors import ConfigInvalid
+
 _LOG = logging.getLogger("flashferry.ftpserver")
 
 
@@ -44,6 +46,25 @@ def write_whole(path: Path, text: str | bytes, *, is_private: bool, is_durable: 
         with suppress(OSError):
             fresh.unlink()
         raise
+
+
+def write_asked(path: Path, text: str, *, option: str) -> None:
+    """Write a file that an option asked for; others may read it, for it is there to be handed on.
+
+    Args:
+        path: The file.
+        text: Its new content.
+        option: The option, for complaints.
+
+    Raises:
+        ConfigInvalid: It cannot be written.
+    """
+    try:
+        write_whole(path, text, is_private=False)
+    except OSError as error:
+        raise ConfigInvalid(
+            f"{option} {path}: cannot be written: {error.strerror or error}", hint="Give a file in a folder of yours"
+        ) from None
 
 
 def sync_folder(folder: Path) -> None:

@@ -45,7 +45,7 @@ class LeasedDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedEntry:
-    """A device of which the journal knows no more than its name: compare its `ip tcp` lines by hand."""
+    """A device of which the journal knows no more than its name: compare its lines by hand, see `tasks.mark.LOOK`."""
 
     run_id: str
     host: str

@@ -70,6 +70,11 @@ def rtt_axis(largest_s: float) -> Axis:
     return _axis(largest_s, _TIMES)
 
 
+def seconds_axis(largest_s: float) -> Axis:
+    """Return an axis for what devices take to do something: in seconds, as every text has it, however short it is."""
+    return _axis(largest_s, _TIMES[:1])
+
+
 def time_axis(duration_s: float) -> Axis:
     """Return an axis that ends with the transfer, not at a round figure behind it; minutes from three on."""
     length_s = duration_s if duration_s > 0 else 1.0

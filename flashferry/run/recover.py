@@ -26,6 +26,7 @@ from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Restored, State
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.store.journal import Journal
+from tasks.mark import LOOK
 from tasks.partial_file import describe_partial_file
 from tasks.readings import read_running
 from tasks.restore import RestoreReport, restore_device
@@ -281,15 +282,15 @@ def _damaged(entry: DamagedEntry) -> RecoveryRecord:
             step="recover",
             reason=f"run {entry.run_id} left its lock and the journal knows nothing of it: the journal was lost, or an "
             "older one put in its place; which devices that run had in hand is not known",
-            hint="Put the journal back, or look with 'show running-config | include ^ip tcp|flashferry' on the devices "
-            f"of that night, then run 'flashferry recover --forget {entry.run_id}'",
+            hint=f"Put the journal back, or look with '{LOOK}' on the devices of that night, then run "
+            f"'flashferry recover --forget {entry.run_id}'",
             kind=Kind.JOURNAL_UNUSABLE,
         )
         return not_restored(entry, failure)
     failure = Failure(
         step="recover",
         reason=f"the journal's entry of {entry.address} is damaged",
-        hint="Compare the device's ip tcp lines in the running configuration by hand, then run 'flashferry recover "
+        hint=f"Compare the lines of '{LOOK}' on the device by hand, then run 'flashferry recover "
         f"--forget {entry.host}'",
         kind=Kind.JOURNAL_UNUSABLE,
     )

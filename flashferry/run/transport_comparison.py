@@ -26,8 +26,11 @@ from flashferry.planning.probe_files import ProbeFiles
 from flashferry.run.device.way import DeviceParts
 from flashferry.run.device_plan import DevicePlan
 from flashferry.run.probe import SpeedTest, SpeedTestOptions
+from flashferry.run.transports import unserved
 from flashferry.store.history import History
 from flashferry.tcp.verdict_rules import VerdictKind
+from flashferry.transports.choice import wish_of
+from inventory.transport_policy import AUTO
 from tasks.snapshot import Snapshot
 
 _OF_TRANSPORT = (CopyFailed, TransferStalled, DeviceRefused, OutputNotUnderstood)
@@ -48,6 +51,7 @@ class TransportComparison(SpeedTest):
     def deliver(self, plan: DevicePlan, before: Snapshot) -> None:
         """Time each transport; whatever it raises, the caller restores."""
         self._keeper.update(probe=ProbeResult(image_bytes=self._probe.image_bytes))
+        self._note_unserved()
         for tried in self._keeper.record.transports_tried:
             self._add(TransportArm(transport=tried.transport, reason=tried.reason))
         last: FlashferryError | None = None
@@ -67,6 +71,13 @@ class TransportComparison(SpeedTest):
             assert last is not None, "who timed nothing has failed"
             raise last
         self._keeper.update(transport=best, transports_tried=(), outcome=Outcome.DONE)
+
+    def _note_unserved(self) -> None:
+        """Have the report say by what no copy is timed though the inventory allows it, where no names were given."""
+        certificate, key = self._context.certificate or (None, None)
+        wish = wish_of(self._context.options.transport, certificate=certificate, key=key)
+        for sentence in unserved(self._host, wish) if wish.asked == AUTO else ():
+            self._keeper.note(sentence)
 
     def _timed_by(self, plan: DevicePlan, before: Snapshot) -> TransportArm:
         """Have the lines of the transport in force, and copy until a copy was long enough to count."""

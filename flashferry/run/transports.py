@@ -8,7 +8,7 @@ from dataclasses import replace
 from flashferry.core.errors import ConfigInvalid
 from flashferry.run.options import RunOptions
 from flashferry.transports import PUSH, TRANSPORTS, USUAL
-from flashferry.transports.choice import allowed, candidates, wish_of
+from flashferry.transports.choice import Wish, allowed, candidates, wish_of
 from flashferry.transports.serving import check_files, is_certified
 from flashferry.transports.transport import Transport
 from inventory.transport_policy import AS_USUAL, AUTO
@@ -111,10 +111,13 @@ def left_out(device: HostView, options: RunOptions) -> tuple[str, ...]:
     """
     wish = wish_of(options.device.transport, certificate=options.certificate, key=options.key)
     is_open = wish.asked == AUTO or (wish.asked == AS_USUAL and _is_stated(device))
-    if not is_open:
-        return ()
-    unserved = [one for one in allowed(device.transport_policy) if one.name in wish.missing]
-    reasons = {one.name: wish.missing[one.name] for one in unserved}
+    return unserved(device, wish) if is_open else ()
+
+
+def unserved(device: HostView, wish: Wish) -> tuple[str, ...]:
+    """Return which transports the inventory allows a device and our side cannot serve, a sentence each."""
+    lacking = [one for one in allowed(device.transport_policy) if one.name in wish.missing]
+    reasons = {one.name: wish.missing[one.name] for one in lacking}
     return tuple(f"not tried by {name}: {why}. {hint}" for name, (why, hint) in reasons.items())
 
 

@@ -14,6 +14,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.model.lease import JournalUnusable
 from flashferry.store.database_file import make_private
 from flashferry.store.schema import FILE, migrate, seal_writes
+from tasks.mark import LOOK
 
 
 def open_database(directory: Path) -> sqlite3.Connection:
@@ -53,8 +54,8 @@ def _unusable(directory: Path, error: sqlite3.Error) -> ConfigInvalid:
         return ConfigInvalid(f"journal {path}: {error}", hint="Check its rights, or give another --state-dir")
     return ConfigInvalid(
         f"journal {path} is damaged ({error}); no device was touched. What dead runs left tuned is known only there",
-        hint=f"Put a copy of it back, or look with 'show running-config | include ^ip tcp' for lines that a dead run "
-        f"left on your devices; then move {path.name}* out of {directory} and start anew",
+        hint=f"Put a copy of it back, or look with '{LOOK}' for lines that a dead run left on your "
+        f"devices; then move {path.name}* out of {directory} and start anew",
     )
 
 

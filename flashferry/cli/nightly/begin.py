@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from flashferry.nightly.description.beginning import Tried
 
 DEFAULT = Path("nightly.yaml")
+"""The description that is meant where none is named."""
 
 
 def init(

@@ -14,8 +14,7 @@ from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.layout import BAD, GOOD, console, is_wide, line, show
 from flashferry.core.described import counted
-from flashferry.core.errors import ConfigInvalid
-from flashferry.core.writing import write_whole
+from flashferry.core.writing import write_asked
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -29,6 +28,9 @@ _LAST = 30
 
 _SHOWN = 10
 """Nights that have a line of their own in a terminal; the series are drawn over all that were asked for."""
+
+_COLUMNS = 100
+"""Room for all that a night came to; what a row has more of folds."""
 
 _TONES = {"good": GOOD, "bad": BAD, "warn": "yellow"}
 
@@ -65,12 +67,7 @@ def _write_page(path: Path, nights: Sequence[Night], series: Sequence[Series]) -
     from flashferry.nightly.artefacts import history_html
 
     page = history_html(nights, series, written_by=f"flashferry {version('flashferry')}")
-    try:
-        write_whole(path, page, is_private=False)
-    except OSError as error:
-        raise ConfigInvalid(
-            f"--html {path}: cannot be written: {error.strerror or error}", hint="Give a file in a folder of yours"
-        ) from None
+    write_asked(path, page, option="--html")
     say(f"page of {counted(len(nights), 'night')} written to {path}, {len(page.encode()):,} bytes")
 
 
@@ -104,7 +101,8 @@ def _print(nights: Sequence[Night], series: Sequence[Series]) -> None:
     show((_series_row(one) for one in series), wide_only=frozenset({"expected", "beyond"}))
     console().print()
     shown = nights[-_SHOWN:]
-    show((_night_row(night) for night in reversed(shown)), wide_only=frozenset({"took", "kernel", "night"}))
+    rows = (_night_row(night) for night in reversed(shown))
+    show(rows, wide_only=frozenset({"took", "kernel"}), most_columns=_COLUMNS, folds="series")
     if len(shown) < len(nights):
         earlier = counted(len(nights) - len(shown), "earlier night")
         console().print(f"{earlier}: --json and --html have all")
@@ -118,7 +116,7 @@ def _print_reasons(nights: Sequence[Night]) -> None:
 
     for night in reversed(nights):
         for text in words.night_lines(night):
-            line(_when(night), text, BAD if words.night_tone(night) == "bad" else "")
+            line(_name(night), text, BAD if words.night_tone(night) == "bad" else "")
     for one in nights[-1].judgements:
         if one.colour not in {Colour.GOOD, Colour.NO_HISTORY}:
             line(words.title_of(one.key), one.sentence, BAD if one.colour is Colour.RED else "")
@@ -152,19 +150,23 @@ def _night_row(night: Night) -> dict[str, str | Text]:
 
     told = night_line(night)
     return {
-        "begun": _when(night),
-        "night": told.night_id,
+        "night" if is_wide() else "begun": _name(night),
         "result": Text(told.word, style=_TONES.get(words.night_tone(night), "")),
         "series": told.series or "-",
         "took": told.took,
-        "kernel": told.kernel,
+        "kernel": _kernel(night),
         "release": told.tool_version,
     }
 
 
-def _when(night: Night) -> str:
-    """Return when a night began, in UTC; a narrow terminal leaves out the year."""
+def _name(night: Night) -> str:
+    """Return a night's id, in which its beginning is; in a narrow terminal that alone, in UTC and without the year."""
     from flashferry.nightly.artefacts.history_page import night_line
 
-    began = night_line(night).began[:16]
-    return began if is_wide() else began[5:]
+    told = night_line(night)
+    return told.night_id if is_wide() else told.began[5:16]
+
+
+def _kernel(night: Night) -> str:
+    """Return a kernel's version without the words of who built it: `6.8.0-124` of `6.8.0-124-generic`."""
+    return "-".join(night.kernel.split("-")[:2])

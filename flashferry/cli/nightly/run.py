@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flashferry import api
+from flashferry.cli.nightly.begin import DEFAULT
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, finish, say
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from flashferry.nightly.night import NightStep, StepName
     from flashferry.nightly.playing import Played
 
-DEFAULT = Path("nightly.yaml")
 _COLUMNS = 100
 _BEFORE_UNIT, _NO_BREAK = re.compile(r"(?<=\d) (?=[A-Za-z])"), "\N{NO-BREAK SPACE}"
 _SIGNS = {"passed": "", "failed": "FAILED ", "skipped": "skipped: "}

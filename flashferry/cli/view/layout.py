@@ -123,18 +123,33 @@ def table(columns: Iterable[str]) -> Table:
     return made
 
 
-def show(rows: Iterable[dict[str, str | Text]], wide_only: frozenset[str] = frozenset()) -> None:
+def show(
+    rows: Iterable[dict[str, str | Text]],
+    wide_only: frozenset[str] = frozenset(),
+    *,
+    most_columns: int | None = None,
+    folds: str | None = None,
+) -> None:
     """Print rows as a table; the columns are the keys of the first row, less those that only a wide terminal has.
 
     A last column that wraps is set in words; all others are as wide as they need to be.
+
+    Args:
+        rows: The rows.
+        wide_only: Columns that only a wide terminal has.
+        most_columns: The table is no wider than so many characters; None: than the terminal.
+        folds: The only column that folds where there is no room for all; None: any of them.
     """
     kept = [{key: cell for key, cell in row.items() if is_wide() or key not in wide_only} for row in rows]
     if not kept:
         return
     made = table(kept[0])
+    for column in made.columns if folds is not None else ():
+        column.no_wrap = column.header != folds
     for row in kept:
         made.add_row(*row.values())
-    console().print(made)
+    out = console()
+    out.print(made, width=out.width if most_columns is None else min(out.width, most_columns))
 
 
 def line(host: str, text: str, style: str = "") -> None:

@@ -29,6 +29,8 @@ def print_probe(report: RunReport, *, is_kept: bool = True) -> None:
     if any(device.probe is not None and device.probe.by_transport for device in report.devices):
         rows = [row for device in rows_of(report.devices) for row in _transport_rows(device)]
         show(rows, wide_only=frozenset({"windows let through", "CPU"}))
+        if any(row.is_best for device in report.devices if device.probe for row in device.probe.by_transport):
+            console().print("* what --transport auto takes from now on")
     else:
         show((_row(device) for device in rows_of(report.devices)), wide_only=frozenset({"result", "config"}))
     print_details(report, _print_evidence, is_kept=is_kept)

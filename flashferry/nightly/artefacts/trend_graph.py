@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from flashferry.nightly.artefacts.report import SeriesPoint, SeriesReport
 from flashferry.nightly.night import Colour
 from flashferry.reports.graphs import Graph, Line, Stroke
-from flashferry.reports.scales import named_axis, rate_axis, rtt_axis
+from flashferry.reports.scales import named_axis, rate_axis, seconds_axis
 from flashferry.reports.svg import place_of, svg
 
-_AXES = {"bytes/s": rate_axis, "s": rtt_axis}
+_AXES = {"bytes/s": rate_axis, "s": seconds_axis}
 DRAWN = frozenset(_AXES)
 """Units of series that have a graph; a count of lines, which must be 0 every night, needs none."""
 

@@ -36,7 +36,7 @@ def some_night(number: int, rate: float = 4.9e6) -> Night:
         ended_at=began + timedelta(minutes=9),
         backend="cml",
         controller_version="2.9.0",
-        kernel="6.12.48",
+        kernel="6.12.48-1-a-very-long-name-of-a-builder",
         tool_version="0.1.0",
         copies=(copy,) * 5,
     )
@@ -65,7 +65,8 @@ def test_each_series_and_each_night_has_a_line(state):
     (series,) = (line for line in text.splitlines() if line.startswith("cat8000v, wan50: probe by ftp "))
     assert "████████████▇▇" in series
     assert series.split()[-7:] == ["4.20", "MB/s", "4.90", "MB/s", "4.66", "MB/s", "red"]
-    begun = [line.split()[0] for line in text.splitlines() if "ff-nightly-" in line]
+    table = text[: text.index("5 earlier nights")]
+    begun = [line.split()[0] for line in table.splitlines() if "ff-nightly-" in line]
     assert begun == sorted(begun, reverse=True)
     assert len(begun) == 10
     assert "5 earlier nights" in text
@@ -78,6 +79,16 @@ def test_a_narrow_terminal_has_what_matters(state):
     lines = said("--state-dir", state, columns=80).splitlines()
     assert max(len(line.rstrip()) for line in lines) <= 80
     assert any("red" in line for line in lines)
+
+
+@pytest.mark.parametrize("columns", [110, 160])
+def test_a_wide_terminal_has_a_table_that_fits_100_columns(state, columns):
+    """With the nights' ids, which say when they began, and the kernel without its builder's words."""
+    text = said("--state-dir", state, columns=columns)
+    rows = text[text.index("night  ") :].splitlines()[:11]
+    assert max(len(row.rstrip()) for row in rows) <= 100
+    assert all(row.startswith("ff-nightly-") for row in rows[1:])
+    assert all(" 6.12.48-1 " in row for row in rows[1:])
 
 
 def test_programs_get_all_of_it(state):

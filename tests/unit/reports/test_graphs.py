@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flashferry.reports.graphs import Limit, recorded_limit, transfer_graphs
-from flashferry.reports.scales import evenly, rate_axis, rtt_axis, size_axis, thinned, time_axis
+from flashferry.reports.scales import evenly, rate_axis, rtt_axis, seconds_axis, size_axis, thinned, time_axis
 from flashferry.reports.svg import HEIGHT, LARGEST_LETTERS, WIDTH, place_of, standalone, svg
 from flashferry.tcp.sample import Sample
 from tests.some import some
@@ -41,11 +41,17 @@ def by_key(samples, **options):
 @given(st.floats(min_value=1e-6, max_value=1e13))
 def test_an_axis_holds_its_largest_value_with_few_round_ticks(largest):
     """Whatever is measured, the axis reaches it, no more than a step beyond, with at most eleven ticks."""
-    for make in (rate_axis, size_axis, rtt_axis):
+    for make in (rate_axis, size_axis, rtt_axis, seconds_axis):
         axis = make(largest)
         assert axis.end * axis.divisor >= largest * (1 - 1e-6)
         assert 2 <= len(axis.ticks) <= 11
         assert axis.share(largest) <= 1.0
+
+
+@given(st.floats(min_value=1e-3, max_value=1e4))
+def test_what_devices_take_is_drawn_in_seconds(largest_s):
+    """As texts have it, however quick they are."""
+    assert seconds_axis(largest_s).unit == "s"
 
 
 @given(st.floats(min_value=1e-3, max_value=1e6))

@@ -118,6 +118,19 @@ def test_one_that_cannot_be_planned_has_a_row_too(monkeypatch):
     assert [(row.transport, bool(row.reason)) for row in rows] == [("ftp", False), ("http", True), ("scp", False)]
 
 
+def test_what_the_inventory_allows_and_our_side_cannot_serve_is_told(monkeypatch):
+    """In a line of the report, where all are compared; with a certificate, or names that were given, there is none."""
+    tested = Compared(monkeypatch, ftp=1e6, http=1e6)
+    options = replace(tested.test._context.options, transport="auto")
+    tested.test._context = replace(tested.test._context, options=options)
+    tested.test._host = replace(tested.test._host, transports=("ftp", "http", "https"))
+    (told,) = tested.run().notes
+    assert told.startswith("not tried by https: expected a certificate of our server that the devices trust")
+    named_ones = Compared(monkeypatch, ftp=1e6, http=1e6)
+    named_ones.test._host = tested.test._host
+    assert named_ones.run().notes == ()
+
+
 def test_where_all_fail_the_device_fails_with_the_last_reason(monkeypatch):
     """The rows are kept."""
     tested = Compared(monkeypatch, ftp=CopyFailed("a"), http=CopyFailed("b"))

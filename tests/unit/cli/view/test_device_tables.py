@@ -10,6 +10,7 @@ from flashferry.cli.view.device_tables import print_run
 from flashferry.cli.view.probe_table import print_probe
 from flashferry.cli.view.run_details import MOST_DETAILED
 from flashferry.images.digests import Image
+from flashferry.model.probe_result import ProbeResult, TransportArm
 from flashferry.model.record import DeviceRecord, Failure, RunReport
 from flashferry.model.states import Outcome, Restored
 
@@ -99,6 +100,18 @@ def test_what_was_done_before_a_run_was_resumed_is_proven(told):
     """A device is not done without its hash, whichever part of the run computed it."""
     assert "proven" in told(run(device("r1", notes=("done before the run was resumed",))))
     assert "done before the run was resumed" in told(run(device("r1", notes=("done before the run was resumed",))))
+
+
+def test_the_mark_in_a_comparison_of_transports_is_explained(told):
+    """Where there is one."""
+    ftp, http = TransportArm(transport="ftp"), TransportArm(transport="http", is_best=True)
+    found, unmarked = (
+        told(run(device("r1", probe=ProbeResult(image_bytes=1, by_transport=rows))), print_probe)
+        for rows in ((ftp, http), (ftp,))
+    )
+    assert "http *" in found
+    assert "\n* what --transport auto takes from now on\n" in found
+    assert "*" not in unmarked
 
 
 def test_a_speed_test_of_many_devices_is_told_likewise(told):

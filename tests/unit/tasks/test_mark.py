@@ -1,0 +1,20 @@
+"""The mark on a device, and what shows it and all else that a run may leave."""
+
+from __future__ import annotations
+
+import re
+
+from flashferry.devices.platforms import PLATFORMS
+from flashferry.transports import WAYS
+from tasks.mark import LOOK, mark_line
+
+
+def test_whoever_looks_by_hand_sees_all_that_a_run_may_leave():
+    """Each line that is set, the `no` of it, and the mark."""
+    channels = [one.setting for platform in PLATFORMS for one in platform.ssh.windows]
+    ours = [one for platform in PLATFORMS for one in platform.tcp.all]
+    ways = [one for way in WAYS for one in way.settings]
+    lines = {f"{no}{one.command}" for one in (*ours, *ways, *channels) for no in ("", "no ")}
+    assert len(lines) > 12
+    shown = re.compile(LOOK.partition(" include ")[2])
+    assert [one for one in (*lines, mark_line("run-1", "ops@here")) if not shown.search(one)] == []
