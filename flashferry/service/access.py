@@ -61,6 +61,14 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("POST", "/api/v1/plans/{digest}/approve"): APPROVES,
     ("POST", "/api/v1/plans/{digest}/deny"): APPROVES,
     ("POST", "/api/v1/plans/{digest}/withdraw"): WITHDRAWS,
+    # Schedules.
+    ("GET", "/api/v1/schedules"): VIEWS,
+    ("POST", "/api/v1/schedules"): OPERATES_SITE,
+    ("GET", "/api/v1/schedules/{schedule_id}"): VIEWS_SITE,
+    ("POST", "/api/v1/schedules/{schedule_id}/own"): OPERATES_SITE,
+    ("POST", "/api/v1/schedules/{schedule_id}/hold"): OPERATES_SITE,
+    ("POST", "/api/v1/schedules/{schedule_id}/release"): OPERATES_SITE,
+    ("DELETE", "/api/v1/schedules/{schedule_id}"): OPERATES_SITE,
 }
 """Method and path, as the route has it, to who may call it."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fastapi import APIRouter, FastAPI
 
 from flashferry.service.access import ROUTES, Access, routes_in
-from flashferry.service.api import health, plans
+from flashferry.service.api import health, plans, schedules
 from flashferry.service.keepers import Keepers
 from flashferry.service.pages import assets, tonight
 from flashferry.service.pages.frame import problem_page
@@ -17,7 +17,7 @@ from flashferry.service.people.refusals import RefusalBook
 from flashferry.service.problems import tell_problems
 from flashferry.service.service import Service
 
-ROUTERS = (health.router, plans.router, assets.router, tonight.router)
+ROUTERS = (health.router, plans.router, schedules.router, assets.router, tonight.router)
 """Of all subjects."""
 
 

@@ -33,3 +33,8 @@ class Service:
     database: ServiceDatabase
     now: Callable[[], datetime] = field(default=_now)
     stopping: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def images(self) -> Path:
+        """Return the folder where images are kept, and from where alone plans take theirs."""
+        return self.settings.runs.images or self.state / "images"

@@ -30,12 +30,13 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import lock, make_private_directory, open_private
 from flashferry.service.app import build_app
 from flashferry.service.keepers import Keeper, Keepers
+from flashferry.service.schedules import scheduler
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.transports.serving import check_files
 
-KEEPERS: tuple[Keeper, ...] = ()
+KEEPERS: tuple[Keeper, ...] = (scheduler.KEEPER,)
 """Of all subjects."""
 
 LOCK = "service.lock"

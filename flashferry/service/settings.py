@@ -110,7 +110,8 @@ class RunSettings:
 
     Attributes:
         inventory: The inventory, as `--inventory` takes it.
-        images: Folder where images are kept and uploaded to.
+        images: Folder where images are kept and uploaded to; None: `images` in the state folder.
+        nights: Folder of descriptions of nights, which schedules name; None: no night is scheduled.
         options: Words behind each verb that talks to devices: where credentials come from, say.
         recover_options: Words behind `recover` alone, in place of `options`; None: the same.
         unit: The template of systemd that runs a job, `flashferry-run@.service`; empty: processes of our own.
@@ -119,6 +120,7 @@ class RunSettings:
 
     inventory: str | None = None
     images: Path | None = None
+    nights: Path | None = None
     options: tuple[str, ...] = ()
     recover_options: tuple[str, ...] | None = None
     unit: str = ""

@@ -181,6 +181,13 @@ RUNS = (
         shown_default="`images` in the state folder",
     ),
     Key(
+        name="nights",
+        read=file_path,
+        values="a folder",
+        says="where descriptions of nights in a lab are, which schedules name",
+        shown_default="none: no night is scheduled",
+    ),
+    Key(
         name="options",
         read=words,
         default=(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import unicodedata
 from collections.abc import Iterable
 from datetime import datetime
@@ -10,12 +11,14 @@ from http import HTTPStatus
 from pathlib import Path
 
 from flashferry.core.codec import to_json
+from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
 from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.model.plan_file import check_places, plan_from
 from flashferry.service.actor import Actor, Role
 from flashferry.service.auditing import note, note_refusal
+from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.plans.telling import object_of
 from flashferry.service.problems import Problem, problem_of
 from flashferry.service.service import Service
@@ -49,7 +52,7 @@ def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tu
         refusal = _no_operator(sites)
         note_refusal(service, actor, "plan.made", object_of(_digest(content)), refusal.sentence)
         raise refusal
-    _check_images(plan, service.settings.runs.images)
+    _check_images(plan, service.images)
     new = _row(service, actor, plan, content, title)
     if new.ends_at is not None and new.ends_at <= new.made_at:
         raise Problem(
@@ -62,9 +65,27 @@ def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tu
         if is_new:
             after = {"title": title, "sites": sites, "devices": new.devices, "ends_at": new.ends_at}
             note(service, database, actor, "plan.made", object_of(new.digest), after=after)
+            _announce(service, database, new)
         stored = plan_of(database, new.digest)
     assert stored is not None
     return stored, is_new
+
+
+def _announce(service: Service, database: sqlite3.Connection, plan: NewPlan) -> None:
+    announce(
+        *(service, database, NoticeKind.APPROVAL_WANTED, object_of(plan.digest)),
+        f"{plan.made_by} made a plan for {counted(plan.devices, 'device')} at {told_sites(plan.sites)}, "
+        "which waits for somebody else's approval",
+        {
+            "digest": plan.digest,
+            "title": plan.title,
+            "sites": list(plan.sites),
+            "devices": plan.devices,
+            "made_by": plan.made_by,
+            "ends_at": plan.ends_at,
+        },
+        path=f"/plans/{plan.digest}",
+    )
 
 
 def sites_of(plan: FleetPlan) -> tuple[str, ...]:
@@ -119,20 +140,14 @@ def _read(content: bytes) -> FleetPlan:
     return plan
 
 
-def _check_images(plan: FleetPlan, folder: Path | None) -> None:
+def _check_images(plan: FleetPlan, folder: Path) -> None:
     """Refuse a plan that would have a run send any other file of this machine to devices, the service's own, say."""
-    if folder is None:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
-            "plan: expected the service to know a folder of images, found that none is set",
-            hint="Set images in the section [runs] of service.toml: plans take their images from there alone",
-        )
     outside = [image.name for image in plan.images if not is_below(Path(image.path), (folder,))]
     if outside:
         raise Problem(
             HTTPStatus.UNPROCESSABLE_ENTITY,
             f"plan: expected each image below the service's folder of images, found {outside[0]} elsewhere",
-            hint="Put it there, and make the plan with it, on the service's host",
+            hint="Put it there, and make the plan anew with it, on the service's host",
         )
 
 

@@ -23,7 +23,8 @@ from flashferry.service.plans.offering import told_sites
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
-from flashferry.store.service.plans import PlanState, StoredPlan, image_row, plan_of, roles_lost, text_of
+from flashferry.store.service.people import roles_lost
+from flashferry.store.service.plans import PlanState, StoredPlan, image_row, plan_of, text_of
 
 _IN_THE_WAY = {
     "arriving": "has not wholly arrived",
@@ -131,10 +132,9 @@ def _why_not_usable(database: sqlite3.Connection, image: PlannedImage) -> str:
 
 
 def _why_other(service: Service, image: PlannedImage) -> str:
-    folder = service.settings.runs.images
     path = Path(image.path)
     try:
-        named_image(path, (folder,) if folder is not None else ())
+        named_image(path, (service.images,))
         # Keeps digests by the state of the file: a look at one that did not change costs nothing.
         now = api.image_catalogue(path, state=service.state).image(image.name)
     except FlashferryError as error:

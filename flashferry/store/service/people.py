@@ -167,5 +167,21 @@ def active_admins(database: sqlite3.Connection) -> frozenset[str]:
     return frozenset(row["name"] for row in rows)
 
 
+def roles_lost(database: sqlite3.Connection, name: str, role: str, sites: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return at which of some sites a person has not, or no longer, a role; None: he is disabled, or unknown.
+
+    Args:
+        database: A connection.
+        name: His name.
+        role: The role.
+        sites: Names of sites; an empty one stands for what has no site, which takes the role everywhere.
+    """
+    found = person(database, name)
+    if found is None or found.state != ACTIVE:
+        return None
+    his = {one.site for one in grants_of(database, name) if one.role == role}
+    return () if "*" in his else tuple(site for site in sites if not site or site not in his)
+
+
 def _one(row: sqlite3.Row | None) -> Person | None:
     return None if row is None else Person(**{**dict(row), "has_password": bool(row["has_password"])})

@@ -213,20 +213,3 @@ def image_row(database: sqlite3.Connection, name: str) -> ImageRow | None:
     """Return what the image store says of an image, or None where it does not know it."""
     row = database.execute("SELECT state, sha512, told FROM images WHERE name = ?", (name,)).fetchone()
     return None if row is None else ImageRow(**dict(row))
-
-
-def roles_lost(database: sqlite3.Connection, person: str, role: str, sites: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return at which of some sites a person has not, or no longer, a role; None: he is disabled, or unknown.
-
-    Args:
-        database: The tables.
-        person: His name.
-        role: The role.
-        sites: Names of sites; an empty one stands for what has no site, which takes the role everywhere.
-    """
-    row = database.execute("SELECT state FROM people WHERE name = ?", (person,)).fetchone()
-    if row is None or row["state"] != "active":
-        return None
-    rows = database.execute("SELECT site FROM grants WHERE person = ? AND role = ?", (person, role))
-    his = {str(one["site"]) for one in rows}
-    return () if "*" in his else tuple(site for site in sites if not site or site not in his)

@@ -122,10 +122,10 @@ def test_a_plan_takes_images_from_the_services_folder_alone(service, who, plan, 
     assert "below the service's folder of images" in refused(service, who("maker"), plan_text(stolen).encode()).sentence
 
 
-def test_a_service_without_a_folder_of_images_takes_no_plan(service, who, plan):
-    """It could not tell which files are meant to leave the host."""
+def test_a_service_that_is_told_no_folder_has_one_of_its_own(service, who, plan):
+    """`images` in the state folder; what lies elsewhere leaves by no plan."""
     bare = Service(state=service.state, settings=ServiceSettings(), database=service.database, now=service.now)
-    assert "found that none is set" in refused(bare, who("maker"), plan_text(plan).encode()).sentence
+    assert "below the service's folder of images" in refused(bare, who("maker"), plan_text(plan).encode()).sentence
 
 
 @pytest.mark.parametrize("title", ["x" * (LONGEST_TITLE + 1), "a\x00b", "a\x1b[31m"])

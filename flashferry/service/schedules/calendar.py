@@ -1,0 +1,187 @@
+"""When a schedule is due: once, or by weekday and time of day, in a time zone. Pure.
+
+Facts
+-----
+* A local time that the clock skips, and one that comes twice, are read as RFC 5545 3.3.5 has it: one that is skipped
+  by the offset before the gap (02:30 is 03:30 in the night in which the clock goes from 02:00 to 03:00), one that comes
+  twice is its first occurrence. `zoneinfo` does the same with `fold=0` (PEP 495).
+* So each day of a calendar is due exactly once, and the time from midnight to it is the same each day but for nights
+  that have an hour more.
+* Zones are the system's own (tzdata); what a government changes is heeded from the next start of the service on, for
+  due times are worked out anew after each occasion.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from flashferry.core.errors import ConfigInvalid
+
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+NTHS = ("1st", "2nd", "3rd", "4th")
+HINT = "Give 'once 2026-11-30 22:00', 'daily 22:00', 'mon-fri 22:00', 'sat,sun 01:30' or '2nd sat 22:00'"
+
+_TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
+_ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}", re.ASCII)
+_FAR_DAYS = 62
+"""Within so many days there is a day of any calendar: of two months each has a fourth Sunday."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Once:
+    """One time.
+
+    Attributes:
+        at: Date and time of day, without a zone: the schedule's.
+    """
+
+    at: datetime
+
+    def __str__(self) -> str:
+        """Return it as it is written."""
+        return f"once {self.at:%Y-%m-%d %H:%M}"
+
+    def days_from(self, first: date) -> Iterator[datetime]:
+        """Yield the local times from a day on."""
+        if self.at.date() >= first:
+            yield self.at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weekly:
+    """A time of day on some weekdays.
+
+    Attributes:
+        days: 0 for Monday to 6; at least one.
+        at: The time of day.
+        nth: 1 to 4: only the first, second ... of a month; None: all.
+    """
+
+    days: frozenset[int]
+    at: time
+    nth: int | None = None
+
+    def __str__(self) -> str:
+        """Return it as it is written."""
+        names = "daily" if len(self.days) == len(DAYS) else ",".join(DAYS[day] for day in sorted(self.days))
+        return f"{f'{NTHS[self.nth - 1]} ' if self.nth else ''}{names} {self.at:%H:%M}"
+
+    def days_from(self, first: date) -> Iterator[datetime]:
+        """Yield the local times from a day on, over two months."""
+        for number in range(_FAR_DAYS):
+            day = first + timedelta(days=number)
+            if day.weekday() in self.days and self.nth in {None, (day.day - 1) // 7 + 1}:
+                yield datetime.combine(day, self.at)
+
+
+Calendar = Once | Weekly
+
+
+def calendar_of(text: str) -> Calendar:
+    """Return the calendar that a text means.
+
+    Raises:
+        ConfigInvalid: It is none.
+    """
+    words = text.lower().split()
+    if len(words) == 3 and words[0] == "once":
+        return Once(at=datetime.combine(_date(words[1], text), _time(words[2], text)))
+    nth = NTHS.index(words.pop(0)) + 1 if words[:1] and words[0] in NTHS else None
+    if len(words) != 2:
+        raise _wrong(text)
+    return Weekly(days=frozenset(_days(words[0], text)), at=_time(words[1], text), nth=nth)
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """Return a time zone by its name, such as `Europe/Amsterdam` or `UTC`.
+
+    Raises:
+        ConfigInvalid: This machine knows none of that name.
+    """
+    try:
+        if _ZONE.fullmatch(name):
+            return ZoneInfo(name)
+    except (LookupError, ValueError, OSError):
+        pass
+    raise ConfigInvalid(
+        f"time zone: expected a name such as Europe/Amsterdam or UTC, found {name[:64]!r}",
+        hint="Names are those of the IANA database; the package tzdata brings them where the system has none",
+    )
+
+
+def due_at(local: datetime, zone: ZoneInfo) -> datetime:
+    """Return when it is a local time in a zone, UTC; see the facts above for times that are skipped or come twice."""
+    return local.replace(tzinfo=zone, fold=0).astimezone(UTC)
+
+
+def next_due(calendar: Calendar, zone: ZoneInfo, after: datetime) -> datetime | None:
+    """Return when a calendar is due next, UTC.
+
+    Args:
+        calendar: The calendar.
+        zone: Its zone.
+        after: Strictly behind this time, which has a zone.
+
+    Returns:
+        None where it is not due any more.
+    """
+    try:
+        # A zone may be a day off from one year to the next, as Samoa's was in 2011.
+        first = after.astimezone(zone).date() - timedelta(days=2)
+        return min((due for local in calendar.days_from(first) if (due := due_at(local, zone)) > after), default=None)
+    except OverflowError:
+        return None
+
+
+def dues(calendar: Calendar, zone: ZoneInfo, after: datetime, most: int) -> tuple[datetime, ...]:
+    """Return the next so many due times, UTC, in order."""
+    found: list[datetime] = []
+    while len(found) < most and (due := next_due(calendar, zone, found[-1] if found else after)) is not None:
+        found.append(due)
+    return tuple(found)
+
+
+def oddity(calendar: Calendar, zone: ZoneInfo, due: datetime) -> str:
+    """Return what is odd about the clock at a due time, in a sentence; empty on all other days."""
+    wanted, local = calendar.at.strftime("%H:%M"), due.astimezone(zone)
+    found = local.strftime("%H:%M")
+    if found != wanted:
+        return f"the clock skips {wanted} that day: it is due at {found}"
+    if local.replace(fold=1).utcoffset() != local.replace(fold=0).utcoffset():
+        return f"{wanted} comes twice that day: it is due at the first"
+    return ""
+
+
+def _days(text: str, whole: str) -> Iterator[int]:
+    if text == "daily":
+        yield from range(len(DAYS))
+        return
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if first not in DAYS or (dash and last not in DAYS):
+            raise _wrong(whole)
+        begin, end = DAYS.index(first), DAYS.index(last or first)
+        # `fri-mon` goes over the end of the week.
+        yield from ((begin + number) % len(DAYS) for number in range((end - begin) % len(DAYS) + 1))
+
+
+def _date(text: str, whole: str) -> date:
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").date()
+    except ValueError:
+        raise _wrong(whole) from None
+
+
+def _time(text: str, whole: str) -> time:
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise _wrong(whole)
+    return time(int(found[1]), int(found[2]))
+
+
+def _wrong(text: str) -> ConfigInvalid:
+    return ConfigInvalid(f"calendar: expected a time, or days and a time of day, found {text[:64]!r}", hint=HINT)

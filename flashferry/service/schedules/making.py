@@ -1,0 +1,271 @@
+"""Schedules are made, taken over, held, let go on and ended: by operators of their sites, and each with a reason.
+
+What a schedule begins, and when, never changes: another plan or another time is another schedule.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from http import HTTPStatus
+from pathlib import Path
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import check_regular, is_below
+from flashferry.service.actor import Actor, Role
+from flashferry.service.auditing import note, note_refusal
+from flashferry.service.plans.deciding import checked_comment
+from flashferry.service.plans.offering import checked_title, told_sites
+from flashferry.service.plans.standing import found as found_plan
+from flashferry.service.problems import Problem, problem_of
+from flashferry.service.schedules.calendar import calendar_of, next_due, zone_of
+from flashferry.service.service import Service
+from flashferry.store.service.database import moment, moment_of
+from flashferry.store.service.plans import PlanState, StoredPlan
+from flashferry.store.service.schedules import (
+    Schedule,
+    ScheduleKind,
+    ScheduleState,
+    add_schedule,
+    schedule_of,
+    set_schedule,
+)
+
+LEAST_WINDOW_S = 60
+MOST_WINDOW_S = 7 * 86400
+
+
+class Step(StrEnum):
+    """What is done with a schedule."""
+
+    OWN = "own"
+    HOLD = "hold"
+    RELEASE = "release"
+    REMOVE = "remove"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleWish:
+    """A schedule as somebody wants it: see `Schedule`."""
+
+    title: str
+    kind: ScheduleKind
+    subject: str
+    calendar: str
+    time_zone: str
+    window_s: int
+
+
+def object_of(schedule_id: str) -> str:
+    """Return what the audit calls a schedule."""
+    return f"schedule:{schedule_id}"
+
+
+def make_schedule(service: Service, actor: Actor, wish: ScheduleWish) -> Schedule:
+    """Make a schedule whose owner is who makes it: an operator at each of its sites.
+
+    A plan may be a draft yet: whether it is approved is looked at when it is due.
+
+    Raises:
+        Problem: It is never due, its window is too short for the plan, its subject is none, or it is not his to make.
+    """
+    if not LEAST_WINDOW_S <= wish.window_s <= MOST_WINDOW_S:
+        raise _invalid(
+            f"window: expected {LEAST_WINDOW_S} seconds to {MOST_WINDOW_S:,}, found {wish.window_s:,}",
+            "Say how long the work may last from its beginning on",
+        )
+    try:
+        with service.database.writing() as database:
+            made = _schedule(service, database, actor, wish)
+            add_schedule(database, made)
+            note(service, database, actor, "schedule.made", object_of(made.schedule_id), after=_told(made))
+    except Problem as problem:
+        if problem.status is HTTPStatus.FORBIDDEN:
+            note_refusal(service, actor, "schedule.made", f"{wish.kind}:{wish.subject}", problem.sentence)
+        raise
+    return made
+
+
+def step(service: Service, actor: Actor, schedule_id: str, what: Step, reason: str) -> Schedule:
+    """Take a schedule over, hold it, let it go on, or end it for good; what it began goes on in any case.
+
+    Raises:
+        Problem: It is not here, not his to change, or its state forbids it; nothing is said why.
+    """
+    action = f"schedule.{what}"
+    try:
+        with service.database.writing() as database:
+            before = found(database, schedule_id, actor)
+            if not actor.may({Role.OPERATOR}, before.sites):
+                raise _forbidden(what.value, before.sites)
+            after = _after(before, what, actor, checked_reason(reason), service.now())
+            set_schedule(
+                *(database, schedule_id),
+                **{name: getattr(after, name) for name in ("state", "owner", "next_at", "sentence")},
+            )
+            note(
+                *(service, database, actor, action, object_of(schedule_id)),
+                reason=reason,
+                before=_told(before),
+                after=_told(after),
+            )
+    except Problem as problem:
+        if problem.status is not HTTPStatus.NOT_FOUND:
+            note_refusal(service, actor, action, object_of(schedule_id), problem.sentence)
+        raise
+    return after
+
+
+def found(database: sqlite3.Connection, schedule_id: str, actor: Actor) -> Schedule:
+    """Return a schedule that somebody may look at.
+
+    Raises:
+        Problem: It is not here, or not for him to see: he is not told which.
+    """
+    schedule = schedule_of(database, schedule_id)
+    if schedule is None or not actor.may(Role, schedule.sites):
+        raise Problem(
+            HTTPStatus.NOT_FOUND,
+            f"schedule: expected one that you may see, found {schedule_id[:40]!r}",
+            hint="GET /api/v1/schedules lists them",
+        )
+    return schedule
+
+
+def night_file(folder: Path | None, subject: str) -> Path:
+    """Return the description of a night that a schedule names: a file of its name below the folder of such.
+
+    Args:
+        folder: The folder that the configuration names; None: it names none.
+        subject: The file's path below it.
+
+    Raises:
+        ConfigInvalid: There is no folder or no such file, or its path leads elsewhere.
+    """
+    if folder is None:
+        raise ConfigInvalid(
+            "night: expected the service to know a folder of descriptions, found that none is set",
+            hint="Set nights in the section [runs] of service.toml",
+        )
+    parts = Path(subject).parts
+    path = folder / subject
+    is_named = bool(parts) and subject.isprintable() and not Path(subject).is_absolute() and ".." not in parts
+    try:
+        if is_named and is_below(path, (folder,)) and check_regular(path):
+            return path
+    except (OSError, ValueError):
+        pass
+    raise ConfigInvalid(
+        f"night: expected the path of a description below the service's folder of such, found {subject[:100]!r}",
+        hint="Put it there, and give its path below that folder: 'lab.yaml'",
+    )
+
+
+def checked_reason(reason: str) -> str:
+    """Return a reason as it is kept.
+
+    Raises:
+        Problem: There is none, or it is too long.
+    """
+    if not reason.strip():
+        raise _invalid("reason: expected why, found nothing", "Say it in a sentence: it stands in the audit")
+    return checked_comment(reason)
+
+
+def _schedule(service: Service, database: sqlite3.Connection, actor: Actor, wish: ScheduleWish) -> Schedule:
+    sites: tuple[str, ...] = ()
+    plan = None
+    if wish.kind is ScheduleKind.PLAN:
+        plan = found_plan(database, wish.subject, actor)
+        sites = plan.sites
+    if not actor.may({Role.OPERATOR}, sites):
+        raise _forbidden("schedule", sites)
+    now = service.now()
+    try:
+        calendar, zone = calendar_of(wish.calendar), zone_of(wish.time_zone)
+        if plan is None:
+            night_file(service.settings.runs.nights, wish.subject)
+    except ConfigInvalid as error:
+        raise problem_of(error) from None
+    due = next_due(calendar, zone, now)
+    if due is None:
+        raise _invalid(f"calendar: expected a time to come, found {calendar}", "Give a later one, or days of the week")
+    if plan is not None:
+        _check_plan(plan, wish, due)
+    return Schedule(
+        schedule_id=f"s{now:%Y%m%d}-{secrets.token_hex(4)}",
+        title=checked_title(wish.title) or (plan.title if plan is not None else wish.subject[:100]),
+        kind=wish.kind,
+        subject=wish.subject,
+        calendar=str(calendar),
+        time_zone=zone.key,
+        window_s=wish.window_s,
+        sites=sites,
+        owner=actor.name,
+        made_by=actor.name,
+        made_at=moment(now),
+        next_at=moment(due),
+    )
+
+
+def _check_plan(plan: StoredPlan, wish: ScheduleWish, due: datetime) -> None:
+    if plan.state in {PlanState.DENIED, PlanState.WITHDRAWN}:
+        raise Problem(
+            HTTPStatus.CONFLICT,
+            f"plan: expected one that is approved or may yet be, found that it was {plan.state}",
+            hint="Make another plan",
+        )
+    if plan.ends_at is not None and due >= moment_of(plan.ends_at):
+        raise _invalid(
+            f"calendar: expected a time before the plan's end, {plan.ends_at}, found {moment(due)}",
+            "Give an earlier time, or make a plan for a later window",
+        )
+    if wish.window_s < plan.duration_s:
+        raise _invalid(
+            f"window: expected at least the {plan.duration_s:,.0f} s that the plan takes by its forecast, "
+            f"found {wish.window_s:,}",
+            "Give a longer window, or make a plan for fewer devices",
+        )
+
+
+def _after(before: Schedule, what: Step, actor: Actor, reason: str, now: datetime) -> Schedule:
+    wanted = {Step.HOLD: {ScheduleState.ACTIVE}, Step.RELEASE: {ScheduleState.HELD}}
+    may_be = wanted.get(what, {ScheduleState.ACTIVE, ScheduleState.HELD})
+    if before.state not in may_be:
+        raise Problem(
+            HTTPStatus.CONFLICT,
+            f"schedule: expected it {' or '.join(sorted(may_be))} to {what} it, found it {before.state}",
+            hint="GET /api/v1/schedules lists how each stands",
+        )
+    said = replace(before, sentence=f"{_PAST[what]} by {actor.name}: {reason}")
+    if what is Step.OWN:
+        return replace(said, owner=actor.name)
+    if what is Step.RELEASE:
+        due = next_due(calendar_of(before.calendar), zone_of(before.time_zone), now)
+        state = ScheduleState.ACTIVE if due is not None else ScheduleState.ENDED
+        return replace(said, state=state, next_at=None if due is None else moment(due))
+    return replace(said, state=ScheduleState.HELD if what is Step.HOLD else ScheduleState.ENDED, next_at=None)
+
+
+_PAST = {Step.OWN: "taken over", Step.HOLD: "held", Step.RELEASE: "let go on", Step.REMOVE: "removed"}
+
+
+def _told(schedule: Schedule) -> dict[str, object]:
+    names = ("title", "kind", "subject", "calendar", "time_zone", "window_s", "owner", "state", "next_at")
+    return {name: getattr(schedule, name) for name in names}
+
+
+def _invalid(sentence: str, hint: str) -> Problem:
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, hint=hint)
+
+
+def _forbidden(what: str, sites: tuple[str, ...]) -> Problem:
+    where = told_sites(sites) if sites else "all sites, for a night touches what its description says"
+    return Problem(
+        HTTPStatus.FORBIDDEN,
+        f"schedule: expected an operator at {where} to {what} it",
+        hint="Ask an admin for the role, or a colleague who has it",
+    )

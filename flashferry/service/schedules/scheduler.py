@@ -1,0 +1,207 @@
+"""The scheduler's look: each due time is claimed once, and then begun, refused or told as missed.
+
+Rules
+-----
+* A due time is an occasion with a key of its own in the database: whoever enters it has it, and nobody enters it again,
+  whatever the clock does. Claim, job, audit and notice are one transaction: a service that is killed at any moment has
+  done all of it or nothing.
+* What nobody was there to begin is missed. Only within `GRACE_S`, and only where what is left of the window is enough
+  for the planned duration, is it begun late; never in daylight.
+* It is begun for the owner, and only while he is there and an operator at its sites; a plan only while it is startable.
+  Else it is refused, which is told; the schedule stays, for another owner, but ends where its plan is done for.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from flashferry.core.described import counted
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.units import duration
+from flashferry.service.actor import SYSTEM, Actor, Via
+from flashferry.service.auditing import note
+from flashferry.service.jobs.requesting import request_job
+from flashferry.service.jobs.wishes import JobWish
+from flashferry.service.keepers import Keeper
+from flashferry.service.notices import NoticeKind, announce
+from flashferry.service.plans.standing import why_not_gone_on_with, why_not_images
+from flashferry.service.problems import Problem
+from flashferry.service.schedules.calendar import calendar_of, next_due, zone_of
+from flashferry.service.schedules.making import night_file, object_of
+from flashferry.service.schedules.telling import why_refused
+from flashferry.service.service import Service
+from flashferry.store.service.database import moment, moment_of
+from flashferry.store.service.jobs import JobKind
+from flashferry.store.service.plans import StoredPlan, plan_of
+from flashferry.store.service.schedules import (
+    Occasion,
+    Outcome,
+    Schedule,
+    ScheduleKind,
+    ScheduleState,
+    claim_occasion,
+    due_schedules,
+    end_occasion,
+    schedule_of,
+    set_schedule,
+)
+
+GRACE_S = 300.0
+"""So much later than its time something is begun at most: a restart of the service, not a night that it was down."""
+
+_MOST_AT_ONCE = 500
+"""Due times of a schedule that one look tells of: more than a year of nights."""
+
+_EVERY_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Became:
+    """What became of an occasion.
+
+    Attributes:
+        outcome: In a word.
+        sentence: Why, or how late.
+        job_id: The job that it began, or None.
+        is_over: Whether the schedule can begin nothing any more.
+    """
+
+    outcome: Outcome
+    sentence: str
+    job_id: str | None = None
+    is_over: bool = False
+
+
+def look(service: Service) -> None:
+    """Claim all that is due, and begin what may be begun."""
+    with service.database.reading() as database:
+        due = due_schedules(database, moment(service.now()))
+    for schedule in due:
+        for _ in range(_MOST_AT_ONCE):
+            if service.stopping.is_set() or not take(service, schedule.schedule_id):
+                break
+
+
+KEEPER = Keeper(name="scheduler", every_s=_EVERY_S, look=look)
+
+
+def take(service: Service, schedule_id: str) -> bool:
+    """Claim the due time of a schedule that is the next, and see what becomes of it.
+
+    Returns:
+        Whether there was one, so that there may be another.
+    """
+    now = service.now()
+    with service.database.reading() as database:
+        seen = schedule_of(database, schedule_id)
+    if seen is None or seen.next_at is None or moment_of(seen.next_at) > now:
+        return False
+    # Hashing takes seconds, in which nobody else could write: so it is done before, where there is anything to begin.
+    images = ""
+    if seen.kind is ScheduleKind.PLAN and (now - moment_of(seen.next_at)).total_seconds() <= GRACE_S:
+        images = why_not_images(service, seen.subject)
+    with service.database.writing() as database:
+        schedule = schedule_of(database, schedule_id)
+        if schedule is None or schedule.state is not ScheduleState.ACTIVE or schedule.next_at != seen.next_at:
+            return True
+        _take(service, database, schedule, now, images)
+    return True
+
+
+def _take(service: Service, database: sqlite3.Connection, schedule: Schedule, now: datetime, images: str) -> None:
+    assert schedule.next_at is not None
+    occasion = Occasion(
+        schedule_id=schedule.schedule_id,
+        due_at=schedule.next_at,
+        claimed_at=moment(now),
+        claimed_by=f"{os.getpid()}@{socket.gethostname()}",
+    )
+    # It is there already where the clock was put back, and the schedule was let go on since.
+    is_ours = claim_occasion(database, occasion)
+    became = _begun(service, database, schedule, now, images) if is_ours else None
+    if became is not None:
+        end_occasion(database, occasion, became.outcome, job_id=became.job_id, sentence=became.sentence)
+        _tell(service, database, schedule, became)
+    following = next_due(calendar_of(schedule.calendar), zone_of(schedule.time_zone), moment_of(schedule.next_at))
+    is_over = following is None or (became is not None and became.is_over)
+    set_schedule(
+        *(database, schedule.schedule_id),
+        state=ScheduleState.ENDED if is_over else ScheduleState.ACTIVE,
+        owner=schedule.owner,
+        next_at=None if is_over or following is None else moment(following),
+        sentence=schedule.sentence if became is None else f"{became.outcome}: {became.sentence}",
+    )
+
+
+def _begun(service: Service, database: sqlite3.Connection, schedule: Schedule, now: datetime, images: str) -> Became:
+    assert schedule.next_at is not None
+    due = moment_of(schedule.next_at)
+    plan = plan_of(database, schedule.subject) if schedule.kind is ScheduleKind.PLAN else None
+    if why := _why_missed(schedule, due, now, plan):
+        return Became(outcome=Outcome.MISSED, sentence=why)
+    is_over = plan is not None and plan.state != "draft" and bool(why_not_gone_on_with(plan, now))
+    if why := why_refused(database, schedule, plan, now) or images:
+        return Became(outcome=Outcome.REFUSED, sentence=why, is_over=is_over)
+    ends = due + timedelta(seconds=schedule.window_s)
+    if plan is not None and plan.ends_at is not None:
+        ends = min(ends, moment_of(plan.ends_at))
+    owner = Actor(name=schedule.owner, via=Via.SYSTEM)
+    try:
+        job = request_job(service, database, owner, _wish(service, schedule, ends))
+    except Problem as problem:
+        return Became(outcome=Outcome.REFUSED, sentence=problem.sentence)
+    except ConfigInvalid as error:
+        return Became(outcome=Outcome.REFUSED, sentence=error.message)
+    return Became(outcome=Outcome.STARTED, sentence=_how_late(now - due), job_id=job.job_id)
+
+
+def _why_missed(schedule: Schedule, due: datetime, now: datetime, plan: StoredPlan | None) -> str:
+    late_s = (now - due).total_seconds()
+    if late_s > GRACE_S:
+        return f"nobody was there to begin it at {moment(due)}; it was seen {duration(late_s)} later"
+    left_s, needed_s = schedule.window_s - late_s, plan.duration_s if plan is not None else 0.0
+    if left_s < needed_s:
+        return f"{duration(left_s)} of its window were left, and it takes {duration(needed_s)}"
+    return ""
+
+
+def _wish(service: Service, schedule: Schedule, ends: datetime) -> JobWish:
+    """Return what is to be run.
+
+    Raises:
+        ConfigInvalid: The description of a night is not there any more.
+    """
+    reason = f"schedule {schedule.schedule_id}: {schedule.title}"
+    if schedule.kind is ScheduleKind.NIGHTLY:
+        file = night_file(service.settings.runs.nights, schedule.subject)
+        return JobWish(kind=JobKind.NIGHTLY, file=file, reason=reason)
+    until = ("--until", ends.astimezone(UTC).isoformat(timespec="seconds"))
+    return JobWish(kind=JobKind.STAGE, digest=schedule.subject, words=until, reason=reason)
+
+
+def _how_late(late: timedelta) -> str:
+    late_s = late.total_seconds()
+    return "begun on time" if late_s < 10 * _EVERY_S else f"begun {counted(round(late_s), 'second')} late"
+
+
+def _tell(service: Service, database: sqlite3.Connection, schedule: Schedule, became: Became) -> None:
+    told = {"due_at": schedule.next_at, "outcome": became.outcome.value, "job": became.job_id, "owner": schedule.owner}
+    note(
+        *(service, database, SYSTEM, f"schedule.{became.outcome}", object_of(schedule.schedule_id)),
+        outcome="done" if became.outcome is Outcome.STARTED else "refused",
+        reason=became.sentence,
+        after=told,
+    )
+    if became.outcome is not Outcome.STARTED:
+        is_missed = became.outcome is Outcome.MISSED
+        announce(
+            *(service, database, NoticeKind.SCHEDULE_MISSED if is_missed else NoticeKind.SCHEDULE_REFUSED),
+            object_of(schedule.schedule_id),
+            f"schedule {schedule.title!r} was {became.outcome}: {became.sentence}",
+            {"schedule": schedule.schedule_id, "title": schedule.title, "subject": schedule.subject, **told},
+            path="/schedules",
+        )

@@ -1,0 +1,71 @@
+"""Schedules for programs and for pages: JSON types, with the next due times as the clock on the wall shows them."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime
+
+from flashferry.core.codec import to_json
+from flashferry.core.errors import ConfigInvalid
+from flashferry.service.actor import Role
+from flashferry.service.plans.offering import told_sites
+from flashferry.service.plans.standing import why_not_begun
+from flashferry.service.schedules.calendar import calendar_of, dues, oddity, zone_of
+from flashferry.store.service.database import moment, moment_of
+from flashferry.store.service.people import roles_lost
+from flashferry.store.service.plans import StoredPlan, plan_of
+from flashferry.store.service.schedules import Schedule, ScheduleKind, ScheduleState, occasions_of
+
+_NEXT = 5
+_OCCASIONS = 50
+
+
+def told_schedule(database: sqlite3.Connection, schedule: Schedule, now: datetime) -> dict[str, object]:
+    """Return a schedule, and what would keep it from beginning anything were it due now; images are not looked at."""
+    plan = plan_of(database, schedule.subject) if schedule.kind is ScheduleKind.PLAN else None
+    why = "" if schedule.state is ScheduleState.ENDED else why_refused(database, schedule, plan, now)
+    return dict(to_json(schedule)) | {"why_not": why, "next_local": _local(schedule)}
+
+
+def told_whole(database: sqlite3.Connection, schedule: Schedule, now: datetime) -> dict[str, object]:
+    """Return a schedule with its next due times, and what became of the last ones."""
+    occasions = [to_json(one) for one in occasions_of(database, schedule.schedule_id, most=_OCCASIONS)]
+    return told_schedule(database, schedule, now) | {"next": _next(schedule), "occasions": occasions}
+
+
+def why_refused(database: sqlite3.Connection, schedule: Schedule, plan: StoredPlan | None, now: datetime) -> str:
+    """Return why a schedule may not begin anything now: its owner, or its plan; empty where it may."""
+    lost = roles_lost(database, schedule.owner, Role.OPERATOR.value, schedule.sites or ("",))
+    if lost is None:
+        return f"{schedule.owner}, who owns it, is disabled"
+    if lost:
+        return f"{schedule.owner}, who owns it, is no longer operator at {told_sites(lost)}"
+    return "" if plan is None else why_not_begun(database, plan, now)
+
+
+def _local(schedule: Schedule) -> str:
+    if schedule.next_at is None:
+        return ""
+    try:
+        return _wall(moment_of(schedule.next_at).astimezone(zone_of(schedule.time_zone)))
+    except ConfigInvalid:  # the machine lost its zones
+        return ""
+
+
+def _next(schedule: Schedule) -> list[dict[str, str]]:
+    """Return the next due times of a schedule that is active."""
+    if schedule.next_at is None:
+        return []
+    first = moment_of(schedule.next_at)
+    try:
+        calendar, zone = calendar_of(schedule.calendar), zone_of(schedule.time_zone)
+    except ConfigInvalid:
+        return []
+    return [
+        {"at": moment(due), "local": _wall(due.astimezone(zone)), "oddity": oddity(calendar, zone, due)}
+        for due in (first, *dues(calendar, zone, first, _NEXT - 1))
+    ]
+
+
+def _wall(local: datetime) -> str:
+    return f"{local:%a %Y-%m-%d %H:%M %Z}"
