@@ -69,6 +69,8 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("POST", "/api/v1/schedules/{schedule_id}/hold"): OPERATES_SITE,
     ("POST", "/api/v1/schedules/{schedule_id}/release"): OPERATES_SITE,
     ("DELETE", "/api/v1/schedules/{schedule_id}"): OPERATES_SITE,
+    ("GET", "/api/v1/live"): VIEWS,
+    ("GET", "/api/v1/runs/{run_id}/events"): VIEWS_SITE,
 }
 """Method and path, as the route has it, to who may call it."""
 

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from fastapi import APIRouter, FastAPI
 
 from flashferry.service.access import ROUTES, Access, routes_in
-from flashferry.service.api import health, plans, schedules
+from flashferry.service.api import health, live, plans, schedules
 from flashferry.service.keepers import Keepers
+from flashferry.service.live.look import Looker
+from flashferry.service.live.stream import Streams
 from flashferry.service.pages import assets, tonight
 from flashferry.service.pages.frame import problem_page
 from flashferry.service.people.guard import guarded
@@ -17,7 +19,14 @@ from flashferry.service.people.refusals import RefusalBook
 from flashferry.service.problems import tell_problems
 from flashferry.service.service import Service
 
-ROUTERS = (health.router, plans.router, schedules.router, assets.router, tonight.router)
+ROUTERS = (
+    health.router,
+    plans.router,
+    schedules.router,
+    assets.router,
+    tonight.router,
+    live.router,
+)
 """Of all subjects."""
 
 
@@ -43,6 +52,8 @@ def build_app(
     app = FastAPI(title="flashferry", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.service = service
     app.state.keepers = keepers
+    app.state.looker = Looker(service)
+    app.state.streams = Streams(app.state.looker, service.settings.site_names, stopping=service.stopping)
     app.state.problem_page = problem_page
     app.state.refusals = RefusalBook(service)
     for router in routers or ROUTERS:

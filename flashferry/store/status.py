@@ -6,9 +6,10 @@ A journal is neither made nor changed by asking: SQLite opens it with `mode=ro` 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from flashferry.core.json_access import Node
 from flashferry.model.states import ENDED
@@ -18,10 +19,20 @@ from flashferry.store.proofs import restore_source
 from flashferry.store.reader import LATEST_RUNS, reading
 from flashferry.store.run_lock import RunState, is_run_alive, locked_runs
 from flashferry.store.stored_run import StoredDevice, StoredRun, stored_run
-from flashferry.store.tables import device_row, last_figures, latest_runs, runs_by_age
+from flashferry.store.tables import RunRow, device_row, held_devices, last_figures, latest_runs, runs_by_age
 from inventory.transport_policy import USUAL
 
-__all__ = ["DeviceStatus", "RunState", "RunStatus", "Status", "last_as_is", "last_hash_speeds", "read_status"]
+__all__ = [
+    "DeviceStatus",
+    "FollowedRun",
+    "RunState",
+    "RunStatus",
+    "Status",
+    "StatusReader",
+    "last_as_is",
+    "last_hash_speeds",
+    "read_status",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +169,64 @@ def read_status(directory: Path, latest: int = LATEST_RUNS) -> Status:
         runs=tuple(_run_status(run, ControlRequest.of(row)) for run, row in zip(runs, rows, strict=True)),
         lost=_lost(directory, known, untold),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowedRun:
+    """A run of those that are looked at again and again.
+
+    Attributes:
+        status: Where it stands.
+        request: What it was asked for, as the run kept it; empty where it did not say.
+        row: Its row.
+    """
+
+    status: RunStatus
+    request: Mapping[str, Any]
+    row: RunRow
+
+
+class StatusReader:
+    """Reads what the journal knows again and again, cheaply: what is over and holds no device is read once.
+
+    Args:
+        directory: State directory; it need not exist.
+        latest: How many runs to tell; those that still hold a device come on top.
+    """
+
+    def __init__(self, directory: Path, latest: int = LATEST_RUNS) -> None:
+        self._directory, self._latest = directory, latest
+        self._over: dict[RunRow, FollowedRun] = {}
+
+    def read(self) -> tuple[tuple[FollowedRun, ...], Status]:
+        """Return the runs as they are now, and the same as `read_status` has them.
+
+        Raises:
+            ConfigInvalid: There is a journal and it cannot be read.
+        """
+        files = LeaseFiles(self._directory).read()
+        with reading(self._directory) as database:
+            if database is None:
+                lost = _lost(self._directory, frozenset(), files)
+                return (), Status(directory=self._directory, has_journal=False, lost=lost)
+            rows = latest_runs(database, self._latest)
+            held = frozenset(one.run_id for one in held_devices(database))
+            runs = tuple(self._run(database, row, is_held=row.run_id in held) for row in rows)
+            known = frozenset(run_id for run_id, _ in runs_by_age(database))
+            untold = [one for one in files if not _is_told(database, one)]
+        self._over = {row: one for row, one in self._over.items() if row in rows}
+        lost = _lost(self._directory, known, untold)
+        told = Status(directory=self._directory, has_journal=True, runs=tuple(one.status for one in runs), lost=lost)
+        return runs, told
+
+    def _run(self, database: sqlite3.Connection, row: RunRow, *, is_held: bool) -> FollowedRun:
+        if (known := self._over.get(row)) is not None and not is_held:
+            return known
+        run = stored_run(database, self._directory, row, with_transfers=False)
+        made = FollowedRun(status=_run_status(run, ControlRequest.of(row)), request=run.request, row=row)
+        if row.finished_at is not None and not is_held:
+            self._over[row] = made
+        return made
 
 
 def _is_told(database: sqlite3.Connection, file: LeaseFile) -> bool:

@@ -94,7 +94,7 @@ def page(
             who=actor.name if actor is not None else "",
             csrf=Markup(csrf_of(request)),  # noqa: S704 -- ours, and as a known secret it would be masked
             pages=tuple(_places(request, actor)) if actor is not None else (),
-            now=words.moment(moment(service_of(request).now())),
+            asked_at=words.moment(moment(service_of(request).now())),
             twin=f"{request.url.path}.json{'?' + request.url.query if request.url.query else ''}" if has_twin else "",
             has=lambda method, path: _has_route(request, method, path),
             may=lambda method, path: _has_route(request, method, path) and _may(actor, method, path),
@@ -125,16 +125,19 @@ def twin(router: APIRouter, path: str, template: str) -> Callable[[Callable[Give
         def as_json(*args: Given.args, **kwargs: Given.kwargs) -> Response:
             return json_page(view(*args, **kwargs))
 
+        taken = signature(view)
+        # FastAPI hands a request to one parameter alone.
+        asks = next((name for name, one in taken.parameters.items() if one.annotation in (Request, "Request")), None)
+
         @wraps(view)
         def as_page(*args: Given.args, **kwargs: Given.kwargs) -> Response:
-            request = kwargs.pop(_ASKED)
+            request = kwargs[asks] if asks is not None else kwargs.pop(_ASKED)
             assert isinstance(request, Request)
             return page(request, template, view(*args, **kwargs), has_twin=True)
 
-        taken = signature(view)
-        asked = Parameter(_ASKED, Parameter.KEYWORD_ONLY, annotation=Request)
-        as_page.__dict__["__signature__"] = taken.replace(parameters=[*taken.parameters.values(), asked])
-
+        if asks is None:
+            asked = Parameter(_ASKED, Parameter.KEYWORD_ONLY, annotation=Request)
+            as_page.__dict__["__signature__"] = taken.replace(parameters=[*taken.parameters.values(), asked])
         # The twin first: `/runs/{run_id}` would take `/runs/x.json` for a run.
         for where, route in ((f"{path}.json", as_json), (path, as_page)):
             router.add_api_route(where, route, methods=["GET"], response_model=None, include_in_schema=False)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse
 
-from flashferry.service.api.depends import TheService
+from flashferry.core.codec import to_json
+from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.live import looker_of, sites_of
+from flashferry.service.live.needs import needs_of
+from flashferry.service.live.scene import RunNow
+from flashferry.service.live.wording import current_runs, tonight_board
 from flashferry.service.pages.frame import twin
-from flashferry.store.status import read_status
+from flashferry.store.service.database import moment
 
 router = APIRouter()
 
@@ -19,12 +24,24 @@ def first() -> RedirectResponse:
 
 
 @twin(router, "/tonight", "tonight.html")
-def tonight(service: TheService) -> object:
-    """Return what goes on now."""
-    status = read_status(service.state)
+def tonight(request: Request, service: TheService, actor: TheActor) -> object:
+    """Return what goes on now: figures, and the same as the page shows it."""
+    scene = looker_of(request).look().seen_from(sites_of(actor))
     return {
-        "runs": [
-            {"run_id": run.run_id, "verb": run.verb, "state": run.state, "devices": len(run.devices)}
-            for run in status.runs
-        ]
+        "at": moment(scene.at),
+        "read_at": moment(scene.read_at),
+        "trouble": scene.trouble,
+        "needs": needs_of(scene),
+        "lost": scene.lost,
+        "current": [one.run_id for one in current_runs(scene)],
+        "runs": [run_figures(one) for one in scene.tonight],
+        "shown": tonight_board(scene, service.settings.site_names),
     }
+
+
+def run_figures(run: RunNow) -> dict[str, object]:
+    """Return a run as JSON types, without its devices."""
+    figures = to_json(run)
+    assert isinstance(figures, dict)
+    del figures["devices"]
+    return figures

@@ -76,6 +76,19 @@ def test_nothing_of_a_page_is_kept_by_browsers(service, router):
         assert client(service, router).get(path).headers["cache-control"] == "no-store"
 
 
+def test_a_view_may_ask_for_the_request_itself(service):
+    """Under whatever name; page and twin both get it."""
+    made = APIRouter()
+
+    @twin(made, "/asked", "problem.html")
+    def asked(asked_for: Request):
+        return {"title": asked_for.url.path, "detail": "", "hint": ""}
+
+    browser = client(service, made)
+    assert "/asked" in browser.get("/asked").text
+    assert browser.get("/asked.json").json()["title"] == "/asked.json"
+
+
 def test_the_page_names_its_twin_with_the_filters(service, router):
     """So that what one sees is what one gets."""
     assert 'href="/things/x.json?site=AMS&amp;q=1"' in client(service, router).get("/things/x?site=AMS&q=1").text

@@ -1,0 +1,208 @@
+"""A look at everything that goes on: the journal, the events of runs that live, the service's own tables."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from flashferry.core.errors import FlashferryError
+from flashferry.core.json_access import Node
+from flashferry.service.jobs.folder import JobFolder
+from flashferry.service.live.follow import Follower
+from flashferry.service.live.scene import NOTHING, Forecast, Heard, RunNow, limited_to, run_now
+from flashferry.service.service import Service
+from flashferry.store.service.database import moment
+from flashferry.store.service.jobs import Job, JobKind, jobs_of_run
+from flashferry.store.service.overview import WaitingPlan, waiting_plans
+from flashferry.store.service.plans import text_of
+from flashferry.store.status import FollowedRun, LostDevice, RunState, Status, StatusReader
+
+NIGHT_S = 12 * 3600.0
+"""What began so long ago still belongs to tonight; what is alive or not restored does in any case."""
+
+LATEST_RUNS = 30
+"""So many runs are looked at; those that still hold a device come on top."""
+
+_WRITERS = frozenset({JobKind.STAGE, JobKind.RESUME, JobKind.PROBE})
+"""Jobs whose process writes the events of a run."""
+
+_NO_FORECAST = Forecast()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Everything that goes on.
+
+    Attributes:
+        at: When it was looked at.
+        runs: The latest runs, and those that hold devices, the latest first.
+        forecasts: By run, what its plan foresaw.
+        jobs: By run, the service's newest job that had it in hand; a run that it did not begin has none.
+        lost: What dead runs left that the journal does not know.
+        plans: Plans that wait for approval.
+        trouble: Why this is not what is: the journal cannot be read, say. Empty: it is.
+        read_at: When all of it was read last.
+    """
+
+    at: datetime
+    runs: tuple[RunNow, ...] = ()
+    forecasts: Mapping[str, Forecast] = field(default_factory=dict)
+    jobs: Mapping[str, Job] = field(default_factory=dict)
+    lost: tuple[LostDevice, ...] = ()
+    plans: tuple[WaitingPlan, ...] = ()
+    trouble: str = ""
+    read_at: datetime
+
+    @property
+    def tonight(self) -> tuple[RunNow, ...]:
+        """Return the runs of tonight: alive, or not restored, or begun lately."""
+        since = (self.at - timedelta(seconds=NIGHT_S)).isoformat()
+        return tuple(one for one in self.runs if one.is_alive or one.unrestored or _is_after(one.started_at, since))
+
+    def run(self, run_id: str) -> RunNow | None:
+        """Return a run, or None where it is not among those that are looked at."""
+        return next((one for one in self.runs if one.run_id == run_id), None)
+
+    def seen_from(self, sites: frozenset[str] | None) -> Scene:
+        """Return the same as somebody sees it who may see some sites only; None: all."""
+        if sites is None:
+            return self
+        seen = (limited_to(one, sites, self.forecasts.get(one.run_id, _NO_FORECAST), self.at) for one in self.runs)
+        return Scene(
+            at=self.at,
+            runs=tuple(one for one in seen if one is not None),
+            forecasts=self.forecasts,
+            jobs=self.jobs,
+            plans=tuple(one for one in self.plans if not sites.isdisjoint(one.sites)),
+            trouble=self.trouble,
+            read_at=self.read_at,
+        )
+
+
+class Looker:
+    """Looks, for whoever asks; several who ask within a second are given the same.
+
+    Args:
+        service: The service.
+    """
+
+    FRESH_S = 0.9
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._status = StatusReader(service.state, LATEST_RUNS)
+        self._followers: dict[str, Follower] = {}
+        self._forecasts: dict[str, Forecast] = {}
+        self._busy = threading.Lock()
+        self._runs: dict[str, FollowedRun] = {}
+        self._writers: dict[str, str] = {}
+        self._last: Scene | None = None
+
+    def look(self) -> Scene:
+        """Return what goes on, less than a second old; what cannot be read is told as the scene's trouble."""
+        with self._busy:
+            now = self._service.now()
+            last = self._last
+            if last is not None and 0 <= (now - last.at).total_seconds() < self.FRESH_S:
+                return last
+            self._last = self._looked(now, last)
+            return self._last
+
+    def run(self, run_id: str) -> FollowedRun | None:
+        """Return what the journal knows of a run, or None where it is not among those that are looked at."""
+        self.look()
+        return self._runs.get(run_id)
+
+    def events_of(self, run: FollowedRun) -> Path | None:
+        """Return the file of a run's events, or None where it writes none that anybody knows of."""
+        job_id = self._writers.get(run.status.run_id)
+        return JobFolder.of(self._service.state, job_id).events if job_id else None
+
+    def _looked(self, now: datetime, last: Scene | None) -> Scene:
+        try:
+            return self._read(now)
+        except (FlashferryError, OSError, sqlite3.Error) as error:
+            found = last or Scene(at=now, read_at=datetime.fromtimestamp(0, UTC))
+            return Scene(
+                at=now,
+                runs=found.runs,
+                forecasts=found.forecasts,
+                jobs=found.jobs,
+                lost=found.lost,
+                plans=found.plans,
+                trouble=f"what goes on cannot be read: {error}",
+                read_at=found.read_at,
+            )
+
+    def _read(self, now: datetime) -> Scene:
+        followed, status = self._status.read()
+        ids = tuple(one.status.run_id for one in followed)
+        with self._service.database.reading() as database:
+            found = {run_id: jobs_of_run(database, run_id) for run_id in ids}
+            plans = waiting_plans(database, moment(now))
+            jobs = {run_id: its[-1] for run_id, its in found.items() if its}
+            forecasts = {run_id: self._forecast(database, its) for run_id, its in found.items()}
+        self._writers = {
+            run_id: its_jobs[-1]
+            for run_id, its in found.items()
+            if (its_jobs := [one.job_id for one in its if one.kind in _WRITERS])
+        }
+        runs = tuple(
+            run_now(one, self._heard(one), forecasts.get(one.status.run_id, _NO_FORECAST), now) for one in followed
+        )
+        self._runs = {one.status.run_id: one for one in followed}
+        self._forget(status)
+        return Scene(at=now, runs=runs, forecasts=forecasts, jobs=jobs, lost=status.lost, plans=plans, read_at=now)
+
+    def _heard(self, run: FollowedRun) -> Heard:
+        path = self.events_of(run)
+        if path is None or run.status.state is not RunState.ALIVE:
+            return NOTHING
+        known = self._followers.get(run.status.run_id)
+        if known is None or known.path != path:
+            known = self._followers[run.status.run_id] = Follower(path, run.status.verb)
+        try:
+            return known.look()
+        except OSError:
+            # The journal still tells where devices stand.
+            return NOTHING
+
+    def _forget(self, status: Status) -> None:
+        alive = {one.run_id for one in status.runs if one.state is RunState.ALIVE}
+        self._followers = {run_id: one for run_id, one in self._followers.items() if run_id in alive}
+
+    def _forecast(self, database: sqlite3.Connection, jobs: Sequence[Job]) -> Forecast:
+        digest = next((one.digest for one in jobs if one.digest is not None), None)
+        if digest is None:
+            return _NO_FORECAST
+        if digest not in self._forecasts:
+            try:
+                self._forecasts[digest] = forecast_of(text_of(database, digest))
+            except KeyError:
+                return _NO_FORECAST
+        return self._forecasts[digest]
+
+
+def forecast_of(text: str) -> Forecast:
+    """Return what a plan foresaw, from its text; what cannot be read is not known."""
+    try:
+        plan = Node(json.loads(text))
+    except ValueError:
+        return _NO_FORECAST
+    caps = {one.text("site"): one.number("cap_bytes_per_s") for one in plan.list("sites")}
+    return Forecast(
+        duration_s=plan.number("duration_s"),
+        caps_bytes_per_s={site: cap for site, cap in caps.items() if site is not None and cap is not None},
+    )
+
+
+def _is_after(at: str, since: str) -> bool:
+    try:
+        return datetime.fromisoformat(at) > datetime.fromisoformat(since)
+    except (ValueError, TypeError):
+        return False

@@ -1,0 +1,55 @@
+"""What the service's tables tell the wall screen, which asks every second: plans that wait for somebody."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingPlan:
+    """A plan that waits for approval.
+
+    Attributes:
+        digest: Its digest.
+        title: What it is called; may be empty.
+        sites: The sites that it touches.
+        devices: How many devices it stages.
+        made_by: Who made it, and may not approve it.
+        made_at: Since when it waits, as the tables have times.
+        ends_at: Behind this nobody may approve it any more; None: no end.
+    """
+
+    digest: str
+    title: str
+    sites: tuple[str, ...]
+    devices: int
+    made_by: str
+    made_at: str
+    ends_at: str | None
+
+
+def waiting_plans(database: sqlite3.Connection, now: str) -> tuple[WaitingPlan, ...]:
+    """Return the plans that wait for approval, the oldest first.
+
+    Args:
+        database: The service's tables.
+        now: The time; a plan whose end is past waits for nobody.
+    """
+    query = (
+        "SELECT digest, title, sites, devices, made_by, made_at, ends_at FROM plans "
+        "WHERE state = 'draft' AND (ends_at IS NULL OR ends_at > ?) ORDER BY made_at, digest"
+    )
+    return tuple(
+        WaitingPlan(
+            digest=row["digest"],
+            title=row["title"],
+            sites=tuple(json.loads(row["sites"])),
+            devices=row["devices"],
+            made_by=row["made_by"],
+            made_at=row["made_at"],
+            ends_at=row["ends_at"],
+        )
+        for row in database.execute(query, (now,))
+    )

@@ -1,0 +1,153 @@
+"""A real browser at a real service: Debian's Chromium, driven by Playwright's package, and somebody who is signed in.
+
+`python -m tests.screenshots` and the tests of pages share it. Where there is no Chromium a test skips with the reason;
+in CI, which installs it, that is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.request import urlopen
+
+import pytest
+
+from flashferry.service.actor import Role
+from flashferry.service.people.sessions import begin_session, cookie_name
+from flashferry.service.service import Service
+from flashferry.service.settings import ServiceSettings
+from flashferry.store.service.database import ServiceDatabase, moment
+from flashferry.store.service.people import GivenGrant, Person, insert_grant, insert_person, person
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+_NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
+_READY_S = 20.0
+
+
+def chromium() -> str | None:
+    """Return the program, or None where the distribution's is not installed."""
+    return next((found for name in _NAMES if (found := shutil.which(name))), None)
+
+
+@contextmanager
+def browsing() -> Iterator[Browser]:
+    """Yield a browser for the time of a block; skip the test where there is none, fail in CI."""
+    program = chromium()
+    if program is None:
+        reason = "no Chromium here: apt-get install chromium"
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"Pages must be looked at in CI. {reason}")
+        pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass(slots=True)
+class Serving:
+    """The service as a process of its own, which may be killed and begun again on its port.
+
+    Attributes:
+        state: The state folder.
+        port: Where it listens.
+        process: The process, or None while there is none.
+    """
+
+    state: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Return where it answers."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Begin it, and wait until it answers."""
+        command = [sys.executable, "-m", "flashferry", "service", "--listen", f"127.0.0.1:{self.port}"]
+        with (self.state / "service.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "--state-dir", str(self.state)], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
+        until_s = time.monotonic() + _READY_S
+        while not self._answers():
+            if time.monotonic() > until_s or self.process.poll() is not None:
+                raise AssertionError(f"the service did not begin: {(self.state / 'service.log').read_text()}")
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def _answers(self) -> bool:
+        try:
+            with urlopen(f"{self.url}/healthz", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+
+@contextmanager
+def serving(state: Path, port: int) -> Iterator[Serving]:
+    """Yield the service over a state folder for the time of a block."""
+    made = Serving(state=state, port=port)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.kill()
+
+
+def cookie_of(state: Path, *roles: Role, name: str = "ada", site: str = "*") -> tuple[str, str]:
+    """Enter somebody with roles, sign him in, and return name and value of his cookie."""
+    settings = ServiceSettings()
+    service = Service(state=state, settings=settings, database=ServiceDatabase(state))
+    with service.database.writing() as database:
+        if person(database, name) is None:
+            insert_person(database, Person(name=name, source="local", created_at=moment(service.now())), password=None)
+        for role in roles:
+            given = GivenGrant(role=role.value, site=site, given_by="system", given_at=moment(service.now()))
+            insert_grant(database, name, given)
+        session = begin_session(service, database, name, address="127.0.0.1")
+    return cookie_name(settings), session.session_id
+
+
+def signed_in(browser: Browser, url: str, cookie: tuple[str, str], **options: object) -> BrowserContext:
+    """Return a context of a browser, whose pages are somebody's; options are those of `Browser.new_context`."""
+    context = browser.new_context(base_url=url, **options)  # type: ignore[arg-type]
+    context.add_cookies([{"name": cookie[0], "value": cookie[1], "url": url}])
+    return context
+
+
+def is_as_wide_as_its_window(page: Page) -> bool:
+    """Return whether nothing of a page has to be scrolled to sideways."""
+    return bool(page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
+
+
+__all__ = [
+    "Serving",
+    "browsing",
+    "chromium",
+    "cookie_of",
+    "is_as_wide_as_its_window",
+    "serving",
+    "signed_in",
+]

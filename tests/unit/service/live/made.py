@@ -1,0 +1,42 @@
+"""Runs as values, for tests of what is told of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from flashferry.service.live.look import Scene
+from flashferry.service.live.scene import NOTHING, Forecast, Heard, RunNow, run_now
+from flashferry.store.status import DeviceStatus, FollowedRun, RunState, RunStatus
+from flashferry.store.tables import RunRow
+
+NOW = datetime(2026, 11, 22, 2, 14, tzinfo=UTC)
+RUN = "20261122-010000-abcd"
+
+
+def device(host: str = "r1", state: str = "planned", **more) -> DeviceStatus:
+    given = {"address": "192.0.2.1", "is_held": False, "updated_at": "2026-11-22T02:00:00.000+00:00", "site": "AMS"}
+    return DeviceStatus(host=host, state=state, **given | more)
+
+
+def followed(*devices: DeviceStatus, state: RunState = RunState.ALIVE, sizes: int = 1000, **more) -> FollowedRun:
+    until = more.pop("until", None)
+    run_id = more.pop("run_id", RUN)
+    given = {"verb": "stage", "started_at": "2026-11-22T01:00:00.000+00:00", "finished_at": None}
+    status = RunStatus(run_id=run_id, state=state, devices=devices, **given | more)
+    row = RunRow(
+        run_id, status.verb, status.started_at, status.finished_at, 0, 0, 0, -1, status.waiting_wave, None
+    )  # fmt: skip
+    request = {
+        "images": [{"name": "i.bin", "size_bytes": sizes}],
+        "image_of": {one.host: "i.bin" for one in devices},
+        "until": until,
+    }
+    return FollowedRun(status=status, request=request, row=row)
+
+
+def run(*devices: DeviceStatus, heard: Heard = NOTHING, forecast: Forecast | None = None, **more) -> RunNow:
+    return run_now(followed(*devices, **more), heard, forecast or Forecast(), NOW)
+
+
+def scene(*runs: RunNow, **more) -> Scene:
+    return Scene(at=NOW, read_at=NOW, runs=runs, **more)

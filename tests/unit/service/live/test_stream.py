@@ -1,0 +1,278 @@
+"""Streams: all first, then what changed; what one may not see is not in them; events of a run from any offset."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from contextlib import aclosing
+
+import pytest
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.monitor.event_log import event_line
+from flashferry.monitor.events import Event
+from flashferry.service.jobs.folder import JobFolder
+from flashferry.service.live.board import patched
+from flashferry.service.live.look import Looker
+from flashferry.service.live.stream import Streams
+from flashferry.service.live.tail import Place, tail
+from flashferry.store.journal import Journal
+from flashferry.store.service.jobs import Job, JobKind, JobState, add_job
+from tests.unit.service.live.test_follow import AT, write
+from tests.unit.store.test_status import touch
+
+
+@pytest.fixture
+def journal(service):
+    with Journal(service.state) as made:
+        yield made
+
+
+def begin(service, journal, *hosts_at: tuple[str, str], job: bool = True) -> str:
+    run_id = journal.begin_run("stage")
+    for number, (host, site) in enumerate(hosts_at):
+        journal.add_device(run_id, host=host, address=f"192.0.2.{number}", port=22, platform="ios", site=site)
+    if job:
+        JobFolder.of(service.state, f"job-{run_id}").make()
+        made = Job(
+            job_id=f"job-{run_id}", kind=JobKind.STAGE, state=JobState.RUNNING, run_id=run_id, words=("stage",),
+            requested_by="system", via="system", created_at="2026-11-22T01:00:00.000Z",
+        )  # fmt: skip
+        with service.database.writing() as database:
+            add_job(database, made)
+    return run_id
+
+
+def events_of(service, run_id: str):
+    return JobFolder.of(service.state, f"job-{run_id}").events
+
+
+def parsed(data: bytes) -> list[tuple[str, dict]]:
+    found = []
+    for block in data.decode().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line)
+        if "data" in fields:
+            found.append((fields.get("event", "message"), json.loads(fields["data"])))
+    return found
+
+
+async def heard(stream, count: int) -> list[tuple[str, dict]]:
+    found: list[tuple[str, dict]] = []
+    async with aclosing(stream) as parts:
+        async for data in parts:
+            found += parsed(data)
+            if len(found) >= count:
+                break
+    return found
+
+
+def streams(service, every_s: float = 0.02) -> Streams:
+    looker = Looker(service)
+    looker.FRESH_S = 0.0
+    return Streams(looker, {}, every_s=every_s)
+
+
+def test_all_first_and_then_what_changed(service, journal):
+    """Put together it is what is."""
+    run_id = begin(service, journal, ("r1", "AMS"))
+
+    async def play():
+        made = streams(service)
+        async with aclosing(made.listen(None, (run_id,))) as parts:
+            told: list[tuple[str, dict]] = []
+            async for data in parts:
+                told += parsed(data)
+                if len(told) == 2:
+                    journal.set_control(run_id, paused=True)
+                if told and told[-1][1]["group"] == run_id and told[-1][0] == "news" and told[-1][1]["tables"]:
+                    return told
+        raise AssertionError
+
+    told = asyncio.run(asyncio.wait_for(play(), 10))
+    assert [(kind, one["group"]) for kind, one in told[:2]] == [("whole", "tonight"), ("whole", run_id)]
+    board = told[1][1]["tables"]
+    for kind, one in told[2:]:
+        if one["group"] == run_id:
+            assert kind == "news"
+            board = patched(board, one["tables"])
+    assert board["run"]["rows"]["run"]["state"] == ["paused", "warn", ""]
+
+
+def test_one_who_read_too_slowly_is_told_all_again(service, journal):
+    """Rather than what changed since a second that he did not hear."""
+    begin(service, journal, ("r1", "AMS"))
+
+    async def play():
+        made = streams(service)
+        async with aclosing(made.listen(None)) as slow, aclosing(made.listen(None)) as other:
+            kinds = []
+            async for data in slow:
+                kinds += [kind for kind, _ in parsed(data)]
+                if len(kinds) == 2:
+                    return kinds
+                for _ in range(5 if kinds else 0):
+                    await anext(other)
+        raise AssertionError
+
+    assert asyncio.run(asyncio.wait_for(play(), 10)) == ["whole", "whole"]
+
+
+def test_who_may_see_one_site_is_told_of_it_alone(service, journal):
+    """Each sight is a board of its own."""
+    run_id = begin(service, journal, ("r1", "AMS"), ("secret", "LIM"))
+    told = asyncio.run(heard(streams(service).listen(frozenset({"AMS"}), (run_id,)), 2))
+    text = json.dumps(told)
+    assert "AMS" in text
+    assert "LIM" not in text
+    assert "secret" not in text
+
+
+def test_nothing_is_looked_at_while_nobody_listens(service):
+    """The last one out ends the clock."""
+
+    async def play():
+        made = streams(service)
+        await heard(made.listen(None), 1)
+        assert made.listeners == 0
+        before = made._looker._last
+        await asyncio.sleep(0.1)
+        return made._looker._last is before or made._clock.done()
+
+    assert asyncio.run(play())
+
+
+def test_streams_end_with_the_service(service):
+    """And within their life, so that who was put out is not told for ever."""
+
+    async def play(stream):
+        return [data async for data in stream]
+
+    stopping = threading.Event()
+    looker = Looker(service)
+    made = Streams(looker, {}, stopping=stopping, every_s=0.02)
+    assert len(asyncio.run(asyncio.wait_for(play(made.listen(None, life_s=0.1)), 5))) > 1
+    stopping.set()
+    assert asyncio.run(asyncio.wait_for(play(made.listen(None)), 5)) == [b"retry: 1000\n\n"]
+
+
+def test_a_journal_that_cannot_be_read_is_told_with_its_age(service, monkeypatch):
+    """What was known stays, and is called old."""
+    looker = Looker(service)
+    looker.FRESH_S = 0.0
+    good = looker.look()
+
+    def fails():
+        raise ConfigInvalid("the journal in x cannot be read: no", hint="Check")
+
+    monkeypatch.setattr(looker._status, "read", fails)
+    bad = looker.look()
+    assert bad.trouble == "what goes on cannot be read: the journal in x cannot be read: no. Check"
+    assert bad.read_at == good.at
+
+
+def test_what_is_asked_within_a_second_is_looked_at_once(service):
+    """However many pages ask."""
+    looker = Looker(service)
+    assert looker.look() is looker.look()
+
+
+def test_what_is_over_is_read_once(service, journal, monkeypatch):
+    """A hundred old runs cost nothing each second; one that holds a device is read each time."""
+    held, over = begin(service, journal, ("r1", "AMS")), begin(service, journal, ("r2", "AMS"))
+    touch(journal, held, "r1")
+    journal.finish_run(held)
+    journal.finish_run(over)
+    looker = Looker(service)
+    looker.FRESH_S = 0.0
+    looker.look()
+    from flashferry.store import status
+
+    read: list[str] = []
+    real = status.stored_run
+    monkeypatch.setattr(status, "stored_run", lambda *args, **more: read.append(args[2].run_id) or real(*args, **more))
+    assert {one.run_id for one in looker.look().runs} == {held, over}
+    assert read == [held]
+
+
+# The events of a run.
+
+
+async def told_by(looker, run_id, place, sites=None) -> list[tuple[str, str]]:
+    """Return id and data of all that is told until the run's end."""
+    found = []
+    async with aclosing(tail(looker, run_id, place, sites, stopping=threading.Event(), life_s=5)) as parts:
+        async for data in parts:
+            for block in data.decode().split("\n\n"):
+                fields = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line)
+                if "id" in fields:
+                    found.append((fields["id"], fields["data"]))
+    return found
+
+
+@pytest.fixture
+def ended(service, journal):
+    """Return a looker and a run that is over, with six events; the third half is not one."""
+    run_id = begin(service, journal, ("r1", "AMS"), ("r2", "LIM"))
+    for number in range(6):
+        write(
+            events_of(service, run_id),
+            Event(
+                host=f"r{number % 2 + 1}",
+                step="check",
+                status="done",
+                text="ok",
+                at_s=number,
+                site=("AMS", "LIM")[number % 2],
+            ),
+        )
+    journal.finish_run(run_id)
+    with events_of(service, run_id).open("ab") as file:
+        file.write(b'{"half')
+    return Looker(service), run_id
+
+
+def test_events_go_on_behind_the_last_one_that_was_heard(ended):
+    """From each event, by its id: without gap or repeat, half lines never."""
+    looker, run_id = ended
+    everything = asyncio.run(told_by(looker, run_id, Place()))
+    assert [json.loads(data)["at_s"] for _, data in everything] == [0, 1, 2, 3, 4, 5]
+    for number, (event_id, _) in enumerate(everything):
+        assert asyncio.run(told_by(looker, run_id, Place.of(event_id, 0))) == everything[number + 1 :]
+
+
+def test_events_go_on_at_each_offset(ended, service):
+    """In the middle of a line, that line is told whole."""
+    looker, run_id = ended
+    size = events_of(service, run_id).stat().st_size
+    line = len(
+        event_line(Event(host="r1", step="check", status="done", text="ok", at_s=0, site="AMS"), run_id="run", at=AT)
+    )
+    for offset in (1, line - 1, line, line + 1, size - 7, size, size + 1000):
+        told = asyncio.run(told_by(looker, run_id, Place.of(None, offset)))
+        assert len(told) == max(0, 6 - offset // line)
+
+
+def test_the_events_of_another_file_are_told_from_their_beginning(ended, service):
+    """A run that was gone on with writes another one."""
+    looker, run_id = ended
+    (last, _) = asyncio.run(told_by(looker, run_id, Place()))[-1]
+    path = events_of(service, run_id)
+    other = path.with_name("other")
+    write(other, Event(host="r1", step="check", status="done", text="new", at_s=9, site="AMS"))
+    other.rename(path)
+    assert [json.loads(data)["text"] for _, data in asyncio.run(told_by(looker, run_id, Place.of(last, 0)))] == ["new"]
+
+
+def test_events_of_other_sites_are_not_told(ended):
+    """What concerns the run itself is."""
+    looker, run_id = ended
+    told = asyncio.run(told_by(looker, run_id, Place(), frozenset({"LIM"})))
+    assert {json.loads(data)["site"] for _, data in told} == {"LIM"}
+    assert len(told) == 3
+
+
+@pytest.mark.parametrize("event_id", ["", "x", "-", "a-b", "\u0663", "1" * 40])
+def test_an_id_that_is_none_of_ours_begins_where_was_asked(event_id):
+    """And breaks nothing."""
+    assert Place.of(event_id, 12) == Place(offset=12)
