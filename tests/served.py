@@ -13,6 +13,7 @@ import anyio
 import httpx
 from fastapi import FastAPI
 
+from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.app import build_app
 from flashferry.service.people.sessions import begin_session, cookie_name, digest_of, new_secret
 from flashferry.service.service import Service
@@ -26,6 +27,8 @@ BEGIN = datetime(2026, 11, 23, 20, 0, tzinfo=UTC)
 QUICK = PeopleSettings(argon2_rounds=1, argon2_memory_kib=8, argon2_lanes=1)
 """Passwords that are hashed in no time."""
 URL = "http://service.example"
+
+ADMIN = Actor(name="root", via=Via.SESSION, address="192.0.2.1", grants=frozenset({Grant(role=Role.ADMIN)}))
 
 
 @dataclass
@@ -64,6 +67,7 @@ class Served:
     app: FastAPI
     clock: Clock
     address: str = "192.0.2.1"
+    is_loud: bool = True
     made: int = field(default=0)
 
     def person(self, name: str, *grants: str, source: str = "local", state: str = "active") -> str:
@@ -123,7 +127,7 @@ class Served:
         elif isinstance(by, Browser):
             sent["Cookie"] = f"{cookie_name(self.service.settings)}={by.session_id}"
             if method not in ("GET", "HEAD"):
-                sent |= {"Origin": URL, "Sec-Fetch-Site": "same-origin"}
+                sent |= {"Origin": self.service.settings.url or URL, "Sec-Fetch-Site": "same-origin"}
                 if form is None:
                     sent["X-CSRF-Token"] = by.csrf
                 else:
@@ -135,7 +139,7 @@ class Served:
         return anyio.run(self._answer, request, address or self.address)
 
     async def _answer(self, request: httpx.Request, address: str) -> httpx.Response:
-        transport = httpx.ASGITransport(self.app, client=(address, 40000))
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=self.is_loud, client=(address, 40000))
         answer = await transport.handle_async_request(request)
         answer.request = request
         await answer.aread()

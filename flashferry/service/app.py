@@ -5,25 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fastapi import APIRouter, FastAPI
+from starlette.types import ASGIApp
 
 from flashferry.service.access import ROUTES, Access, routes_in
-from flashferry.service.api import health, live, plans, schedules
+from flashferry.service.api import health, live, people, plans, schedules
+from flashferry.service.api import sign_in as sign_in_api
 from flashferry.service.keepers import Keepers
 from flashferry.service.live.look import Looker
 from flashferry.service.live.stream import Streams
-from flashferry.service.pages import assets, tonight
+from flashferry.service.pages import admin, assets, me, sign_in, tonight
 from flashferry.service.pages.frame import problem_page
 from flashferry.service.people.guard import guarded
 from flashferry.service.people.headers import SecurityHeaders
+from flashferry.service.people.oidc import provider_of
 from flashferry.service.people.refusals import RefusalBook
+from flashferry.service.people.sign_in import Door
 from flashferry.service.problems import tell_problems
 from flashferry.service.service import Service
 
 ROUTERS = (
     health.router,
+    sign_in_api.router,
+    people.router,
     plans.router,
     schedules.router,
     assets.router,
+    sign_in.router,
+    me.router,
+    admin.router,
     tonight.router,
     live.router,
 )
@@ -36,6 +45,7 @@ def build_app(
     table: Mapping[tuple[str, str], Access] = ROUTES,
     *,
     keepers: Keepers | None = None,
+    book: RefusalBook | None = None,
 ) -> FastAPI:
     """Return the application.
 
@@ -44,22 +54,32 @@ def build_app(
         routers: Those of its subjects; None: `ROUTERS`.
         table: Who may call what.
         keepers: Its background threads, of which `/readyz` tells how they do.
+        book: Where refusals are counted on their way to the audit; None: one of its own.
+        book: Where refusals are counted on their way to the audit; None: one of its own.
 
     Raises:
         LookupError: A route has no row in the table; nobody could say who may call it.
     """
     # A redirect to the path with or without its slash is made of the Host that a client sent.
-    app = FastAPI(title="flashferry", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    app = _Application(title="flashferry", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.service = service
     app.state.keepers = keepers
     app.state.looker = Looker(service)
     app.state.streams = Streams(app.state.looker, service.settings.site_names, stopping=service.stopping)
     app.state.problem_page = problem_page
-    app.state.refusals = RefusalBook(service)
+    app.state.refusals = book or RefusalBook(service)
+    app.state.door = Door(service, app.state.refusals)
+    app.state.provider = provider_of(service, callback=sign_in.CALLBACK)
     for router in routers or ROUTERS:
         # Not by `include_router`, which puts them behind one object that shows neither paths nor methods.
         app.router.routes += guarded(router.routes, table, service, app.state.refusals)
     app.state.routes = routes_in(routers or ROUTERS)
     tell_problems(app)
-    app.add_middleware(SecurityHeaders, settings=service.settings)
     return app
+
+
+class _Application(FastAPI):
+    """With the headers around everything: what FastAPI is given as middleware sees no answer to an unforeseen error."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        return SecurityHeaders(super().build_middleware_stack(), self.state.service.settings)

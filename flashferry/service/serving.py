@@ -18,6 +18,7 @@ import logging
 import os
 import signal
 import socket
+import sqlite3
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -30,6 +31,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import lock, make_private_directory, open_private
 from flashferry.service.app import build_app
 from flashferry.service.keepers import Keeper, Keepers
+from flashferry.service.people.refusals import FIRST_WINDOW_S, RefusalBook
 from flashferry.service.schedules import scheduler
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
@@ -69,14 +71,18 @@ def serve(
     with _listener(settings) as listener, _alone(state):
         settings = replace(settings, port=listener.getsockname()[1])
         service = Service(state=state, settings=settings, database=ServiceDatabase(state))
-        kept = Keepers(service, KEEPERS if keepers is None else keepers)
-        server = _Server(service, build_app(service, keepers=kept), lambda: _told_ready(settings, tell))
+        book = RefusalBook(service)
+        counted = Keeper(name="refusals", every_s=FIRST_WINDOW_S, look=lambda _: book.flush())
+        kept = Keepers(service, (*(KEEPERS if keepers is None else keepers), counted))
+        server = _Server(service, build_app(service, keepers=kept, book=book), lambda: _told_ready(settings, tell))
         kept.start()
         try:
             asyncio.run(server.serve(sockets=[listener]))
         finally:
             for name in kept.stop(_KEEPERS_GRACE_S):
                 tell(f"keeper {name} was in the midst of a look, which is cut; what it had not written is done anew")
+            with contextlib.suppress(sqlite3.Error):
+                book.flush(is_end=True)
 
 
 def check_listening(settings: ServiceSettings) -> None:

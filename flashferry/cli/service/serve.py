@@ -18,7 +18,7 @@ from flashferry.core.errors import ConfigInvalid
 if TYPE_CHECKING:
     from flashferry.service.settings import ServiceSettings
 
-PACKAGES = ("fastapi", "uvicorn", "multipart", "argon2", "authlib", "httpx")
+PACKAGES = ("fastapi", "uvicorn", "multipart", "argon2", "joserfc", "httpx")
 """What the extra `service` brings, by the names for `import`."""
 
 _OWN = ("config", "listen", "state_dir")

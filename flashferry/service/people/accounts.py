@@ -113,7 +113,7 @@ def set_password(
     """
     hash_ = _hashed(password, name, passwords)
     with _deciding(service, actor, "user.password", name) as database:
-        if _found(database, name).source != rows.LOCAL:
+        if found_person(database, name).source != rows.LOCAL:
             raise Problem(
                 HTTPStatus.CONFLICT,
                 f"{name} signs in elsewhere, and has no password here",
@@ -133,7 +133,7 @@ def set_active(service: Service, actor: Actor, name: str, *, is_active: bool, re
     """
     verb = "user.enabled" if is_active else "user.disabled"
     with _deciding(service, actor, verb, name) as database:
-        before = _found(database, name).state
+        before = found_person(database, name).state
         admins = rows.active_admins(database)
         rows.set_state(database, name, rows.ACTIVE if is_active else DISABLED)
         rows.clear_failures(database, name)
@@ -198,10 +198,26 @@ def check_grant(grant: Grant) -> None:
         )
 
 
+def found_person(database: sqlite3.Connection, name: str) -> Person:
+    """Return one of the people; the system is none.
+
+    Raises:
+        Problem: There is nobody of that name (404).
+    """
+    found = rows.person(database, name)
+    if found is None or found.name in RESERVED:
+        raise Problem(
+            HTTPStatus.NOT_FOUND,
+            f"there is nobody of the name {shown(name[:64])!r}",
+            hint="GET /api/v1/users lists people",
+        )
+    return found
+
+
 @contextmanager
 def _changing_grants(service: Service, actor: Actor, name: str) -> Iterator[sqlite3.Connection]:
     with _deciding(service, actor, "user.granted", name) as database:
-        _found(database, name)
+        found_person(database, name)
         before, admins = _words(database, name), rows.active_admins(database)
         yield database
         _check_admin_left(database, admins)
@@ -219,17 +235,6 @@ def _deciding(service: Service, actor: Actor, action: str, name: str) -> Iterato
     except Problem as problem:
         note_refusal(service, actor, action, f"user:{shown(name[:64])}", problem.sentence)
         raise
-
-
-def _found(database: sqlite3.Connection, name: str) -> Person:
-    found = rows.person(database, name)
-    if found is None or found.name in RESERVED:
-        raise Problem(
-            HTTPStatus.NOT_FOUND,
-            f"there is nobody of the name {shown(name[:64])!r}",
-            hint="GET /api/v1/users lists people",
-        )
-    return found
 
 
 def _check_admin_left(database: sqlite3.Connection, before: frozenset[str]) -> None:

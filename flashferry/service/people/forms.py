@@ -28,6 +28,7 @@ HEADER = "x-csrf-token"
 """The same from a script of ours, which sends no form."""
 
 MOST_FORM_BYTES = 8 * 2**20
+_LONGEST_NEXT = 2000
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _AGAIN = "Load the page again, and send it from there"
@@ -50,12 +51,13 @@ def check_begun_here(request: Request, settings: ServiceSettings, *, is_demanded
         Problem: It was begun elsewhere, or nobody says where.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-    ours = urlsplit(settings.url).netloc.lower() if settings.url else request.headers.get("host", "").lower()
+    ours = _host(settings.url) if settings.url else _host(f"//{request.headers.get('host', '')}")
     if site is not None and site != "same-origin":
         raise _refused(
             f"expected a request from a page of this service, found one that the browser calls {site[:20]!r}"
         )
-    if origin is not None and (urlsplit(origin).netloc.lower() or origin) != ours:
+    is_plain = settings.is_secure and urlsplit(origin or "").scheme == "http"
+    if origin is not None and ((_host(origin) or origin) != ours or is_plain):
         raise _refused("expected a request from a page of this service, found one with another Origin")
     if is_demanded and site is None and origin is None:
         raise _refused("expected Origin or Sec-Fetch-Site beside a session's cookie, found neither")
@@ -76,6 +78,34 @@ async def check_token(request: Request, csrf: str) -> Receive:
     if not hmac.compare_digest(given.encode(), csrf.encode()):
         raise _refused("expected the token of this session's forms, found another one")
     return receive
+
+
+def _host(url: str) -> str:
+    """Return host and port of a URL; the usual ports are left out, as browsers do."""
+    try:
+        split = urlsplit(url)
+        port = split.port
+    except ValueError:
+        return ""
+    return (split.hostname or "") + (f":{port}" if port not in (None, 80, 443) else "")
+
+
+def safe_next(wanted: str) -> str:
+    r"""Return the page to show after a sign-in: the one that was wanted where it is one of ours, else the first.
+
+    Browsers take `//host`, `/\host` and `/<tab>/host` for another host; a path has one slash in front, no backslash
+    and no control characters.
+    """
+    is_ours = (
+        wanted.startswith("/")
+        and not wanted.startswith("//")
+        and "\\" not in wanted
+        and wanted.isprintable()
+        and len(wanted) <= _LONGEST_NEXT
+        and not urlsplit(wanted).netloc
+        and not wanted.startswith(("/api/", "/login", "/logout"))
+    )
+    return wanted if is_ours else "/"
 
 
 async def _body(request: Request) -> bytes:

@@ -76,6 +76,11 @@ def grant_of(word: str) -> Grant:
     return grant
 
 
+def told_grant(grant: Grant) -> dict[str, str]:
+    """Return a grant as programs are told."""
+    return {"role": grant.role.value, "site": grant.site}
+
+
 def is_as_told(database: sqlite3.Connection, found: rows.Person, told: MappedPerson) -> bool:
     """Return whether nothing has to be written for what a provider says now of somebody."""
     if told.grants is None:

@@ -73,6 +73,14 @@ def session(database: sqlite3.Connection, hash_: str, *, at: str) -> SessionRow 
     return None if row is None else SessionRow(**dict(row))
 
 
+def sessions_of(database: sqlite3.Connection, name: str, *, at: str) -> tuple[SessionRow, ...]:
+    """Return a person's sessions that have not ended, the newest first."""
+    rows = database.execute(
+        "SELECT * FROM sessions WHERE person = ? AND expires_at > ? ORDER BY created_at DESC", (name, at)
+    )
+    return tuple(SessionRow(**dict(row)) for row in rows)
+
+
 def insert_session(database: sqlite3.Connection, new: SessionRow) -> None:
     """Begin a session; one of the same hash is replaced."""
     database.execute(

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.people.passwords import Passwords
 from tests.served import QUICK, Served, serve
-
-ADMIN = Actor(name="root", via=Via.SESSION, address="192.0.2.1", grants=frozenset({Grant(role=Role.ADMIN)}))
 
 
 @pytest.fixture

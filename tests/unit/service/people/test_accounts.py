@@ -12,7 +12,7 @@ from flashferry.service.people.accounts import NewPerson, add_person, give_grant
 from flashferry.service.people.mapped import MappedPerson, enter
 from flashferry.service.problems import Problem
 from flashferry.store.service import people as rows
-from tests.unit.service.people.conftest import ADMIN
+from tests.served import ADMIN
 
 LONG = "correct horse battery"
 OPERATOR = Grant(role=Role.OPERATOR, site="AMS")

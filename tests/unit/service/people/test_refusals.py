@@ -6,7 +6,7 @@ import pytest
 
 from flashferry.service.people.identity import anonymous
 from flashferry.service.people.refusals import BUCKET, MOST_KEPT, RefusalBook
-from tests.unit.service.people.conftest import ADMIN
+from tests.served import ADMIN
 
 
 @pytest.fixture

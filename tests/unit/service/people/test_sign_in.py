@@ -14,8 +14,7 @@ from flashferry.service.people.sign_in import Door, SignIn
 from flashferry.service.people.tries import Tries
 from flashferry.service.problems import Problem
 from flashferry.store.service import people as rows
-from tests.served import BEGIN, QUICK
-from tests.unit.service.people.conftest import ADMIN
+from tests.served import ADMIN, BEGIN, QUICK
 
 LONG = "correct horse battery"
 WRONG = "wrong horse battery"

@@ -1,0 +1,180 @@
+"""Signing in and out, and what somebody does for himself: his tokens, his password."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from flashferry.service.actor import Actor, Grant, Role
+from flashferry.service.api.depends import TheActor, TheDoor, TheIdentity, TheService
+from flashferry.service.auditing import note
+from flashferry.service.people.accounts import set_password
+from flashferry.service.people.identity import Identity, asked_of
+from flashferry.service.people.mapped import told_grant
+from flashferry.service.people.sessions import cookie_name, drop_cookie, set_cookie
+from flashferry.service.people.sign_in import Door, SignIn
+from flashferry.service.people.tokens import demand_person, is_good, make_token, take_back
+from flashferry.service.problems import Problem
+from flashferry.service.service import Service
+from flashferry.store.service.database import moment
+from flashferry.store.service.sessions import TokenRow, all_tokens, end_session, tokens_of
+
+router = APIRouter(prefix="/api/v1", tags=["people"])
+
+
+class Credentials(BaseModel):
+    """Name and password of a local account."""
+
+    name: str = Field(max_length=64)
+    password: str = Field(max_length=1024)
+
+
+class PasswordChange(BaseModel):
+    """The password of whoever asks, and what it is to be."""
+
+    old: str = Field(max_length=1024)
+    new: str = Field(max_length=1024)
+
+
+class GrantBody(BaseModel):
+    """A role, and where: a site's name, or `*`."""
+
+    role: Role
+    site: str = Field("*", max_length=64)
+
+    @property
+    def grant(self) -> Grant:
+        """Return it as a value."""
+        return Grant(role=self.role, site=self.site)
+
+
+class TokenBody(BaseModel):
+    """A token to be made."""
+
+    name: str = Field(description="What it is for.")
+    days: float = Field(90, description="How long it lasts.")
+    grants: list[GrantBody] | None = Field(None, description="What it is limited to; null: all that its person has.")
+
+
+@router.post("/login")
+def login(
+    given: Credentials, request: Request, response: Response, service: TheService, door: TheDoor
+) -> dict[str, str]:
+    """Sign in with a local account: a cookie, and what changes made with it have in `X-CSRF-Token`."""
+    session = door.sign_in(sign_in_of(request, service, given.name, given.password))
+    set_cookie(response, service.settings, session.session_id)
+    return {"name": given.name, "csrf": session.csrf}
+
+
+@router.post("/logout", status_code=HTTPStatus.NO_CONTENT)
+def logout(response: Response, service: TheService, identity: TheIdentity) -> None:
+    """End the session; a token is not ended by this."""
+    end(service, identity)
+    drop_cookie(response, service.settings)
+
+
+@router.get("/me")
+def me(identity: TheIdentity) -> dict[str, object]:
+    """Return who asks, and what he may."""
+    return told_me(identity)
+
+
+@router.put("/me/password", status_code=HTTPStatus.NO_CONTENT)
+def change_password(given: PasswordChange, service: TheService, identity: TheIdentity, door: TheDoor) -> None:
+    """Change one's own password; other sessions end."""
+    change_own_password(service, identity, door, old=given.old, new=given.new)
+
+
+@router.get("/tokens")
+def tokens(
+    service: TheService,
+    actor: TheActor,
+    everybodys: Annotated[bool, Query(alias="all", description="Everybody's; for admins.")] = False,
+) -> list[dict[str, object]]:
+    """Return one's tokens, or everybody's; what is shown once is not among it."""
+    if everybodys and not actor.has({Role.ADMIN}):
+        raise Problem(HTTPStatus.FORBIDDEN, "expected an admin, for everybody's tokens", hint="Leave out 'all'")
+    with service.database.reading() as database:
+        found = all_tokens(database) if everybodys else tokens_of(database, actor.name)
+    return [told_token(service, row) for row in found]
+
+
+@router.post("/tokens", status_code=HTTPStatus.CREATED)
+def new_token(given: TokenBody, response: Response, service: TheService, actor: TheActor) -> dict[str, object]:
+    """Make a token; `token` is shown this once."""
+    limits = None if given.grants is None else [one.grant for one in given.grants]
+    made = make_token(service, actor, name=given.name, days=given.days, limits=limits)
+    response.headers["Location"] = f"{router.prefix}/tokens/{made.row.token_id}"
+    return {**told_token(service, made.row), "token": made.text}
+
+
+@router.delete("/tokens/{token_id}", status_code=HTTPStatus.NO_CONTENT)
+def revoke(token_id: str, service: TheService, actor: TheActor) -> None:
+    """Take a token back: one's own, or anybody's for an admin."""
+    take_back(service, actor, token_id)
+
+
+def sign_in_of(request: Request, service: Service, name: str, password: str) -> SignIn:
+    """Return what somebody gave to sign in, from where and with which session before."""
+    asked = asked_of(request, service)
+    return SignIn(
+        name=name,
+        password=password,
+        address=asked.address,
+        before=request.cookies.get(cookie_name(service.settings)),
+    )
+
+
+def end(service: Service, identity: Identity) -> None:
+    """End a session, with its entry in the audit."""
+    if not identity.session:
+        return
+    with service.database.writing() as database:
+        if end_session(database, identity.session):
+            note(service, database, identity.actor, "logout", f"user:{identity.actor.name}")
+
+
+def change_own_password(service: Service, identity: Identity, door: Door, *, old: str, new: str) -> None:
+    """Change the password of whoever asks, who has to know the old one.
+
+    Raises:
+        Problem: He does not, or the new one will not do.
+    """
+    actor: Actor = identity.actor
+    demand_person(actor)
+    if not door.is_right(actor.name, old, address=actor.address):
+        raise Problem(HTTPStatus.FORBIDDEN, "expected your present password, found another one", hint="Type it again")
+    set_password(service, actor, actor.name, new, door.passwords, but_session=identity.session)
+
+
+def told_me(identity: Identity) -> dict[str, object]:
+    """Return who asks as programs are told."""
+    actor = identity.actor
+    return {
+        "name": actor.name,
+        "via": actor.via.value,
+        "address": actor.address,
+        "grants": sorted((told_grant(one) for one in actor.grants), key=str),
+        "csrf": identity.csrf,
+        "may_change": not identity.is_idle,
+    }
+
+
+def told_token(service: Service, row: TokenRow) -> dict[str, object]:
+    """Return a token as programs are told, without what is shown once."""
+    limits = None if row.grants is None else [{"role": role, "site": site} for role, site in json.loads(row.grants)]
+    return {
+        "token_id": row.token_id,
+        "person": row.person,
+        "name": row.name,
+        "grants": limits,
+        "created_at": row.created_at,
+        "expires_at": row.expires_at,
+        "last_used_at": row.last_used_at,
+        "revoked_at": row.revoked_at,
+        "is_good": is_good(row, moment(service.now())),
+    }

@@ -1,0 +1,113 @@
+"""People and their tokens, for admins."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Form
+from starlette.responses import RedirectResponse, Response
+
+from flashferry.service.actor import Grant, Role
+from flashferry.service.api.depends import TheActor, TheDoor, TheService
+from flashferry.service.api.people import told_people, told_person
+from flashferry.service.api.sign_in import told_token
+from flashferry.service.pages.frame import link, twin
+from flashferry.service.people import accounts
+from flashferry.service.people.accounts import NewPerson
+from flashferry.service.people.mapped import grant_of
+from flashferry.service.people.tokens import take_back
+from flashferry.store.service.sessions import all_tokens, tokens_of
+
+router = APIRouter(include_in_schema=False)
+_PEOPLE = "/admin/people"
+_Line = Annotated[str, Form(max_length=500)]
+
+
+@twin(router, "/admin", "admin.html")
+def admin(service: TheService) -> object:
+    """Return people, and the tokens that are good."""
+    with service.database.reading() as database:
+        tokens = [told_token(service, row) for row in all_tokens(database)]
+    return {
+        "people": told_people(service),
+        "tokens": [one for one in tokens if one["is_good"]],
+        "roles": [role.value for role in Role],
+        "least_password": service.settings.people.least_password,
+    }
+
+
+@router.post(_PEOPLE)
+def enter(
+    service: TheService,
+    actor: TheActor,
+    door: TheDoor,
+    name: _Line,
+    display: _Line = "",
+    email: _Line = "",
+    password: Annotated[str, Form(max_length=1024)] = "",
+    grants: _Line = "",
+) -> Response:
+    """Enter somebody with a local account."""
+    new = NewPerson(name=name.strip(), display=display, email=email, password=password or None, grants=_grants(grants))
+    accounts.add_person(service, actor, new, door.passwords)
+    return _back(new.name)
+
+
+@twin(router, "/admin/people/{name}", "admin_person.html")
+def person(name: str, service: TheService) -> object:
+    """Return somebody with his grants and tokens."""
+    found = told_person(service, name)
+    with service.database.reading() as database:
+        tokens = [told_token(service, row) for row in tokens_of(database, name)]
+    return {
+        "person": found,
+        "tokens": tokens,
+        "roles": [role.value for role in Role],
+        "least_password": service.settings.people.least_password,
+    }
+
+
+@router.post("/admin/people/{name}/grants")
+def set_grants(name: str, service: TheService, actor: TheActor, grants: _Line = "") -> Response:
+    """Give somebody these roles and no others."""
+    accounts.set_grants(service, actor, name, _grants(grants))
+    return _back(name)
+
+
+@router.post("/admin/people/{name}/password")
+def set_password(
+    name: str, service: TheService, actor: TheActor, door: TheDoor, password: Annotated[str, Form(max_length=1024)]
+) -> Response:
+    """Give somebody another password."""
+    accounts.set_password(service, actor, name, password, door.passwords)
+    return _back(name)
+
+
+@router.post("/admin/people/{name}/disable")
+def disable(name: str, service: TheService, actor: TheActor, reason: _Line = "") -> Response:
+    """Disable somebody."""
+    accounts.set_active(service, actor, name, is_active=False, reason=reason)
+    return _back(name)
+
+
+@router.post("/admin/people/{name}/enable")
+def enable(name: str, service: TheService, actor: TheActor, reason: _Line = "") -> Response:
+    """Enable somebody again."""
+    accounts.set_active(service, actor, name, is_active=True, reason=reason)
+    return _back(name)
+
+
+@router.post("/admin/tokens/{token_id}/revoke")
+def revoke(token_id: str, service: TheService, actor: TheActor) -> Response:
+    """Take anybody's token back."""
+    take_back(service, actor, token_id)
+    return RedirectResponse("/admin", HTTPStatus.SEE_OTHER)
+
+
+def _grants(words: str) -> tuple[Grant, ...]:
+    return tuple(grant_of(word) for word in words.replace(",", " ").split())
+
+
+def _back(name: str) -> Response:
+    return RedirectResponse(link(_PEOPLE, name), HTTPStatus.SEE_OTHER)

@@ -1,0 +1,100 @@
+"""What somebody sees of himself: what he may, his tokens, his password."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Request
+from markupsafe import Markup
+from starlette.responses import RedirectResponse, Response
+
+from flashferry.service.actor import Role
+from flashferry.service.api.depends import TheActor, TheDoor, TheIdentity, TheService
+from flashferry.service.api.people import told_person
+from flashferry.service.api.sign_in import change_own_password, told_me, told_token
+from flashferry.service.auditing import note
+from flashferry.service.pages.frame import page, twin
+from flashferry.service.people.identity import Identity
+from flashferry.service.people.mapped import grant_of
+from flashferry.service.people.tokens import demand_person, make_token, take_back
+from flashferry.service.service import Service
+from flashferry.store.service.database import moment
+from flashferry.store.service.sessions import end_sessions_of, sessions_of, tokens_of
+
+router = APIRouter(include_in_schema=False)
+_BACK = "/me"
+
+
+@twin(router, "/me", "me.html")
+def me(service: TheService, identity: TheIdentity) -> object:
+    """Return what somebody sees of himself."""
+    return _view(service, identity)
+
+
+@router.post("/me/tokens")
+def new_token(
+    request: Request,
+    service: TheService,
+    identity: TheIdentity,
+    name: Annotated[str, Form(max_length=200)],
+    days: Annotated[float, Form()] = 90,
+    limits: Annotated[str, Form(max_length=2000)] = "",
+) -> Response:
+    """Make a token and show it, this once."""
+    grants = [grant_of(word) for word in limits.replace(",", " ").split()] or None
+    made = make_token(service, identity.actor, name=name, days=days, limits=grants)
+    # Ours, of letters that mean nothing to a browser; as a known secret it would be masked on the page.
+    view = {**_view(service, identity), "shown_once": Markup(made.text), "shown_name": made.row.name}  # noqa: S704
+    return page(request, "me.html", view, status=HTTPStatus.CREATED)
+
+
+@router.post("/me/tokens/{token_id}/revoke")
+def revoke(token_id: str, service: TheService, actor: TheActor) -> Response:
+    """Take a token back."""
+    take_back(service, actor, token_id)
+    return RedirectResponse(_BACK, HTTPStatus.SEE_OTHER)
+
+
+@router.post("/me/password")
+def change_password(
+    service: TheService,
+    identity: TheIdentity,
+    door: TheDoor,
+    old: Annotated[str, Form(max_length=1024)],
+    new: Annotated[str, Form(max_length=1024)],
+) -> Response:
+    """Change one's own password."""
+    change_own_password(service, identity, door, old=old, new=new)
+    return RedirectResponse(_BACK, HTTPStatus.SEE_OTHER)
+
+
+@router.post("/me/sessions/end")
+def end_others(service: TheService, identity: TheIdentity) -> Response:
+    """End all sessions of one's own but this one."""
+    demand_person(identity.actor)
+    name = identity.actor.name
+    with service.database.writing() as database:
+        ended = end_sessions_of(database, name, but=identity.session)
+        note(service, database, identity.actor, "sessions.ended", f"user:{name}", after={"sessions": ended})
+    return RedirectResponse(_BACK, HTTPStatus.SEE_OTHER)
+
+
+def _view(service: Service, identity: Identity) -> dict[str, object]:
+    name = identity.actor.name
+    with service.database.reading() as database:
+        tokens = [told_token(service, row) for row in tokens_of(database, name)]
+        sessions = [
+            {"created_at": row.created_at, "seen_at": row.seen_at, "address": row.address}
+            for row in sessions_of(database, name, at=moment(service.now()))
+        ]
+    told = {key: value for key, value in told_me(identity).items() if key != "csrf"}
+    return {
+        **told,
+        "person": told_person(service, name),
+        "tokens": tokens,
+        "sessions": sessions,
+        "roles": [role.value for role in Role],
+        "most_days": int(service.settings.people.token_s // 86400),
+        "least_password": service.settings.people.least_password,
+    }
