@@ -10,7 +10,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from typing import Any
@@ -130,35 +130,49 @@ class CommandSource:
         return Credentials(**{key: value or None for key, value in values.items()})
 
     def _output(self, name: str) -> bytes:
-        try:
-            process = subprocess.Popen(
-                [*self._words, name],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                start_new_session=True,
-                env=self._environment,
-            )
-        except OSError as error:
-            raise self._wrong(name, f"cannot be run: {error.strerror}") from None
-        with process:
-            try:
-                output = _read(process, COMMAND_LIMIT_S)
-            except TimeoutError:
-                raise self._wrong(name, f"no answer within {COMMAND_LIMIT_S:g} s") from None
-            finally:
-                # With all that it started, or what holds its output open would be waited for.
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-        if len(output) > COMMAND_LIMIT_BYTES:
-            raise self._wrong(name, f"expected at most {COMMAND_LIMIT_BYTES} bytes, found more")
-        if process.returncode != 0:
-            raise self._wrong(name, f"ended with exit code {process.returncode}")
-        return output
+        return printed_by(
+            [*self._words, name], environment=self._environment, wrong=lambda what: self._wrong(name, what)
+        )
 
     def _wrong(self, name: str, what: str) -> ConfigInvalid:
         return ConfigInvalid(
             f"secrets command '{self._words[0]}': {what}", host=name, hint="Run it by hand with the device's name"
         )
+
+
+def printed_by(
+    words: Sequence[str], *, environment: Mapping[str, str] | None = None, wrong: Callable[[str], ConfigInvalid]
+) -> bytes:
+    """Return what a program prints that has a secret; it is run without a shell and ends with all that it started.
+
+    Args:
+        words: The program and its arguments.
+        environment: What it gets for an environment, or None: ours.
+        wrong: Makes the complaint of what was found.
+
+    Raises:
+        ConfigInvalid: It cannot be run, fails, takes more than half a minute, or prints far too much.
+    """
+    try:
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, env=environment
+        )
+    except OSError as error:
+        raise wrong(f"cannot be run: {error.strerror}") from None
+    with process:
+        try:
+            output = _read(process, COMMAND_LIMIT_S)
+        except TimeoutError:
+            raise wrong(f"no answer within {COMMAND_LIMIT_S:g} s") from None
+        finally:
+            # With all that it started, or what holds its output open would be waited for.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+    if len(output) > COMMAND_LIMIT_BYTES:
+        raise wrong(f"expected at most {COMMAND_LIMIT_BYTES} bytes, found more")
+    if process.returncode != 0:
+        raise wrong(f"ended with exit code {process.returncode}")
+    return output
 
 
 def _read(process: subprocess.Popen[bytes], limit_s: float) -> bytes:

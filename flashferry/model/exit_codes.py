@@ -117,6 +117,16 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
         ExitCode.DEVICES_FAILED: "the server's process ended by itself; what it was sending was cut",
     },
     "images": {ExitCode.OK: "the images were read", ExitCode.INTERRUPTED: _NOTHING_CHANGED},
+    "service": {
+        ExitCode.OK: "the service ended when it was told to, or did what was asked; the audit has it",
+        ExitCode.USAGE: "wrong options or input, or the service refused it; nothing was changed",
+        ExitCode.INTERRUPTED: _NOTHING_CHANGED,
+    },
+    "service-audit": {
+        ExitCode.OK: "the audit is whole",
+        ExitCode.DEVICES_FAILED: "the audit is not whole",
+        ExitCode.INTERRUPTED: _NOTHING_CHANGED,
+    },
     "doctor": {
         ExitCode.OK: "this host was looked at; 'is_good' says of each finding whether it is as it should be",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,

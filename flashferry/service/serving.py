@@ -30,6 +30,8 @@ import uvicorn
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import lock, make_private_directory, open_private
 from flashferry.service.app import build_app
+from flashferry.service.audit import heads
+from flashferry.service.hooks import delivery
 from flashferry.service.keepers import Keeper, Keepers
 from flashferry.service.people.refusals import FIRST_WINDOW_S, RefusalBook
 from flashferry.service.schedules import scheduler
@@ -38,7 +40,7 @@ from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.transports.serving import check_files
 
-KEEPERS: tuple[Keeper, ...] = (scheduler.KEEPER,)
+KEEPERS: tuple[Keeper, ...] = (scheduler.KEEPER, delivery.KEEPER, heads.KEEPER)
 """Of all subjects."""
 
 LOCK = "service.lock"

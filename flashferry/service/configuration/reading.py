@@ -37,6 +37,7 @@ def load_settings(path: Path) -> ServiceSettings:
         **listen,
         session_s=sessions["hours"] * _HOUR_S,
         idle_s=sessions["idle_minutes"] * _MINUTE_S,
+        people=top["people"],
         site_names=top["sites"],
         proxy=top["proxy"],
         oidc=top["oidc"],

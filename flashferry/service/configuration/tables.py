@@ -23,7 +23,16 @@ from flashferry.nightly.description.keys import (
     word,
 )
 from flashferry.service.configuration.values import address, command, header, networks, roles, url, words
-from flashferry.service.settings import MailSettings, OidcSettings, ProxySettings, RunSettings, SecretFrom
+from flashferry.service.settings import (
+    MailSettings,
+    OidcSettings,
+    PeopleSettings,
+    ProxySettings,
+    RunSettings,
+    SecretFrom,
+)
+
+_MINUTE_S, _DAY_S = 60.0, 86400.0
 
 
 def _site_names(place: Place) -> dict[str, str]:
@@ -48,6 +57,18 @@ def _listen(place: Place) -> dict[str, Any]:
     if (values["certificate"] is None) != (values["key"] is None):
         raise place.problem("expected certificate and key together, found one of them", "Give both files, or neither")
     return values
+
+
+def _people(place: Place) -> PeopleSettings:
+    values = read_section(place, PEOPLE)
+    same = ("least_password", "most_failures", "most_tries", "argon2_rounds", "argon2_lanes")
+    return PeopleSettings(
+        **{name: values[name] for name in same},
+        lock_s=values["lock_minutes"] * _MINUTE_S,
+        tries_s=values["tries_minutes"] * _MINUTE_S,
+        token_s=values["token_days"] * _DAY_S,
+        argon2_memory_kib=values["argon2_memory_mib"] * 1024,
+    )
 
 
 def _proxy(place: Place) -> ProxySettings:
@@ -119,6 +140,65 @@ SESSIONS = (
         values="1 to 1440",
         says="after so long without a request a session looks on, and changes nothing any more",
     ),
+)
+PEOPLE = (
+    Key(
+        name="least_password",
+        read=whole(8, 128, "characters"),
+        default=12,
+        values="8 to 128",
+        says="a password of a local account has so many characters",
+    ),
+    Key(
+        name="most_failures",
+        read=whole(1, 100),
+        default=5,
+        values="1 to 100",
+        says="after so many wrong passwords in a row an account is locked",
+    ),
+    Key(
+        name="lock_minutes",
+        read=number(0.1, 1440, "minutes"),
+        default=15.0,
+        values="0.1 to 1440",
+        says="so long it stays locked",
+    ),
+    Key(
+        name="most_tries",
+        read=whole(1, 10_000),
+        default=20,
+        values="1 to 10000",
+        says="so many sign-ins are taken from one address within `tries_minutes`",
+    ),
+    Key(
+        name="tries_minutes",
+        read=number(0.1, 1440, "minutes"),
+        default=5.0,
+        values="0.1 to 1440",
+        says="see `most_tries`",
+    ),
+    Key(
+        name="token_days",
+        read=number(0.01, 3660, "days"),
+        default=366.0,
+        values="0.01 to 3660",
+        says="how long an API token lasts at most",
+    ),
+    Key(
+        name="argon2_rounds",
+        read=whole(1, 100),
+        default=3,
+        values="1 to 100",
+        says="how often Argon2id goes over its memory",
+    ),
+    Key(
+        name="argon2_memory_mib",
+        read=whole(8, 4096, "MiB"),
+        default=64,
+        values="8 to 4096",
+        says="memory that hashing one password takes, MiB",
+    ),
+    Key(name="argon2_lanes", read=whole(1, 64), default=4, values="1 to 64", says="threads that hash one password"),
 )
 PROXY = (
     Key(
@@ -267,6 +347,7 @@ TOP = (
         values="a table",
         says="how long people stay",
     ),
+    Key(name="people", read=_people, default=PeopleSettings(), values="a table", says="local accounts and tokens"),
     Key(name="sites", read=_site_names, default={}, values='NAME = "words"', says="what sites are called on pages"),
     Key(name="proxy", read=_proxy, default=ProxySettings(), values="a table", says="the proxy in front"),
     Key(name="oidc", read=_oidc, values="a table", says="OpenID Connect"),
@@ -279,6 +360,7 @@ TOP = (
 SECTIONS: Mapping[str, Sequence[Key]] = {
     "listen": LISTEN,
     "sessions": SESSIONS,
+    "people": PEOPLE,
     "proxy": PROXY,
     "oidc": OIDC,
     "runs": RUNS,

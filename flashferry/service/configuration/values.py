@@ -6,8 +6,9 @@ import re
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
+from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.description.keys import Place, text
-from flashferry.service.actor import Role
+from flashferry.service.people.mapped import grant_of
 
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 
@@ -73,11 +74,8 @@ def roles(place: Place) -> dict[str, tuple[str, ...]]:
 
 def _role(place: Place) -> str:
     found = text(place)
-    role, at, site = found.partition("@")
-    if role not in set(Role) or (at and not site):
-        raise place.wrong(
-            f"{', '.join(Role)}, or one of them with a site, such as operator@AMS",
-            "Write role@SITE, or the role alone for all sites",
-            known=list(Role),
-        )
+    try:
+        grant_of(found)
+    except ConfigInvalid as error:
+        raise place.problem(error.message, error.hint or "") from None
     return found

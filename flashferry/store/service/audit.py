@@ -67,7 +67,31 @@ class ChainedEntry:
     hash: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """Which entries are wanted; what is empty leaves all.
+
+    Attributes:
+        since: From this time on, as the tables keep times.
+        until: Before this time.
+        actor: Of whom.
+        action: Which action, or the subject of several: `plan` is every `plan.…`.
+        object: Of which object, or kind of objects: `run` is every `run:…`.
+        outcome: `done`, `refused` or `failed`.
+    """
+
+    since: str = ""
+    until: str = ""
+    actor: str = ""
+    action: str = ""
+    object: str = ""
+    outcome: str = ""
+
+
 _COLUMNS = tuple(one.name for one in fields(AuditEntry))
+_ALL = f"seq, {', '.join(_COLUMNS)}, previous, hash"
+_NO_END = 2**62
+_TRIGGERS = 2
 
 
 def append(database: sqlite3.Connection, entry: AuditEntry) -> ChainedEntry:
@@ -107,18 +131,75 @@ def _insert(database: sqlite3.Connection, entry: AuditEntry, seq: int, previous:
     return made
 
 
-def entries(database: sqlite3.Connection, *, after_seq: int = 0, most: int = 1_000_000) -> Iterator[ChainedEntry]:
-    """Yield the entries behind a number, the oldest first."""
-    for row in database.execute(
-        f"SELECT seq, {', '.join(_COLUMNS)}, previous, hash FROM audit WHERE seq > ? ORDER BY seq LIMIT ?",  # noqa: S608
-        (after_seq, most),
-    ):
-        yield ChainedEntry(
-            seq=row["seq"],
-            entry=AuditEntry(**{name: row[name] for name in _COLUMNS}),
-            previous=row["previous"],
-            hash=row["hash"],
-        )
+def last(database: sqlite3.Connection) -> ChainedEntry | None:
+    """Return the newest entry, or None where there is none."""
+    row = database.execute(f"SELECT {_ALL} FROM audit ORDER BY seq DESC LIMIT 1").fetchone()  # noqa: S608
+    return None if row is None else _chained(row)
+
+
+def newest_of(database: sqlite3.Connection, action: str) -> ChainedEntry | None:
+    """Return the newest entry of an action, or None where there is none."""
+    row = database.execute(
+        f"SELECT {_ALL} FROM audit WHERE action = ? ORDER BY seq DESC LIMIT 1",  # noqa: S608 -- our columns
+        (action,),
+    ).fetchone()
+    return None if row is None else _chained(row)
+
+
+def entries(
+    database: sqlite3.Connection,
+    *,
+    wanted: AuditFilter | None = None,
+    after_seq: int = 0,
+    before_seq: int | None = None,
+    is_newest_first: bool = False,
+    most: int | None = None,
+) -> Iterator[ChainedEntry]:
+    """Yield entries, the oldest first unless told otherwise.
+
+    Args:
+        database: The connection.
+        wanted: Which of them; None: all.
+        after_seq: Only those behind this number.
+        before_seq: Only those before this number; None: to the end.
+        is_newest_first: Whether the newest comes first.
+        most: So many at most; None: all.
+    """
+    wanted = wanted or AuditFilter()
+    rows = database.execute(
+        f"SELECT {_ALL} FROM audit WHERE seq > ? AND seq < ? AND at >= ? AND at < ? "  # noqa: S608 -- our columns
+        "AND (? = '' OR actor = ?) AND (? = '' OR action = ? OR substr(action, 1, length(?) + 1) = ? || '.') "
+        "AND (? = '' OR object = ? OR substr(object, 1, length(?) + 1) = ? || ':') AND (? = '' OR outcome = ?) "
+        f"ORDER BY seq {'DESC' if is_newest_first else 'ASC'} LIMIT ?",
+        (
+            after_seq,
+            _NO_END if before_seq is None else before_seq,
+            wanted.since,
+            wanted.until or "~",
+            *(wanted.actor,) * 2,
+            *(wanted.action,) * 4,
+            *(wanted.object,) * 4,
+            *(wanted.outcome,) * 2,
+            -1 if most is None else most,
+        ),
+    )
+    for row in rows:
+        yield _chained(row)
+
+
+def is_append_only(database: sqlite3.Connection) -> bool:
+    """Return whether the table still has what refuses a change of its rows."""
+    found = database.execute("SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'audit'")
+    return int(found.fetchone()[0]) == _TRIGGERS
+
+
+def _chained(row: sqlite3.Row) -> ChainedEntry:
+    return ChainedEntry(
+        seq=row["seq"],
+        entry=AuditEntry(**{name: row[name] for name in _COLUMNS}),
+        previous=row["previous"],
+        hash=row["hash"],
+    )
 
 
 def hash_of(seq: int, entry: AuditEntry, previous: str) -> str:

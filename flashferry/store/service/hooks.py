@@ -135,14 +135,27 @@ def put_out(database: sqlite3.Connection, notice: OutboxRow) -> None:
     )
 
 
-def due(database: sqlite3.Connection, now: str, *, most: int) -> tuple[OutboxRow, ...]:
-    """Return what is to be sent now, the oldest first; nothing of hooks that are paused."""
+def due(database: sqlite3.Connection, now: str, *, latest: str, most: int) -> tuple[OutboxRow, ...]:
+    """Return what is to be sent now, the oldest first; nothing of hooks that are paused.
+
+    Args:
+        database: The connection.
+        now: What is due until then.
+        latest: No pause ends later than this: what would wait longer was put off by a clock that was put back since.
+        most: So many at most.
+    """
     rows = database.execute(
-        f"SELECT {_NOTICE} FROM outbox WHERE delivered_at IS NULL AND next_at <= ? "  # noqa: S608 -- our columns
+        f"SELECT {_NOTICE} FROM outbox WHERE delivered_at IS NULL AND (next_at <= ? OR next_at > ?) "  # noqa: S608
         "AND hook_id IN (SELECT hook_id FROM hooks WHERE state = 'active') ORDER BY at, rowid LIMIT ?",
-        (now, most),
+        (now, latest, most),
     )
     return tuple(_notice(row) for row in rows)
+
+
+def notice_of(database: sqlite3.Connection, notice_id: str) -> OutboxRow | None:
+    """Return a notice of the outbox by its identifier."""
+    row = database.execute(f"SELECT {_NOTICE} FROM outbox WHERE notice_id = ?", (notice_id,)).fetchone()  # noqa: S608
+    return None if row is None else _notice(row)
 
 
 def delivered(database: sqlite3.Connection, notice_id: str, at: str) -> None:

@@ -205,6 +205,9 @@ CREATE TABLE audit (
     previous TEXT NOT NULL,
     hash TEXT NOT NULL UNIQUE
 );
+CREATE INDEX audit_by_action ON audit (action, seq);
+CREATE INDEX audit_by_object ON audit (object, seq);
+CREATE INDEX audit_by_actor ON audit (actor, seq);
 CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'append only'); END;
 CREATE TRIGGER audit_is_never_deleted BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'append only'); END;
 CREATE TABLE hooks (

@@ -35,7 +35,7 @@ def hooked(service):
 
 def waiting(service):
     with service.database.reading() as database:
-        return due(database, "9999", most=100)
+        return due(database, "9999", latest="9999", most=100)
 
 
 def test_each_hook_is_sent_its_kinds(hooked):

@@ -1,0 +1,128 @@
+"""`flashferry service audit verify|export`: whether the audit is whole, and parts of it for who keeps it elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flashferry.cli.command_line import App
+from flashferry.cli.options.shared import JsonOption, StateOption
+from flashferry.cli.service.opening import opened
+from flashferry.cli.service.serve import ConfigOption
+from flashferry.cli.terminal.output import echo, finish, printed
+from flashferry.core.described import counted
+from flashferry.core.errors import ConfigInvalid
+from flashferry.model.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from flashferry.service.audit.verifying import Verified
+
+app = App(help="Look whether the audit is whole; export it.")
+
+
+@app.command("verify")
+def verify(
+    heads: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--head",
+            metavar="NUMBER:HASH",
+            help="A head that was kept elsewhere, such as a daily one: that entry must be there. May be repeated.",
+        ),
+    ] = None,
+    config: ConfigOption = None,
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Look at every entry: numbers without a gap, hashes, times. Exit code 3 where it is not whole."""
+    from flashferry.service.audit.verifying import parsed_head
+    from flashferry.service.audit.verifying import verify as verify_audit
+
+    known = [parsed_head(head) for head in heads or ()]
+    with opened(config, state_dir) as (service, _), service.database.reading() as database:
+        found = verify_audit(database, known)
+    code = ExitCode.OK if found.is_whole else ExitCode.DEVICES_FAILED
+    content: dict[str, object] = {
+        "is_whole": found.is_whole,
+        "entries": found.count,
+        "head": str(found.head) if found.head is not None else None,
+        "faults": list(found.faults),
+    }
+    finish("service-audit", code, content, as_json=json, human=lambda: _tell(found))
+
+
+@app.command("export")
+def export(
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A new file (default: standard output).")
+    ] = None,
+    form: Annotated[str, typer.Option("--format", metavar="FORM", help="jsonl or csv.")] = "jsonl",
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", help="From this time on: 2026-11-22, or with a time behind T.")
+    ] = "",
+    until: Annotated[str, typer.Option("--until", metavar="TIME", help="Before this time.")] = "",
+    actor: Annotated[str, typer.Option("--actor", metavar="NAME", help="Of whom.")] = "",
+    action: Annotated[
+        str, typer.Option("--action", metavar="ACTION", help="Which action, or a subject: plan is every plan.…")
+    ] = "",
+    object_: Annotated[
+        str, typer.Option("--object", metavar="OBJECT", help="Of which object, or kind of objects: run is every run.")
+    ] = "",
+    config: ConfigOption = None,
+    state_dir: StateOption = None,
+) -> None:
+    """Export entries, the oldest first: as JSON lines, exact, or as CSV for a spreadsheet."""
+    from flashferry.service.audit.exporting import ExportForm, exported
+    from flashferry.service.audit.filtering import audit_filter
+    from flashferry.store.service.audit import entries
+
+    if form not in set(ExportForm):
+        raise ConfigInvalid(f"--format: expected jsonl or csv, found '{form}'", hint="Choose one of them")
+    wanted = audit_filter(since=since, until=until, actor=actor, action=action, object_=object_)
+    with opened(config, state_dir) as (service, _), service.database.reading() as database:
+        lines = exported(entries(database, wanted=wanted), ExportForm(form))
+        if output is None:
+            is_out = printed(lambda: _print(lines))
+            raise typer.Exit(int(ExitCode.OK if is_out else ExitCode.INTERNAL))
+        _write(output, lines)
+
+
+def _print(lines: Iterator[str]) -> None:
+    # JSON lines are in ASCII, CSV has passed the door cell by cell; an export is exact, line by line.
+    for line in lines:
+        sys.stdout.write(line)
+
+
+def _write(output: Path, lines: Iterator[str]) -> None:
+    """Write an export into a file that is not there yet.
+
+    Raises:
+        ConfigInvalid: It is there, or cannot be written.
+    """
+    try:
+        with output.open("x", encoding="utf-8", newline="") as file:
+            output.chmod(0o600)
+            file.writelines(lines)
+    except FileExistsError:
+        raise ConfigInvalid(f"{output}: expected no file, found one", hint="Name another file") from None
+    except OSError as error:
+        raise ConfigInvalid(
+            f"{output}: cannot be written: {error.strerror}", hint="Check the folder, its rights, and the disk's room"
+        ) from None
+
+
+def _tell(found: Verified) -> None:
+    if found.is_whole:
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        echo(f"The audit is whole: {counted(found.count, 'entry', 'entries')}, looked at {at}.")
+    else:
+        echo(f"THE AUDIT IS NOT WHOLE: {counted(found.count, 'entry', 'entries')}.")
+        for fault in found.faults:
+            echo(f"  {fault}")
+    if found.head is not None:
+        echo(f"Head, to be kept elsewhere: {found.head}")

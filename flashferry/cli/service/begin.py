@@ -1,0 +1,56 @@
+"""`flashferry service init`: the service's tables, its first admin, and what to do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flashferry.cli.options.shared import JsonOption, StateOption
+from flashferry.cli.service.opening import given_password, opened
+from flashferry.cli.service.serve import ConfigOption
+from flashferry.cli.terminal.output import command, echo, finish
+from flashferry.model.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from flashferry.service.beginning import Begun
+    from flashferry.service.settings import ServiceSettings
+
+
+def init(
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="What the first admin is called.", show_default=True)
+    ] = "admin",
+    config: ConfigOption = None,
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make the service's tables and its first admin, and tell what to do next. A service that has one is left alone.
+
+    His password is asked for on a terminal, or taken from FLASHFERRY_USER_PASSWORD; else one is made up and shown once.
+    """
+    from flashferry.service.beginning import begin
+
+    with opened(config, state_dir) as (service, actor):
+        begun = begin(service, actor, name=name, password=given_password(name))
+    content: dict[str, object] = {
+        "admin": begun.admin,
+        "password": begun.password,
+        "configuration": str(begun.configuration),
+        "is_configuration_new": begun.is_configuration_new,
+        "url": service.settings.base_url,
+    }
+    finish("service-init", ExitCode.OK, content, as_json=json, human=lambda: _tell(begun, service.settings))
+
+
+def _tell(begun: Begun, settings: ServiceSettings) -> None:
+    echo(f"The service has its first admin, {begun.admin}.")
+    if begun.password is not None:
+        echo(f"His password, shown this once: {begun.password}")
+    written = "is written" if begun.is_configuration_new else "is there already"
+    echo("Next:")
+    echo(f"  1. {begun.configuration} {written}: say in it where the inventory is and how the service is reached.")
+    echo(f"  2. Start it: {command('service')}")
+    echo(f"  3. Sign in at {settings.base_url}/login and add people: operators who stage, approvers who approve.")
+    echo(f"     Or here: {command('service user add NAME --role operator@SITE')}")
+    echo("  4. Nobody approves his own plan: for a first run there are two people, an operator and an approver.")

@@ -1,0 +1,74 @@
+"""The service's tables opened for a command, by whoever runs it; and passwords, which no command line holds."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flashferry import api
+from flashferry.cli.service.serve import read_settings
+from flashferry.core.errors import ConfigInvalid
+
+if TYPE_CHECKING:
+    from flashferry.service.actor import Actor
+    from flashferry.service.service import Service
+
+PASSWORD_VARIABLE = "FLASHFERRY_USER_PASSWORD"  # noqa: S105 -- the name of a variable
+"""Holds the password of who is entered; it never stands in the command line, which everybody on the host can read."""
+
+
+@contextmanager
+def opened(config: Path | None, state_dir: Path | None) -> Iterator[tuple[Service, Actor]]:
+    """Yield the service, and who runs the command: the user of this host, as the audit has him.
+
+    What the service refuses is told as every wrong input is.
+
+    Raises:
+        ConfigInvalid: The configuration or the tables cannot be used, or the service refused what was asked.
+    """
+    from flashferry.service.actor import Actor, Via
+    from flashferry.service.problems import Problem
+    from flashferry.service.service import Service
+    from flashferry.store.service.database import ServiceDatabase
+
+    state = api.state_folder(state_dir)
+    settings = read_settings(config, state)
+    service = Service(state=state, settings=settings, database=ServiceDatabase(state))
+    try:
+        yield service, Actor(name=user_of_host(), via=Via.COMMAND_LINE)
+    except Problem as problem:
+        raise ConfigInvalid(problem.sentence, hint=problem.hint) from None
+
+
+def user_of_host() -> str:
+    """Return who runs this, as the host knows him; who came by `sudo` is named too."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = str(os.getuid())
+    behind = os.environ.get("SUDO_USER", "")
+    return f"{name} ({behind})" if behind and behind != name else name
+
+
+def given_password(name: str) -> str | None:
+    """Return the password that is to be somebody's, from the environment or typed twice; None: one is made up.
+
+    Raises:
+        ConfigInvalid: What was typed was not the same twice.
+    """
+    # Taken out, so that no process started from here inherits it.
+    if (password := os.environ.pop(PASSWORD_VARIABLE, None)) is not None:
+        return password
+    if not sys.stdin.isatty():
+        return None
+    password = getpass.getpass(f"Password of {name} (nothing: one is made up): ")
+    if not password:
+        return None
+    if getpass.getpass("Once more: ") != password:
+        raise ConfigInvalid("expected the same password twice, found two", hint="Begin again; nothing was changed")
+    return password

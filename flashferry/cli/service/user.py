@@ -1,0 +1,176 @@
+"""`flashferry service user ...`: the service's people, for whoever has the host; each change is in the audit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flashferry.cli.command_line import App
+from flashferry.cli.options.shared import JsonOption, StateOption
+from flashferry.cli.service.opening import given_password, opened
+from flashferry.cli.service.serve import ConfigOption
+from flashferry.cli.terminal.output import echo, finish
+from flashferry.model.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from flashferry.service.service import Service
+
+app = App(help="Enter people, give them roles, disable them, give a lost password anew.")
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What he is known by.")]
+RolesArgument = Annotated[
+    list[str], typer.Argument(metavar="ROLE[@SITE]...", help="viewer, operator, approver, auditor or admin.")
+]
+
+
+@app.command("add")
+def add(
+    name: NameArgument,
+    roles: Annotated[
+        list[str] | None,
+        typer.Option("--role", metavar="ROLE[@SITE]", help="A role, of one site or of all; may be repeated."),
+    ] = None,
+    display: Annotated[str, typer.Option("--display", metavar="TEXT", help="His name for people.")] = "",
+    email: Annotated[str, typer.Option("--email", metavar="ADDRESS", help="His address.")] = "",
+    config: ConfigOption = None,
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Enter somebody with a local account; his password is asked for, or made up and shown once."""
+    from flashferry.service.beginning import made_password
+    from flashferry.service.people.accounts import NewPerson, add_person
+    from flashferry.service.people.mapped import grant_of
+    from flashferry.service.people.passwords import Passwords
+
+    grants = tuple(grant_of(word) for word in roles or ())
+    with opened(config, state_dir) as (service, actor):
+        given = given_password(name)
+        password = given if given is not None else made_password()
+        new = NewPerson(name=name, display=display, email=email, password=password, grants=grants)
+        add_person(service, actor, new, Passwords(service.settings.people))
+    _tell(service, name, json, "is entered", password=password if given is None else None)
+
+
+@app.command("grant")
+def grant(
+    name: NameArgument,
+    roles: RolesArgument,
+    take: Annotated[bool, typer.Option("--take", help="Take them from him instead.")] = False,
+    config: ConfigOption = None,
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Give somebody roles besides those that he has, or take some from him."""
+    from flashferry.service.people.accounts import give_grants, take_grants
+    from flashferry.service.people.mapped import grant_of
+
+    grants = [grant_of(word) for word in roles]
+    with opened(config, state_dir) as (service, actor):
+        (take_grants if take else give_grants)(service, actor, name, grants)
+    _tell(service, name, json, "has his roles")
+
+
+@app.command("disable")
+def disable(
+    name: NameArgument,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the audit.")] = "",
+    config: ConfigOption = None,
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Disable somebody: his sessions and tokens are worth nothing from now on. Nobody is ever deleted."""
+    _set_active(name, False, reason, config, state_dir, json)
+
+
+@app.command("enable")
+def enable(
+    name: NameArgument,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the audit.")] = "",
+    config: ConfigOption = None,
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Enable somebody who was disabled, or locked by wrong passwords."""
+    _set_active(name, True, reason, config, state_dir, json)
+
+
+@app.command("password")
+def password(
+    name: NameArgument, config: ConfigOption = None, state_dir: StateOption = None, json: JsonOption = False
+) -> None:
+    """Give somebody another password and end his sessions; it is asked for, or made up and shown once."""
+    from flashferry.service.beginning import made_password
+    from flashferry.service.people.accounts import set_password
+    from flashferry.service.people.passwords import Passwords
+
+    with opened(config, state_dir) as (service, actor):
+        given = given_password(name)
+        new = given if given is not None else made_password()
+        set_password(service, actor, name, new, Passwords(service.settings.people))
+    _tell(service, name, json, "has another password", password=new if given is None else None)
+
+
+@app.command("list")
+def list_people(config: ConfigOption = None, state_dir: StateOption = None, json: JsonOption = False) -> None:
+    """List people with their roles."""
+    from flashferry.store.service.people import people
+
+    with opened(config, state_dir) as (service, _), service.database.reading() as database:
+        names = [one.name for one in people(database)]
+    found = [_told(service, name) for name in names]
+
+    def human() -> None:
+        for one in found:
+            echo(f"{one['name']}  {one['state']}  {one['source']}  {' '.join(map(str, _words(one)))}")
+        if not found:
+            echo("There is nobody yet: 'flashferry service init' makes the first admin.")
+
+    finish("service-user", ExitCode.OK, {"people": found}, as_json=json, human=human)
+
+
+def _set_active(name: str, is_active: bool, reason: str, config: object, state_dir: object, json: bool) -> None:
+
+    from flashferry.service.people.accounts import set_active
+
+    assert config is None or isinstance(config, Path)
+    assert state_dir is None or isinstance(state_dir, Path)
+    with opened(config, state_dir) as (service, actor):
+        set_active(service, actor, name, is_active=is_active, reason=reason)
+    _tell(service, name, json, "is enabled" if is_active else "is disabled")
+
+
+def _tell(service: Service, name: str, as_json: bool, became: str, password: str | None = None) -> None:
+    """Print somebody as he is now, and leave; a password that was made up is shown this once."""
+    found = _told(service, name)
+    content = found | ({"password": password} if password is not None else {})
+
+    def human() -> None:
+        echo(f"{name} {became}: {found['state']}, {' '.join(map(str, _words(found))) or 'no roles'}")
+        if password is not None:
+            echo(f"His password, shown this once: {password}")
+
+    finish("service-user", ExitCode.OK, {"person": content}, as_json=as_json, human=human)
+
+
+def _words(found: dict[str, object]) -> list[object]:
+    roles = found["roles"]
+    assert isinstance(roles, list)
+    return roles
+
+
+def _told(service: Service, name: str) -> dict[str, object]:
+    from flashferry.store.service.people import grants_of, person
+
+    with service.database.reading() as database:
+        found, grants = person(database, name), grants_of(database, name)
+    assert found is not None
+    return {
+        "name": found.name,
+        "display": found.display,
+        "email": found.email,
+        "source": found.source,
+        "state": found.state,
+        "roles": [f"{one.role}@{one.site}" for one in grants],
+    }

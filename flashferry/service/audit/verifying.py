@@ -1,0 +1,102 @@
+"""Whether the audit is whole: numbers without a gap, each hash right, each the one that the next names, no time back.
+
+Who can write the database can also cut its end off, or make the whole chain anew. Against that stand heads that were
+kept elsewhere: the daily one that hooks and syslog are sent, or one that an auditor wrote down.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.store.service.audit import CLOCK_BACK, FIRST, ChainedEntry, entries, hash_of, is_append_only
+
+MOST_FAULTS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """Number and hash of an entry, which stand for all before it.
+
+    Attributes:
+        seq: The number.
+        hash: The hash.
+    """
+
+    seq: int
+    hash: str
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.hash}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """What a look at the whole audit found.
+
+    Attributes:
+        count: How many entries there are.
+        head: The last one, or None where there is none.
+        faults: What is wrong, a sentence each, the first `MOST_FAULTS`; empty where it is whole.
+    """
+
+    count: int
+    head: Head | None
+    faults: tuple[str, ...] = field(default=())
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether nothing is wrong."""
+        return not self.faults
+
+
+def parsed_head(text: str) -> Head:
+    """Return a head of `NUMBER:HASH`, as it is told.
+
+    Raises:
+        ConfigInvalid: It is none.
+    """
+    number, _, digest = text.strip().partition(":")
+    is_hash = len(digest) == len(FIRST) and set(digest) <= set("0123456789abcdef")
+    if not number.isascii() or not number.isdecimal() or not is_hash:
+        raise ConfigInvalid(
+            f"head of the audit: expected NUMBER:HASH, found {len(text)} characters that are none",
+            hint="Give it as the notice 'audit.head', or 'flashferry service audit verify', tells it",
+        )
+    return Head(seq=int(number), hash=digest)
+
+
+def verify(database: sqlite3.Connection, heads: Iterable[Head] = ()) -> Verified:
+    """Look at every entry, in the caller's transaction.
+
+    Args:
+        database: The connection.
+        heads: Heads that were kept elsewhere: those entries must be there, as they were.
+    """
+    kept = {head.seq: head for head in heads}
+    count, head = 0, None
+    faults = [] if is_append_only(database) else ["the table no longer refuses changes of its rows"]
+    before: ChainedEntry | None = None
+    for chained in entries(database):
+        faults += _faults(before, chained)
+        known = kept.pop(chained.seq, None)
+        if known is not None and known.hash != chained.hash:
+            faults.append(f"entry {chained.seq}: expected the hash {known.hash} that was kept, found {chained.hash}")
+        before, count, head = chained, count + 1, Head(seq=chained.seq, hash=chained.hash)
+    faults += [f"entry {seq}: expected one, as a head that was kept says, found none" for seq in sorted(kept)]
+    return Verified(count=count, head=head, faults=tuple(faults[:MOST_FAULTS]))
+
+
+def _faults(before: ChainedEntry | None, chained: ChainedEntry) -> Iterator[str]:
+    seq, entry = chained.seq, chained.entry
+    expected = before.seq + 1 if before is not None else 1
+    if seq != expected:
+        yield f"entry {seq}: expected number {expected}; {seq - expected} before it are missing"
+    if chained.previous != (before.hash if before is not None else FIRST):
+        yield f"entry {seq}: the hash of the one before it is another one than it names"
+    if chained.hash != hash_of(seq, entry, chained.previous):
+        yield f"entry {seq}: its hash is not that of what it says; it was changed"
+    if before is not None and entry.at < before.entry.at and entry.action != CLOCK_BACK:
+        yield f"entry {seq}: its time {entry.at} is before {before.entry.at} of the one before it"

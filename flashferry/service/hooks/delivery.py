@@ -1,0 +1,216 @@
+"""The keeper that sends: the outbox, hook by hook, and the audit to those that follow it, in order and without a gap.
+
+A notice that is not taken is tried again after pauses that grow from ten seconds to an hour, for a day; then it is
+given up, which is in the audit, and shown until an administrator has it tried once more. What waits behind it keeps its
+order. One hook's receiver holds up no other's: each is sent to by a thread of its own, which touches no table.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from flashferry.service.actor import SYSTEM
+from flashferry.service.audit.exporting import facts_of
+from flashferry.service.auditing import note
+from flashferry.service.hooks.sending import NotSent, Outgoing, send
+from flashferry.service.keepers import Keeper
+from flashferry.service.notices import Notice, NoticeKind
+from flashferry.service.service import Service
+from flashferry.service.settings import ServiceSettings
+from flashferry.store.service import hooks as rows
+from flashferry.store.service.audit import ChainedEntry, entries
+from flashferry.store.service.database import moment, moment_of
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S, GIVES_UP_AFTER_S = 10.0, 3600.0, 24 * 3600.0
+_EVERY_S = 2.0
+_MOST = 20
+"""Of one hook in one look: what was sent is written down soon, should the process end."""
+_MOST_DUE = 500
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What one hook is sent in one look.
+
+    Attributes:
+        hook: The hook.
+        notices: The notices, in order.
+        is_audit: Whether they are entries of the audit, which have no row in the outbox.
+    """
+
+    hook: rows.HookRow
+    notices: tuple[Outgoing, ...]
+    is_audit: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What became of one try.
+
+    Attributes:
+        batch: Whose it was.
+        outgoing: The notice.
+        failure: Why it was not taken, or None.
+    """
+
+    batch: Batch
+    outgoing: Outgoing
+    failure: NotSent | None
+
+
+class Delivery:
+    """Sends what is due; of the audit it remembers whose receiver was away, and until when it is left alone."""
+
+    def __init__(self) -> None:
+        self._waits: dict[str, tuple[int, datetime]] = {}
+
+    def __call__(self, service: Service) -> None:
+        """Send what is due now, and write down what became of it."""
+        now = service.now()
+        with service.database.reading() as database:
+            known = rows.hooks(database)
+            batches = [*_from_outbox(known, _due(database, now))]
+            batches += _from_audit(database, [hook for hook in known if self._follows(hook, now)])
+        for tried in _sent(service, batches, now):
+            self._write(service, tried)
+
+    def _follows(self, hook: rows.HookRow, now: datetime) -> bool:
+        waits = self._waits.get(hook.hook_id)
+        is_left_alone = waits is not None and now < waits[1] <= now + timedelta(seconds=LONGEST_PAUSE_S)
+        return NoticeKind.AUDIT_ENTRY in hook.kinds and not hook.is_paused and not is_left_alone
+
+    def _write(self, service: Service, tried: Tried) -> None:
+        hook_id, failure = tried.batch.hook.hook_id, tried.failure
+        if not tried.batch.is_audit:
+            _write_outbox(service, tried)
+        elif failure is None:
+            self._waits.pop(hook_id, None)
+            seq = tried.outgoing.notice.facts["seq"]
+            assert isinstance(seq, int)
+            with service.database.writing() as database:
+                rows.set_audit_seq(database, hook_id, seq)
+        else:
+            failures = self._waits.get(hook_id, (0, service.now()))[0] + 1
+            self._waits[hook_id] = (failures, service.now() + pause(failures, failure.wait_s))
+
+
+KEEPER = Keeper(name="notices", every_s=_EVERY_S, look=Delivery())
+
+
+def pause(attempts: int, wait_s: float | None = None) -> timedelta:
+    """Return how long to wait behind so many tries that failed, one at least; longer where the receiver asks for it."""
+    grown_s = FIRST_PAUSE_S * 2.0 ** min(attempts - 1, 20)
+    return timedelta(seconds=min(max(grown_s, wait_s or 0.0), LONGEST_PAUSE_S))
+
+
+def _due(database: sqlite3.Connection, now: datetime) -> tuple[rows.OutboxRow, ...]:
+    latest = now + timedelta(seconds=LONGEST_PAUSE_S)
+    return rows.due(database, moment(now), latest=moment(latest), most=_MOST_DUE)
+
+
+def _from_outbox(known: Iterable[rows.HookRow], due: Sequence[rows.OutboxRow]) -> Iterator[Batch]:
+    for hook in known:
+        own = [row for row in due if row.hook_id == hook.hook_id][:_MOST]
+        if own:
+            notices = (Outgoing(notice_id=row.notice_id, notice=Notice.from_json(row.body)) for row in own)
+            yield Batch(hook=hook, notices=tuple(notices))
+
+
+def _from_audit(database: sqlite3.Connection, following: Iterable[rows.HookRow]) -> Iterator[Batch]:
+    for hook in following:
+        if found := tuple(entries(database, after_seq=hook.audit_seq, most=_MOST)):
+            yield Batch(hook=hook, notices=tuple(map(_of_entry, found)), is_audit=True)
+
+
+def _of_entry(chained: ChainedEntry) -> Outgoing:
+    entry = chained.entry
+    notice = Notice(
+        notice_id=f"audit-{chained.seq}",
+        kind=NoticeKind.AUDIT_ENTRY,
+        at=entry.at,
+        about=entry.object,
+        sentence=f"{entry.actor}: {entry.action} {entry.object}: {entry.outcome}",
+        facts=facts_of(chained),
+    )
+    return Outgoing(notice_id=notice.notice_id, notice=notice)
+
+
+def _sent(service: Service, batches: Sequence[Batch], now: datetime) -> Iterator[Tried]:
+    """Send batches side by side; yield what became of each notice, until all are through or the service ends."""
+    results: queue.SimpleQueue[Tried | None] = queue.SimpleQueue()
+    for batch in batches:
+        # Not waited for at the end: a receiver that hangs must not hold the process.
+        threading.Thread(
+            target=_send_batch, args=(service.settings, batch, now, results), name="hook", daemon=True
+        ).start()
+    left = len(batches)
+    while left and not service.stopping.is_set():
+        try:
+            tried = results.get(timeout=_POLL_S)
+        except queue.Empty:
+            continue
+        if tried is None:
+            left -= 1
+        else:
+            yield tried
+
+
+def _send_batch(
+    settings: ServiceSettings, batch: Batch, now: datetime, results: queue.SimpleQueue[Tried | None]
+) -> None:
+    """Send a hook its notices until one is not taken: those behind it keep their order."""
+    try:
+        for outgoing in batch.notices:
+            failure = _try(settings, batch.hook, outgoing, now)
+            results.put(Tried(batch=batch, outgoing=outgoing, failure=failure))
+            if failure is not None:
+                break
+    finally:
+        results.put(None)
+
+
+def _try(settings: ServiceSettings, hook: rows.HookRow, outgoing: Outgoing, now: datetime) -> NotSent | None:
+    try:
+        send(settings, hook, outgoing, now)
+    except NotSent as failure:
+        return failure
+    except Exception as error:  # noqa: BLE001 -- one hook's trouble is a failed try, whatever it is
+        return NotSent(f"{type(error).__name__}: {error}")
+    return None
+
+
+def _write_outbox(service: Service, tried: Tried) -> None:
+    notice_id, failure, now = tried.outgoing.notice_id, tried.failure, service.now()
+    with service.database.writing() as database:
+        row = rows.notice_of(database, notice_id)
+        if row is None or failure is None:
+            rows.delivered(database, notice_id, moment(now))
+            return
+        next_at = _next_at(row, failure, now)
+        rows.not_delivered(database, notice_id, next_at=next_at, sentence=failure.sentence)
+        if next_at is not None:
+            rows.hold_back(database, row.hook_id, next_at)
+            return
+        note(
+            service,
+            database,
+            SYSTEM,
+            "notice.given_up",
+            f"hook:{tried.batch.hook.name}",
+            outcome="failed",
+            reason=failure.sentence,
+            after={"notice": notice_id, "kind": row.kind, "attempts": row.attempts + 1},
+        )
+
+
+def _next_at(row: rows.OutboxRow, failure: NotSent, now: datetime) -> str | None:
+    """Return when a notice is tried again; None: never more."""
+    at = now + pause(row.attempts + 1, failure.wait_s)
+    is_over = at - moment_of(row.at) > timedelta(seconds=GIVES_UP_AFTER_S)
+    return None if failure.is_final or is_over else moment(at)

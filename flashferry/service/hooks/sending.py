@@ -1,0 +1,236 @@
+"""Sending: one try to give a notice to a receiver, by HTTP, mail or syslog, which ends in a sentence where it fails.
+
+Where a hook leads is an administrator's word and may be inside his network; where a receiver would send us on to is
+not, so redirects are not followed. Answers are read for their status alone.
+"""
+
+from __future__ import annotations
+
+import os
+import smtplib
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from http import HTTPStatus
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import masked, shown
+from flashferry.service.hooks.bodies import Post, framed, mail, slack, syslog_line, teams, webhook
+from flashferry.service.notices import Notice
+from flashferry.service.secrets import secret_of
+from flashferry.service.settings import MailSettings, SecretFrom, ServiceSettings
+from flashferry.store.service.hooks import HookRow
+
+if TYPE_CHECKING:
+    from email.message import EmailMessage
+
+CONNECT_S, ANSWER_S = 5.0, 10.0
+SYSLOG_PORTS = {"udp": 514, "tcp": 601}
+MOST_UDP_BYTES = 8192
+_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+_REDIRECTS = range(300, 400)
+
+
+class NotSent(Exception):
+    """A receiver did not take a notice.
+
+    Args:
+        sentence: Why; no secret is in it.
+        wait_s: How long the receiver asks us to wait, seconds, or None where it says nothing.
+        is_final: Whether no later try can do better.
+    """
+
+    def __init__(self, sentence: str, *, wait_s: float | None = None, is_final: bool = False) -> None:
+        super().__init__(masked(sentence))
+        self.sentence = masked(sentence)
+        self.wait_s = wait_s
+        self.is_final = is_final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A notice on its way.
+
+    Attributes:
+        notice_id: The idempotence key of all tries.
+        notice: The notice.
+    """
+
+    notice_id: str
+    notice: Notice
+
+
+def send(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> None:
+    """Try once to send a notice to a hook's receiver.
+
+    Raises:
+        NotSent: It was not taken, or nobody knows whether it was.
+    """
+    try:
+        _SENDERS[hook.form](settings, hook, outgoing, now)
+    except ConfigInvalid as error:
+        raise NotSent(str(error)) from None
+
+
+def secret_for(settings: ServiceSettings, hook: HookRow) -> str | None:
+    """Return a hook's secret, or None where it has none.
+
+    Raises:
+        ConfigInvalid: It has one and it cannot be had.
+    """
+    if hook.secret_name is None:
+        return None
+    return secret_of(settings.hooks.get(hook.secret_name, SecretFrom()), f"[hooks.{hook.secret_name}]")
+
+
+def syslog_address(target: str) -> tuple[str, str, int]:
+    """Return scheme, host or path, and port of `udp://HOST[:PORT]`, `tcp://HOST[:PORT]` or `unix:///PATH`.
+
+    Raises:
+        ValueError: It is none of them.
+    """
+    parts = urlsplit(target)
+    if parts.scheme == "unix" and not parts.netloc and parts.path.startswith("/"):
+        return parts.scheme, parts.path, 0
+    if parts.scheme in SYSLOG_PORTS and parts.hostname and not (parts.path or parts.query or parts.username):
+        return parts.scheme, parts.hostname, parts.port or SYSLOG_PORTS[parts.scheme]
+    raise ValueError(target)
+
+
+def _send_webhook(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> None:
+    _post(hook.target, webhook(outgoing.notice, outgoing.notice_id, secret_for(settings, hook), now))
+
+
+def _send_slack(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> None:  # noqa: ARG001
+    _post(secret_for(settings, hook) or "", slack(outgoing.notice))
+
+
+def _send_teams(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> None:  # noqa: ARG001
+    _post(secret_for(settings, hook) or "", teams(outgoing.notice))
+
+
+def _post(url: str, post: Post) -> None:
+    """Post to an address.
+
+    Raises:
+        NotSent: The answer is no success.
+    """
+    import httpx
+
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": f"flashferry/{version('flashferry')}",
+        **post.headers,
+    }
+    limits = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
+    try:
+        # Streamed and never read: an answer without an end is no business of ours. No proxy and no login of this host.
+        with (
+            httpx.Client(timeout=limits, trust_env=False, follow_redirects=False, verify=_trusted()) as client,
+            client.stream("POST", url, content=post.body, headers=headers) as answer,
+        ):
+            status, wait = answer.status_code, answer.headers.get("retry-after", "")
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, OSError) as error:
+        raise NotSent(f"no answer: {shown(str(error)) or type(error).__name__}") from None
+    _check_status(status, wait)
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Return whose certificates are believed; to read them takes longer than to send."""
+    return ssl.create_default_context()
+
+
+def _check_status(status: int, wait: str) -> None:
+    if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+        return
+    if status in _REDIRECTS:
+        raise NotSent(f"expected an answer of 200 to 299, found {status}; redirects are not followed")
+    # No other refusal is final: an administrator may mend the receiver while we try on.
+    raise NotSent(
+        f"expected an answer of 200 to 299, found {status}",
+        wait_s=float(wait) if wait.isascii() and wait.isdecimal() and status in (*_AGAIN, 503) else None,
+        is_final=status == HTTPStatus.GONE,
+    )
+
+
+def _send_mail(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> None:  # noqa: ARG001
+    if settings.mail is None:
+        raise NotSent("expected a server for mail in the configuration, found no [mail]")
+    message = mail(outgoing.notice, outgoing.notice_id, sender=settings.mail.sender, to=hook.target)
+    try:
+        _hand_over(settings.mail, message)
+    except smtplib.SMTPResponseException as error:
+        raise NotSent(f"the mail server says {error.smtp_code} to {type(error).__name__}") from None
+    except smtplib.SMTPRecipientsRefused as error:
+        codes = ", ".join(sorted({str(code) for code, _ in error.recipients.values()}))
+        raise NotSent(f"the mail server takes none of the recipients ({codes})") from None
+    except (smtplib.SMTPException, OSError) as error:
+        raise NotSent(f"mail could not be handed over: {shown(str(error)) or type(error).__name__}") from None
+
+
+def _hand_over(settings: MailSettings, message: EmailMessage) -> None:
+    context = _trusted()
+    server: smtplib.SMTP
+    if settings.security == "tls":
+        server = smtplib.SMTP_SSL(settings.host, settings.port, timeout=ANSWER_S, context=context)
+    else:
+        server = smtplib.SMTP(settings.host, settings.port, timeout=ANSWER_S)
+    with server:
+        if settings.security == "starttls":
+            server.starttls(context=context)
+        if settings.user:
+            server.login(settings.user, secret_of(settings.secret, "[mail]"))
+        server.send_message(message)
+
+
+def _send_syslog(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> None:  # noqa: ARG001
+    scheme, where, port = syslog_address(hook.target)
+    is_datagram = scheme != "tcp"
+    most = MOST_UDP_BYTES if is_datagram else None
+    line = syslog_line(outgoing.notice, hostname=socket.gethostname(), process=os.getpid(), most_bytes=most)
+    try:
+        if scheme == "unix":
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+                sender.settimeout(CONNECT_S)
+                sender.sendto(line, where)
+        elif is_datagram:
+            _send_datagram(where, port, line)
+        else:
+            _send_stream(where, port, framed(line))
+    except OSError as error:
+        raise NotSent(f"syslog at {hook.target}: {error.strerror or error}") from None
+
+
+def _send_datagram(host: str, port: int, line: bytes) -> None:
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind, protocol) as sender:
+        # Connected, so that a port where nobody listens may be told to us; without an answer nobody knows.
+        sender.connect(address)
+        sender.send(line)
+
+
+def _send_stream(host: str, port: int, message: bytes) -> None:
+    with closing(socket.create_connection((host, port), timeout=CONNECT_S)) as sender:
+        sender.sendall(message)
+        # A receiver that ends the connection in order has read it; one that keeps it open may have, too.
+        sender.shutdown(socket.SHUT_WR)
+        sender.settimeout(ANSWER_S)
+        with suppress(TimeoutError):
+            sender.recv(1)
+
+
+_SENDERS: dict[str, Callable[[ServiceSettings, HookRow, Outgoing, datetime], None]] = {
+    "webhook": _send_webhook,
+    "slack": _send_slack,
+    "teams": _send_teams,
+    "mail": _send_mail,
+    "syslog": _send_syslog,
+}

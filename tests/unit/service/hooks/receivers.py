@@ -1,0 +1,151 @@
+"""Receivers on loopback: of HTTP, of mail, of syslog; each keeps what it was given."""
+
+from __future__ import annotations
+
+import socket
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+
+@dataclass
+class Received:
+    """What came: path, headers in small letters, body; and what is answered, the last one for ever."""
+
+    url: str = ""
+    came: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+    answers: list[tuple[int, dict[str, str]]] = field(default_factory=lambda: [(204, {})])
+
+    def answer(self) -> tuple[int, dict[str, str]]:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+@contextmanager
+def web_receiver() -> Iterator[Received]:
+    """Yield a receiver of webhooks."""
+    received = Received()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            received.came.append((self.path, {key.lower(): value for key, value in self.headers.items()}, body))
+            status, headers = received.answer()
+            self.send_response(status)
+            for key, value in headers.items():
+                self.send_header(key, value)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        received.url = f"http://127.0.0.1:{server.server_port}"
+        try:
+            yield received
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Mail(socketserver.StreamRequestHandler):
+    """As much of RFC 5321 as smtplib wants."""
+
+    def handle(self) -> None:
+        server = self.server
+        assert isinstance(server, _MailServer)
+        self.wfile.write(b"220 here\r\n")
+        while line := self.rfile.readline():
+            word = line.split()[0].upper()
+            if word in (b"RCPT", b"MAIL"):
+                server.envelope.append(line.decode().strip())
+                self.wfile.write(server.recipient_answer if word == b"RCPT" else b"250 ok\r\n")
+            elif word == b"DATA":
+                self.wfile.write(b"354 go on\r\n")
+                message = b""
+                while (part := self.rfile.readline()) != b".\r\n":
+                    message += part
+                server.messages.append(message)
+                self.wfile.write(b"250 taken\r\n")
+            elif word == b"QUIT":
+                self.wfile.write(b"221 bye\r\n")
+                return
+            else:
+                self.wfile.write(b"250 ok\r\n")
+
+
+class _MailServer(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    recipient_answer = b"250 ok\r\n"
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Mail)
+        self.messages: list[bytes] = []
+        self.envelope: list[str] = []
+
+
+@contextmanager
+def mail_receiver() -> Iterator[_MailServer]:
+    """Yield a server that takes mail."""
+    with _MailServer() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
+def udp_receiver() -> Iterator[socket.socket]:
+    """Yield a bound socket that takes syslog by UDP."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        receiver.settimeout(10)
+        yield receiver
+
+
+@contextmanager
+def unix_receiver(path: Path) -> Iterator[socket.socket]:
+    """Yield a bound socket of the kind of /dev/log."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(str(path))
+        receiver.settimeout(10)
+        yield receiver
+
+
+@contextmanager
+def tcp_receiver() -> Iterator[tuple[int, list[bytes]]]:
+    """Yield a port that takes syslog by TCP, and what came by each connection."""
+    came: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.05)
+        is_over = threading.Event()
+
+        def take() -> None:
+            while not is_over.is_set():
+                try:
+                    connection, _ = listener.accept()
+                except TimeoutError:
+                    continue
+                with connection:
+                    connection.settimeout(10)
+                    parts = []
+                    while part := connection.recv(65536):
+                        parts.append(part)
+                    came.append(b"".join(parts))
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        try:
+            yield listener.getsockname()[1], came
+        finally:
+            is_over.set()
+            thread.join()
