@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # A tasks.py or templates/ in the current folder must never shadow our packages.
 export PYTHONSAFEPATH := 1
+# A run of all tests starts us again and again: told to keep no bytecode, Python would compile us each time.
+unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo night test test-long matrix adversary check wheel lock clean

@@ -79,18 +79,26 @@ def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return tests in an order in which those that mostly wait stand evenly among the others' files.
 
     Side by side, as their files are, they would have every worker wait at once, behind a time in which no processor was
-    free. Each of them has a world of its own, so they may stand anywhere; what a file's tests share stays together.
+    free. Each of them has a world of its own, so they may stand anywhere; what a file's tests share stays together, and
+    so do those that read all of the product's files: it is one worker that takes them apart.
     """
     waiting = [item for item in items if item.path.parent.name == "e2e" and item.get_closest_marker("long") is None]
     moved = set(waiting)
     others = [item for item in items if item not in moved]
     places = [(number / len(waiting), [item]) for number, item in enumerate(waiting)]
     number = 0
-    for _, one_file in groupby(others, key=lambda item: item.path):
+    reading = [item for item in others if _reads_the_product(item)]
+    others = [*reading, *(item for item in others if not _reads_the_product(item))]
+    for _, one_file in groupby(others, key=lambda item: not _reads_the_product(item) and item.path):
         together = list(one_file)
         places.append((number / len(others), together))
         number += len(together)
     return [item for _, together in sorted(places, key=lambda one: one[0]) for item in together]
+
+
+def _reads_the_product(item: pytest.Item) -> bool:
+    names = vars(getattr(item, "module", None) or object).values()
+    return any(str(getattr(one, "__module__", "")).startswith("tests.house.") for one in names)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -65,10 +65,20 @@ def room_of(name: str) -> str:
 
 
 @cache
+def tree_of(path: Path) -> ast.Module:
+    """Return a file of ours, read; nobody changes what is found in it, for it is read once."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def source_files() -> tuple[Path, ...]:
+    """Return the product's files, the lab's among them."""
+    return tuple(path for package in PACKAGES for path in sorted((SOURCES / package).rglob("*.py")))
+
+
+@cache
 def product() -> Mapping[str, Module]:
     """Return the modules of the product by name, without the lab."""
-    paths = [path for package in PACKAGES for path in sorted((SOURCES / package).rglob("*.py"))]
-    names = {_name(path): path for path in paths if not _name(path).startswith(LAB)}
+    names = {_name(path): path for path in source_files() if not _name(path).startswith(LAB)}
     return {name: _module(name, path, frozenset(names)) for name, path in names.items()}
 
 
@@ -130,8 +140,7 @@ def _name(path: Path) -> str:
 
 
 def _module(name: str, path: Path, known: frozenset[str]) -> Module:
-    text = path.read_text(encoding="utf-8")
-    tree = ast.parse(text)
+    text, tree = path.read_text(encoding="utf-8"), tree_of(path)
     return Module(
         name=name,
         path=path.relative_to(SOURCES),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from tests.house.modules import PACKAGES, SOURCES
+from tests.house.modules import SOURCES, source_files, tree_of
 
 BASE = "FlashferryError"
 
@@ -32,13 +32,8 @@ class Raise:
 @cache
 def trees() -> Mapping[str, ast.Module]:
     """Return the product's files but the lab's, by name, read."""
-    found = {}
-    for package in PACKAGES:
-        for path in sorted((SOURCES / package).rglob("*.py")):
-            name = path.relative_to(SOURCES).as_posix()
-            if not name.startswith("flashferry/lab/"):
-                found[name] = ast.parse(path.read_text(encoding="utf-8"))
-    return found
+    names = {path.relative_to(SOURCES).as_posix(): path for path in source_files()}
+    return {name: tree_of(path) for name, path in names.items() if not name.startswith("flashferry/lab/")}
 
 
 @cache

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.core import units
+from tests.house.modules import source_files, tree_of
 
 ROOT = Path(units.__file__).parents[2]
 
@@ -110,15 +111,14 @@ ALLOWED = {
 
 def test_nobody_else_divides_figures_for_people() -> None:
     """Whoever needs a new form gives it a name in `units`, or says here why not."""
-    rooms = ("flashferry", "tasks", "inventory", "ftpserver", "templates")
-    paths = [path for room in rooms for path in (ROOT / room).rglob("*.py") if "lab" not in path.parts]
+    paths = [path for path in source_files() if "lab" not in path.parts]
     found = {path.relative_to(ROOT).as_posix() for path in paths if _divides(path)}
     assert found - {"flashferry/core/units.py"} == ALLOWED
 
 
 def _divides(path: Path) -> bool:
     """Return whether a module divides a value, or multiplies it, and names the unit behind it."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.JoinedStr):
             for one, behind in zip(node.values, node.values[1:], strict=False):
                 is_divided = isinstance(one, ast.FormattedValue) and isinstance(one.value, ast.BinOp)

@@ -15,6 +15,7 @@ import pytest
 from flashferry import store
 from flashferry.store.schema import migrate
 from flashferry.store.tables import AttemptRow, LeaseRow, RecordRow, RunRow, SampledRow
+from tests.house.modules import source_files, tree_of
 
 ROOT = Path(store.__file__).parents[2]
 STORE = ROOT / "flashferry" / "store"
@@ -22,9 +23,8 @@ SQL = re.compile(r"\s*(?:SELECT\s.*\sFROM|INSERT\s.*INTO|UPDATE\s+\w+\s+SET|DELE
 
 
 def modules() -> Iterator[tuple[Path, ast.Module]]:
-    for room in ("flashferry", "tasks", "ftpserver", "inventory", "templates"):
-        for path in sorted((ROOT / room).rglob("*.py")):
-            yield path, ast.parse(path.read_text(encoding="utf-8"))
+    for path in source_files():
+        yield path, tree_of(path)
 
 
 def texts(tree: ast.Module) -> Iterator[str]:

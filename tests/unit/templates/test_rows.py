@@ -34,6 +34,7 @@ from templates.rows import (
     row_kinds,
     rows,
 )
+from tests.house.modules import source_files, tree_of
 
 PRODUCT = Path(templates.__file__).parents[1]
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -179,8 +180,9 @@ READINESS = {"BootSystem", "BootVariable", "ConfigRegister", "InstalledPackage",
 
 def test_every_kind_of_row_is_read_by_somebody():
     """A template that nobody uses is not known to be right; those kept for the step after the copy are named."""
-    sources = [*(PRODUCT / "tasks").rglob("*.py"), *(PRODUCT / "flashferry").rglob("*.py")]
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (*sources, PRODUCT / "templates/version.py")]
+    packages = {PRODUCT / "tasks", PRODUCT / "flashferry"}
+    sources = [path for path in source_files() if not packages.isdisjoint(path.parents)]
+    trees = [tree_of(path) for path in (*sources, PRODUCT / "templates/version.py")]
     imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     used = {name.name for node in imports if node.module == "templates.rows" for name in node.names}
     assert {kind.__name__ for kind in row_kinds()} - used == READINESS
