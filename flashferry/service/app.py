@@ -14,6 +14,8 @@ from flashferry.service.keepers import Keepers
 from flashferry.service.live.look import Looker
 from flashferry.service.live.stream import Streams
 from flashferry.service.pages import admin, assets, me, sign_in, tonight
+from flashferry.service.pages import plans as plan_pages
+from flashferry.service.pages import schedules as schedule_pages
 from flashferry.service.pages.frame import problem_page
 from flashferry.service.people.guard import guarded
 from flashferry.service.people.headers import SecurityHeaders
@@ -33,6 +35,8 @@ ROUTERS = (
     sign_in.router,
     me.router,
     admin.router,
+    plan_pages.router,
+    schedule_pages.router,
     tonight.router,
     live.router,
 )

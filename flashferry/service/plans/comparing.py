@@ -36,10 +36,10 @@ class Differs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceDiffers:
-    """A device that is not the same in two plans; its values differ in their order."""
+    """A device that is not the same in two plans; what changed, in order."""
 
     host: str
-    values: tuple[Differs, ...]
+    changes: tuple[Differs, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +101,9 @@ def _devices(
 ) -> Iterator[DeviceDiffers]:
     lines, waves = [expected_lines(plan) for plan in (old, new)], [_waves(plan) for plan in (old, new)]
     for one, other in pairs:
-        values = tuple(_differing(*(_of_device(device, lines[n], waves[n]) for n, device in enumerate((one, other)))))
-        if values:
-            yield DeviceDiffers(host=other.host, values=values)
+        changes = tuple(_differing(*(_of_device(device, lines[n], waves[n]) for n, device in enumerate((one, other)))))
+        if changes:
+            yield DeviceDiffers(host=other.host, changes=changes)
 
 
 def _of_device(device: PlannedDevice, lines: Mapping[str, tuple[str, ...]], waves: Mapping[str, str]) -> dict[str, str]:

@@ -86,18 +86,29 @@ def _decide(service: Service, actor: Actor, verb: Verb, digest: str, comment: st
     return after
 
 
+def who_may(actor: Actor, verb: Verb, plan: StoredPlan) -> str:
+    """Return who is expected to decide about a plan, where this one may not; empty where he may."""
+    if verb == "withdraw":
+        if actor.name != plan.made_by and not actor.may({Role.OPERATOR, Role.APPROVER}, plan.sites):
+            return f"an operator or approver at {told_sites(plan.sites)}"
+    elif actor.name == plan.made_by:
+        return f"somebody else than {plan.made_by}, who made it"
+    elif not actor.may({Role.APPROVER}, plan.sites):
+        return f"an approver at {told_sites(plan.sites)}"
+    return ""
+
+
+def may_be_decided(verb: Verb, plan: StoredPlan) -> bool:
+    """Return whether the state of a plan leaves room for a decision."""
+    return plan.state is PlanState.DRAFT or (verb == "withdraw" and plan.state is PlanState.APPROVED)
+
+
 def _check(
     service: Service, database: sqlite3.Connection, actor: Actor, verb: Verb, plan: StoredPlan, why: str
 ) -> None:
-    if verb == "withdraw":
-        if actor.name != plan.made_by and not actor.may({Role.OPERATOR, Role.APPROVER}, plan.sites):
-            raise _forbidden(verb, f"an operator or approver at {told_sites(plan.sites)}")
-    elif actor.name == plan.made_by:
-        raise _forbidden(verb, f"somebody else than {plan.made_by}, who made it")
-    elif not actor.may({Role.APPROVER}, plan.sites):
-        raise _forbidden(verb, f"an approver at {told_sites(plan.sites)}")
-    may_be = (PlanState.DRAFT, PlanState.APPROVED) if verb == "withdraw" else (PlanState.DRAFT,)
-    if plan.state not in may_be:
+    if expected := who_may(actor, verb, plan):
+        raise _forbidden(verb, expected)
+    if not may_be_decided(verb, plan):
         raise _conflict(verb, _state(plan))
     if verb == "approve" and (fallen := why_fallen(database, plan, service.now()) or why):
         raise _conflict(verb, fallen)

@@ -53,6 +53,7 @@ def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tu
         note_refusal(service, actor, "plan.made", object_of(_digest(content)), refusal.sentence)
         raise refusal
     _check_images(plan, service.images)
+    _moment("starts_at", plan.starts_at)
     new = _row(service, actor, plan, content, title)
     if new.ends_at is not None and new.ends_at <= new.made_at:
         raise Problem(

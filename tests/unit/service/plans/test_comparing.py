@@ -15,7 +15,7 @@ from flashferry.service.plans.lines import expected_lines
 
 def values(found, host):
     return {
-        one.what: (one.before, one.after) for device in found.changed if device.host == host for one in device.values
+        one.what: (one.before, one.after) for device in found.changed if device.host == host for one in device.changes
     }
 
 

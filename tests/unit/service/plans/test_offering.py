@@ -88,6 +88,7 @@ def test_one_larger_than_any_plan_is_refused(service, who):
         ({"duration_s": float("inf")}, "figures that are finite"),
         ({"ends_at": "2026-11-21T19:59:59+00:00"}, "an end that is still to come"),
         ({"ends_at": "2026-11-22T05:00:00"}, "a time as ISO 8601 has it, with its zone"),
+        ({"starts_at": "tonight"}, "starts_at: expected a time as ISO 8601 has it"),
         ({"ends_at": "tomorrow"}, "a time as ISO 8601 has it"),
     ],
 )

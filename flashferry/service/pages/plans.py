@@ -1,0 +1,135 @@
+"""Plans for people: the list, one with all that it says and what may be done with it, and what differs between two."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Form, UploadFile
+from starlette.responses import RedirectResponse, Response
+
+from flashferry.service.actor import LOOKS, Actor, Role
+from flashferry.service.api import plans as api
+from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.pages.frame import link, twin
+from flashferry.service.plans import deciding
+from flashferry.service.plans.deciding import Verb
+from flashferry.service.plans.offering import MOST_BYTES, offer, told_sites
+from flashferry.service.plans.standing import found, why_not_begun
+from flashferry.service.plans.starting import begin
+from flashferry.service.plans.telling import told_plan
+from flashferry.store.service.plans import PlanState, StoredPlan
+from flashferry.store.service.plans import plans as stored_plans
+
+router = APIRouter(include_in_schema=False)
+
+_PATH = "/plans"
+_TONES = {PlanState.DRAFT: "warn", PlanState.APPROVED: "good", PlanState.DENIED: "bad", PlanState.WITHDRAWN: ""}
+_Line = Annotated[str, Form(max_length=500)]
+_Said = Annotated[str, Form(max_length=deciding.LONGEST_COMMENT)]
+
+
+@twin(router, _PATH, "plans.html")
+def plans(service: TheService, actor: TheActor, title: str = "", state: str = "") -> object:
+    """Return the plans that one may see, the newest first; those of a title or in a state alone where that is asked."""
+    with service.database.reading() as database:
+        seen = [one for one in stored_plans(database, title=title or None) if actor.may(LOOKS, one.sites)]
+        rows = [
+            _summary(one) | {"why_not": why_not_begun(database, one, service.now())}
+            for one in seen
+            if state in {"", one.state.value}
+        ]
+    return {
+        "plans": rows,
+        "title": title,
+        "state": state,
+        "states": [one.value for one in PlanState],
+        "may_offer": actor.has({Role.OPERATOR}),
+    }
+
+
+@router.post(_PATH)
+def offer_file(service: TheService, actor: TheActor, file: UploadFile, title: _Line = "") -> Response:
+    """Keep a plan's file as a draft."""
+    stored, _ = offer(service, actor, file.file.read(MOST_BYTES + 1), title)
+    return _back(stored.digest)
+
+
+# Before the page of a plan, which would take `DIGEST/diff` for none of its own.
+@twin(router, f"{_PATH}/{{digest}}/diff", "plan_diff.html")
+def differences(service: TheService, actor: TheActor, digest: str, against: str = "") -> object:
+    """Return what differs from another plan, or from the one before it of the same title."""
+    with service.database.reading() as database:
+        new = found(database, digest, actor)
+        others = [one for one in stored_plans(database) if one.digest != digest and actor.may(LOOKS, one.sites)]
+    earlier = [one for one in others if one.title == new.title and one.made_at <= new.made_at]
+    named = against or (earlier[0].digest if earlier else "")
+    told = api.compare(service, actor, digest, named) if named else None
+    return {
+        "plan": _summary(new),
+        "against": named,
+        "others": [_summary(one) for one in others[:100]],
+        "diff": told,
+    }
+
+
+@twin(router, f"{_PATH}/{{digest}}", "plan.html")
+def plan(service: TheService, actor: TheActor, digest: str) -> object:
+    """Return all of a plan, and what somebody may do with it."""
+    told = api.read_plan(service, actor, digest)
+    with service.database.reading() as database:
+        stored = found(database, digest, actor)
+    return {
+        "plan": _summary(stored) | {name: told[name] for name in ("is_startable", "why_not")},
+        "content": told["plan"],
+        "may": {verb: _why_not(actor, verb, stored) for verb in ("approve", "deny", "withdraw")},
+        "may_begin": actor.may({Role.OPERATOR}, stored.sites),
+    }
+
+
+@router.post(f"{_PATH}/{{digest}}/approve")
+def approve(service: TheService, actor: TheActor, digest: str, comment: _Said = "") -> Response:
+    """Approve a plan."""
+    deciding.approve(service, actor, digest, comment)
+    return _back(digest)
+
+
+@router.post(f"{_PATH}/{{digest}}/deny")
+def deny(service: TheService, actor: TheActor, digest: str, comment: _Said = "") -> Response:
+    """Deny a plan."""
+    deciding.deny(service, actor, digest, comment)
+    return _back(digest)
+
+
+@router.post(f"{_PATH}/{{digest}}/withdraw")
+def withdraw(service: TheService, actor: TheActor, digest: str, comment: _Said = "") -> Response:
+    """Take a plan back."""
+    deciding.withdraw(service, actor, digest, comment)
+    return _back(digest)
+
+
+@router.post(f"{_PATH}/{{digest}}/start")
+def start(service: TheService, actor: TheActor, digest: str, reason: _Said = "") -> Response:
+    """Begin the run of a plan."""
+    begin(service, actor, digest, reason=reason)
+    return RedirectResponse("/tonight", HTTPStatus.SEE_OTHER)
+
+
+def _why_not(actor: Actor, verb: Verb, stored: StoredPlan) -> str:
+    """Return why somebody may not decide about a plan, in words for people; empty where he may."""
+    if not deciding.may_be_decided(verb, stored):
+        return f"it is {stored.state.value}"
+    expected = deciding.who_may(actor, verb, stored)
+    return f"this takes {expected}" if expected else ""
+
+
+def _summary(stored: StoredPlan) -> dict[str, object]:
+    return told_plan(stored) | {
+        "name": stored.title or f"plan {stored.digest[:12]}",
+        "told_sites": told_sites(stored.sites),
+        "tone": _TONES[stored.state],
+    }
+
+
+def _back(digest: str) -> Response:
+    return RedirectResponse(link(_PATH, digest), HTTPStatus.SEE_OTHER)

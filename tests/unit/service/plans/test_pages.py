@@ -1,0 +1,160 @@
+"""Plans on pages: hostile text stays text, what somebody may not do is not offered, and forms do what they say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from html import unescape
+
+import pytest
+
+from flashferry.model.fleet_plan import Fit
+from flashferry.model.plan_file import plan_text
+from flashferry.service.pages.plans import router
+from flashferry.store.service.jobs import latest_jobs
+from tests.unit.service.plans.calling import client as made
+
+NASTY = "<script>alert(1)</script>\x1b[31m'\"&"
+
+
+@pytest.fixture
+def client(service, who):
+    return lambda name: made(service, who(name), router)
+
+
+@pytest.fixture
+def hostile(plan):
+    """Return a plan in which whatever text there is would like to be something else."""
+    device = replace(plan.devices[0], model=NASTY, reason=NASTY, notes=(NASTY,), version=NASTY, address=NASTY)
+    return replace(
+        plan,
+        devices=(device, *plan.devices[1:]),
+        assumptions=(NASTY,),
+        fit=Fit(fits=False, sentence=NASTY),
+        waves=(replace(plan.waves[0], name=NASTY),),
+        sites=(replace(plan.sites[0], site=NASTY),),
+    )
+
+
+def test_hostile_text_stays_text(client, hostile, offered, plan):
+    """Models, notes, wave names, sentences, titles, comments: on the list, the plan and what differs."""
+    offered(plan, title="<i>core</i>")
+    digest = offered(hostile, title="<i>core</i>")
+    client("ann").post(f"/plans/{digest}/approve", data={"comment": NASTY})
+    for path in ("/plans", f"/plans/{digest}", f"/plans/{digest}/diff"):
+        text = client("ann").get(path).text
+        assert "<script>alert" not in text
+        assert "<i>core" not in text
+        assert "\x1b" not in text
+        assert "&lt;i&gt;core&lt;/i&gt;" in text
+
+
+def test_a_plan_is_shown_with_all_that_one_decides_by(client, plan, offered):
+    """Digest, what is done to which device, image, waves, lines, its end, and why it may not be begun."""
+    digest = offered(plan)
+    text = unescape(client("ann").get(f"/plans/{digest}").text)
+    for told in (
+        digest,
+        "It may not be begun: it is a draft, which nobody has approved yet.",
+        "flash full",
+        "ip tcp window-size 250000",
+        plan.images[0].sha512,
+        "0: canary",
+        "2026-11-21 23:00:00 UTC",
+        "Approve as ann",
+    ):
+        assert told in text
+
+
+def test_the_twin_has_what_the_page_has(client, plan, offered):
+    """List, plan and differences."""
+    digest = offered(plan)
+    assert [one["digest"] for one in client("ann").get("/plans.json").json()["plans"]] == [digest]
+    assert client("ann").get(f"/plans/{digest}.json").json()["may"]["approve"] == ""
+    assert client("ann").get(f"/plans/{digest}/diff.json").json()["diff"] is None
+
+
+def test_the_makers_button_is_disabled_and_his_post_refused(client, plan, offered):
+    """With the reason beside it."""
+    path = f"/plans/{offered(plan)}"
+    text = unescape(client("maker").get(path).text)
+    assert '<button disabled aria-describedby="h-approve">Approve</button>' in text
+    assert "this takes somebody else than maker, who made it" in text
+    assert client("maker").post(f"{path}/approve").status_code == 403
+
+
+def test_a_plan_goes_from_its_file_to_a_run_by_two_people(client, service, plan):
+    """Uploaded by one, approved by another, begun; each step leads back to where one sees what became of it."""
+    file = {"file": ("plan.json", plan_text(plan), "application/json")}
+    answer = client("eve").post("/plans", files=file, data={"title": "core"})
+    path = answer.headers["Location"]
+    assert (answer.status_code, path.startswith("/plans/")) == (303, True)
+    assert "Begin the run" not in client("eve").get(path).text
+    assert client("ann").post(f"{path}/approve", data={"comment": "ok"}).headers["Location"] == path
+    assert "Begin the run" in client("eve").get(path).text
+    assert "Begin the run" not in client("ann").get(path).text
+    assert client("ann").post(f"{path}/start").status_code == 403
+
+
+def test_a_run_is_begun_by_a_form(service, who, images, plan):
+    """One job for the plan; a second one at the same time is refused, and so is one for another image."""
+    from flashferry.service.service import Service
+    from flashferry.service.settings import RunSettings, ServiceSettings
+
+    runs = RunSettings(images=images, inventory="/etc/fleet")
+    able = Service(state=service.state, settings=ServiceSettings(runs=runs), database=service.database, now=service.now)
+    client = lambda name: made(able, who(name), router)  # noqa: E731
+    path = client("maker").post("/plans", files={"file": plan_text(plan)}).headers["Location"]
+    assert client("maker").post(f"{path}/start").status_code == 409
+    client("ann").post(f"{path}/approve")
+    assert client("maker").post(f"{path}/start", data={"reason": "tonight"}).status_code == 303
+    assert client("maker").post(f"{path}/start").status_code == 409
+    (images / "new.bin").write_bytes(b"imagf")
+    assert "image new.bin on disk is another one" in client("maker").post(f"{path}/start").text
+    with service.database.reading() as database:
+        (job,) = latest_jobs(database, 10)
+    assert (job.requested_by, job.reason) == ("maker", "tonight")
+
+
+@pytest.mark.parametrize(("verb", "word"), [("deny", "denied"), ("withdraw", "withdrawn")])
+def test_a_decision_is_final_on_the_page_too(client, plan, offered, verb, word):
+    """No form is left."""
+    path = f"/plans/{offered(plan)}"
+    assert client("ann").post(f"{path}/{verb}", data={"comment": "no"}).status_code == 303
+    text = client("ann").get(path).text
+    assert f"It was {word}; that is final." in text
+    assert f'action="{path}' not in text
+
+
+def test_what_differs_is_shown_line_by_line(client, plan, offered, clock):
+    """Against the plan before it, or another one that one chooses."""
+    offered(plan, title="core")
+    clock[0] = clock[0].replace(minute=1)
+    changed = replace(plan, devices=(replace(plan.devices[0], rtt_s=1.0), replace(plan.devices[1], host="r3")))
+    digest = offered(changed, title="core")
+    text = client("ann").get(f"/plans/{digest}/diff").text
+    assert '<li class="removed">- r2</li>' in text
+    assert '<li class="added">+ r3</li>' in text
+    assert "+ lines: ip tcp window-size 2500000; ip tcp selective-ack" in text
+    lone = offered(replace(changed, duration_s=5.0))
+    assert "choose one" in client("ann").get(f"/plans/{lone}/diff").text
+    assert "5.0 s" not in client("ann").get(f"/plans/{lone}/diff", params={"against": digest}).text
+    assert "forecast end" in client("ann").get(f"/plans/{lone}/diff", params={"against": digest}).text
+
+
+def test_the_list_is_filtered_by_its_address(client, plan, offered):
+    """By title and state, so that a filter can be sent to a colleague."""
+    core, edge = offered(plan, title="core"), offered(replace(plan, duration_s=1.0), title="edge")
+    client("ann").post(f"/plans/{edge}/approve")
+    for query, expected in (({"title": "core"}, [core]), ({"state": "approved"}, [edge]), ({"state": "denied"}, [])):
+        found = client("ann").get("/plans.json", params=query).json()["plans"]
+        assert [one["digest"] for one in found] == expected
+        assert client("ann").get("/plans", params=query).status_code == 200
+
+
+def test_who_may_not_see_a_plan_gets_no_page_of_it(client, plan, offered):
+    """As if it were not there."""
+    digest = offered(plan)
+    for path in ("", ".json", "/diff", "/diff.json"):
+        assert client("viv").get(f"/plans/{digest}{path}").status_code == 404
+    assert json.loads(client("viv").get("/plans.json").text)["plans"] == []
