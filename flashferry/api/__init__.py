@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from flashferry.api.serving import ServeOptions, Serving, image_catalogue, serve
     from flashferry.api.staging import DryRunResult, carry_out, dry_run, stage, stage_fleet
     from flashferry.api.watching import View, Watchers, roster_of, watchers
+    from flashferry.depot.daemon import Depot
+    from flashferry.depot.looking import DepotFound, look_for_depot
+    from flashferry.depot.options import DepotOptions
     from flashferry.images.files import checked_image
     from flashferry.model.exit_codes import ExitCode, run_exit_code
     from flashferry.model.plan_file import load_plan, save_plan
@@ -73,6 +76,9 @@ _PLACES = {
     "serving": ("ServeOptions", "Serving", "image_catalogue", "serve"),
     "staging": ("DryRunResult", "carry_out", "dry_run", "stage", "stage_fleet"),
     "watching": ("View", "Watchers", "roster_of", "watchers"),
+    "flashferry.depot.daemon": ("Depot",),
+    "flashferry.depot.looking": ("DepotFound", "look_for_depot"),
+    "flashferry.depot.options": ("DepotOptions",),
     "flashferry.model.exit_codes": ("ExitCode", "run_exit_code"),
     "flashferry.images.files": ("checked_image",),
     "flashferry.model.plan_file": ("load_plan", "save_plan"),
@@ -89,6 +95,9 @@ _MODULES = {
 
 __all__ = [
     "CheckResult",
+    "Depot",
+    "DepotFound",
+    "DepotOptions",
     "DeviceHistory",
     "DeviceOptions",
     "DryRunResult",
@@ -131,6 +140,7 @@ __all__ = [
     "journal_in",
     "load_plan",
     "look_at_host",
+    "look_for_depot",
     "open_fleet",
     "pace_notices",
     "parse_threshold",

@@ -43,6 +43,7 @@ class ServerPlace:
             is missing is the well-known one where that is allowed and free, else the first free of a few others.
         certificate: File of its certificate for HTTPS, PEM, or None.
         key: File of the certificate's private key, PEM; only together with it.
+        depot: The host's depot: `never`, or its socket; None or `auto`: where there is one.
     """
 
     address: str | None = None
@@ -50,6 +51,7 @@ class ServerPlace:
     other_ports: Mapping[str, int] = field(default_factory=dict)
     certificate: Path | None = None
     key: Path | None = None
+    depot: str | None = None
 
 
 def at_place(options: RunOptions, place: ServerPlace) -> RunOptions:
@@ -61,6 +63,7 @@ def at_place(options: RunOptions, place: ServerPlace) -> RunOptions:
         other_ports=dict(place.other_ports),
         certificate=place.certificate,
         key=place.key,
+        depot=options.depot if place.depot is None else place.depot,
     )
 
 

@@ -323,6 +323,7 @@ def _gone_on_with(kept: RunOptions, given: RunOptions) -> RunOptions:
         other_ports={**kept.other_ports, **given.other_ports},
         certificate=given.certificate or kept.certificate,
         key=given.key or kept.key,
+        depot=given.depot,
     )
 
 

@@ -35,9 +35,8 @@ from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import ImageError
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.run.options import ANY_ADDRESS
-from flashferry.run.server import HOST_KEYS
 from flashferry.transports import TRANSPORTS, USUAL
-from flashferry.transports.listening import listeners_at, listening_error, port_notice
+from flashferry.transports.listening import HOST_KEYS, listeners_at, listening_error, port_notice
 from flashferry.transports.scp import described_keys
 from flashferry.transports.serving import certified, check_served
 from flashferry.transports.transport import ListenOptions, Transport

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry import api
 from flashferry.cli.command_line import Verb
-from flashferry.cli.options.server import CertificateOption, KeyOption
+from flashferry.cli.options.server import CertificateOption, DepotOption, KeyOption
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish
 from flashferry.core.errors import ConfigInvalid
@@ -27,11 +27,12 @@ _HINT = "'pip install {wanted}' in flashferry's own environment installs it; so 
 def doctor(
     certificate: CertificateOption = None,
     key: KeyOption = None,
+    depot: DepotOption = None,
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
     """Tell what this host grants: congestion controls, ports, keys, buffers, open files, the lab."""
-    findings = api.look_at_host(_lab_reason(), certificate=certificate, key=key, state=state_dir)
+    findings = api.look_at_host(_lab_reason(), certificate=certificate, key=key, state=state_dir, depot=depot or "auto")
     finish("doctor", ExitCode.OK, {"findings": findings}, as_json=json, human=lambda: _print(findings))
 
 

@@ -27,7 +27,7 @@ COMMANDS = {
     "Images by hand": ("serve", "images"),
     "For a team": ("service",),
     "Nights on a lab": ("nightly",),
-    "This host": ("doctor", "lab"),
+    "This host": ("depot", "doctor", "lab"),
 }
 """Commands in the groups and the order of the help; a module of that name has a function of that name, or an `app`."""
 

@@ -17,10 +17,19 @@ from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.images import hashed, tell_left_out
 from flashferry.cli.options.server import (
     CertificateOption,
+    CongestionControlOption,
+    DscpOption,
     HttpPortOption,
     HttpsPortOption,
     KeyOption,
+    ListenOption,
+    MasqueradeOption,
+    PassivePortsOption,
+    SessionsOption,
     SshPortOption,
+    TransportsOption,
+    listed,
+    passive_range,
 )
 from flashferry.cli.options.shared import AddressOption, MetricsOption, PortOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
@@ -40,15 +49,8 @@ def serve(
     images: Annotated[
         Path, typer.Option("--image-dir", "--images", metavar="DIR", help="Folder of images, or one image file.")
     ],
-    transports: Annotated[
-        str | None,
-        typer.Option(
-            "--transports",
-            metavar="NAME,NAME",
-            help="What to serve, separated by commas: ftp, http, scp, https, sftp (default: ftp).",
-        ),
-    ] = None,
-    listen: Annotated[str, typer.Option("--listen", metavar="ADDRESS", help="Address to listen on.")] = "0.0.0.0",  # noqa: S104
+    transports: TransportsOption = None,
+    listen: ListenOption = "0.0.0.0",  # noqa: S104
     port: PortOption = None,
     http_port: HttpPortOption = None,
     https_port: HttpsPortOption = None,
@@ -56,15 +58,9 @@ def serve(
     certificate: CertificateOption = None,
     key: KeyOption = None,
     address: AddressOption = None,
-    masquerade: Annotated[
-        str | None, typer.Option("--masquerade", metavar="ADDRESS", help="Address to name in PASV replies behind NAT.")
-    ] = None,
-    passive_ports: Annotated[
-        str | None, typer.Option("--passive-ports", metavar="FIRST-LAST", help="Ports for data connections.")
-    ] = None,
-    congestion_control: Annotated[
-        str, typer.Option("--congestion-control", metavar="NAME", help="auto, bbr, cubic, reno or system.")
-    ] = "auto",
+    masquerade: MasqueradeOption = None,
+    passive_ports: PassivePortsOption = None,
+    congestion_control: CongestionControlOption = "auto",
     cap_mbps: Annotated[
         float | None,
         typer.Option("--cap-mbps", metavar="MBIT/S", min=0.01, help="What all copies may take of the link, in Mbit/s."),
@@ -86,13 +82,8 @@ def serve(
         str | None,
         typer.Option("--user", metavar="NAME", help=f"A fixed login besides; its password is in {PASSWORD_VARIABLE}."),
     ] = None,
-    sessions: Annotated[
-        int | None,
-        typer.Option("--sessions", metavar="N", min=1, help="Sessions at once (default: what open files carry)."),
-    ] = None,
-    dscp: Annotated[
-        int, typer.Option("--dscp", metavar="N", min=0, max=63, help="DSCP of control and data; 1 is lower effort.")
-    ] = 0,
+    sessions: SessionsOption = None,
+    dscp: DscpOption = 0,
     target: Annotated[
         str,
         typer.Option(
@@ -125,7 +116,7 @@ def serve(
 
     options = api.ServeOptions(
         images=images,
-        **_served(transports),
+        **listed(transports),
         listen=listen,
         port=port,
         other_ports={
@@ -137,7 +128,7 @@ def serve(
         key=key,
         address=address,
         masquerade=masquerade,
-        passive_ports=_ports(passive_ports),
+        passive_ports=passive_range(passive_ports),
         congestion_control=congestion_control,
         dscp=dscp,
         cap_bps=_bps(cap_mbps),
@@ -212,28 +203,6 @@ def _password_of(user: str) -> str:
             hint=f"Set {PASSWORD_VARIABLE}, or start it on a terminal, where the password is asked for",
         )
     return getpass.getpass(f"Password of the FTP user {user}: ")
-
-
-def _served(text: str | None) -> dict[str, tuple[str, ...]]:
-    """Return what is to be served, where that was said."""
-    return {} if text is None else {"transports": tuple(name.strip() for name in text.split(",") if name.strip())}
-
-
-def _ports(text: str | None) -> tuple[int, int] | None:
-    """Return the two ports of `FIRST-LAST`.
-
-    Raises:
-        ConfigInvalid: It is not of that form.
-    """
-    if text is None:
-        return None
-    first, dash, last = text.partition("-")
-    if not (dash and first.isdecimal() and last.isdecimal()):
-        raise ConfigInvalid(
-            f"passive ports: expected FIRST-LAST such as 50000-50100, found {text!r}",
-            hint="Give the first and the last port of a range that firewalls let through, 1024 to 65535",
-        )
-    return int(first), int(last)
 
 
 def _bps(mbps: float | None) -> float | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from flashferry import api
+from flashferry.cli.options.server import DepotOption
 from flashferry.cli.options.shared import JsonOption, RunsOption, StateOption
 from flashferry.cli.terminal.output import finish, here
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, is_wide, line, names, rate, table
@@ -21,6 +22,7 @@ from inventory.transport_policy import USUAL
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from flashferry.api import DepotFound
     from flashferry.store.status import DeviceStatus, RunStatus, Status
 
 _GOOD_OUTCOMES = frozenset({"done", "already there"})
@@ -36,27 +38,39 @@ _Row = dict[str, str | Text]
 
 def status(
     runs: RunsOption = LATEST_RUNS,
+    depot: DepotOption = None,
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show runs, devices in hand and what is left to recover. Reads the journal only, and exits with 0 either way."""
     found = api.status(runs, state=state_dir)
+    there = api.look_for_depot(found.directory, depot or "auto")
     left = [{"run_id": run.run_id, "host": device.host, "address": device.address} for run, device in found.to_recover]
     left += [{"run_id": one.run_id, "host": one.host, "address": one.address} for one in found.lost]
     result: dict[str, object] = {"status": found, "needs_recovery": bool(left), "to_recover": left}
+    if there is not None:
+        result["depot"] = there
     what = counted(len(left), "device") if left else "nothing"
     finish(
         "status",
         ExitCode.OK,
         result,
         as_json=json,
-        human=lambda: print_status(found),
+        human=lambda: print_status(found, there),
         meaning=f"the journal was read; {what} left to recover",
     )
 
 
-def print_status(found: Status) -> None:
-    """Print each run with its devices, and at the end what needs to be recovered."""
+def print_status(found: Status, depot: DepotFound | None = None) -> None:
+    """Print each run with its devices, what needs to be recovered, and at the end the depot where there is one."""
+    _print_runs(found)
+    if depot is not None and depot.view is not None:
+        line("depot", f"at {depot.socket}: {depot.view.in_words}")
+    elif depot is not None:
+        line("depot", f"{depot.trouble}. {depot.hint}", BAD)
+
+
+def _print_runs(found: Status) -> None:
     if not found.runs and not found.lost:
         what = "the journal has no run" if found.has_journal else "no journal: nothing was staged or probed from here"
         console().print(f"{found.directory}: {what} yet")

@@ -5,7 +5,6 @@ a transfer, and a fault there cannot take the run down. Snapshots arrive by them
 costs no I/O.
 """
 
-import time
 from typing import TYPE_CHECKING, Self
 
 from flashferry.fileserver import sockets
@@ -15,7 +14,7 @@ from flashferry.fileserver.fixed_login import FixedLogin, admit
 from flashferry.fileserver.host_capabilities import HostCapabilities
 from flashferry.fileserver.records import LoginFailure, ServerEvent, TransferProgress
 from flashferry.fileserver.telemetry import Telemetry
-from flashferry.fileserver.tickets import Ticket, TicketRequest, issue
+from flashferry.fileserver.tickets import Ticket, TicketGrant, TicketRequest, issue
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.digests import ImageFile
 
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from flashferry.fileserver.caps import SiteLoad
+    from flashferry.fileserver.processes.household import Guest
     from flashferry.fileserver.processes.pushes import PushAccount, PushDesk
     from flashferry.fileserver.settings import ServerSettings
 
@@ -48,19 +49,23 @@ class FileServer:
         settings: How it is to run. Images and addresses are looked at here, before anything starts.
         restarts: How many times a process that died may be replaced; what kills one may kill the next.
         pushes: Whether images may be sent from here too, see `open_push`.
+        guests: Whether it serves others, who have images and push by themselves: see `take_ticket` and `join`. It
+            needs no image of its own then.
 
     Raises:
         SettingsInvalid: An image path is missing, empty or ambiguous.
     """
 
-    def __init__(self, settings: "ServerSettings", *, restarts: int = 0, pushes: bool = False) -> None:
+    def __init__(
+        self, settings: "ServerSettings", *, restarts: int = 0, pushes: bool = False, guests: bool = False
+    ) -> None:
         self.settings = settings
-        self.catalogue = Catalogue(settings.image_paths, cache_path=settings.hash_cache_path)
+        self.catalogue = Catalogue(settings.image_paths, cache_path=settings.hash_cache_path, may_be_empty=guests)
         self._telemetry = Telemetry(settings.processes)
         # Here, for most commands end without a server, and what the processes speak in takes time to load.
         from flashferry.fileserver.processes.household import Household
 
-        self._household = Household(settings, self._telemetry, restarts, has_guests=pushes)
+        self._household = Household(settings, self._telemetry, restarts, has_guests=pushes or guests)
         self._push_desk: PushDesk | None = None
         if pushes:
             self._push_desk = self._desk()
@@ -80,7 +85,12 @@ class FileServer:
 
     @property
     def port(self) -> int:
-        """The port in force of the first listener; a new process takes the same one."""
+        """The port in force of the first listener; a new process takes the same one.
+
+        Raises:
+            ServerGone: The server's processes have ended, and none may take their place.
+        """
+        self._household.check()
         return self.ports[0]
 
     @property
@@ -132,6 +142,24 @@ class FileServer:
         """Whether it ended because it was told to; True while it runs."""
         return self._telemetry.ended_in_order
 
+    def revive(self) -> None:
+        """Have new processes take the place of those that died, as far as they may.
+
+        Raises:
+            ServerGone: None runs.
+        """
+        self._household.tell_living(lambda _child: None)
+
+    @property
+    def slot_gate(self) -> None:
+        """Who else has a say in how many copies a site has: nobody, for this server is one run's alone."""
+        return
+
+    @property
+    def whose(self) -> str:
+        """What is said behind its ports where it is not the run's own; it is."""
+        return ""
+
     @property
     def unattributed_failures(self) -> tuple[LoginFailure, ...]:
         """Logins that failed with a user no ticket has, or under a fixed login; the latest 200."""
@@ -167,6 +195,37 @@ class FileServer:
         ticket, grant = issue(request, self.image(request.image_name))
         self._household.add_ticket(grant)
         return ticket
+
+    def take_ticket(self, grant: "TicketGrant") -> TransferProgress:
+        """Take in a ticket that a guest has issued, for an image that was looked at; return its first snapshot.
+
+        Raises:
+            SettingsInvalid: It is for transports that this server does not serve.
+            ServerGone: The server's process ended.
+        """
+        self._household.add_ticket(grant)
+        return self.progress(grant.ticket_id)
+
+    def join(self, name: str, guest: "Guest") -> None:
+        """Have a guest take part who pushes images by himself: he is told what the processes are told.
+
+        Args:
+            name: Told apart by it from the processes and from other guests.
+            guest: What he is told by; it must return at once.
+        """
+        self._household.join(name, guest)
+
+    def take_load(self, name: str, load: "SiteLoad") -> None:
+        """Take in what a guest does at a site: all others share the site's cap with him."""
+        self._household.take_load(load, name)
+
+    def part(self, name: str) -> None:
+        """Have a guest take part no more."""
+        self._household.part(name)
+
+    def void_reason(self, ticket_id: str) -> str:
+        """Return why a ticket died with the process that it was good in; empty where it did not."""
+        return self._telemetry.void_reason(ticket_id)
 
     def open_push(self, request: TicketRequest, close: "Callable[[], None]") -> "PushAccount":
         """Take in an image that somebody sends to a device from this process; nobody can fetch it.
@@ -242,11 +301,7 @@ class FileServer:
             TicketUnknown: This server issued no such ticket, or it came to its end long ago.
             ServerGone: The server's process ended while the ticket was under way.
         """
-        deadline_s = time.monotonic() + timeout_s
-        progress = self.progress(ticket_id)
-        while not progress.state.is_final and (left_s := deadline_s - time.monotonic()) > 0:
-            progress = self.wait(ticket_id, left_s)
-        return progress
+        return self._telemetry.wait_final(ticket_id, timeout_s)
 
     def events(self, callback: "Callable[[ServerEvent], None]") -> "Callable[[], None]":
         """Have every event handed to a callback, on a thread of the server's; it must return quickly.

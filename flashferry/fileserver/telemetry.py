@@ -232,6 +232,14 @@ class Telemetry:
                     return now
                 news.wait(left_s)
 
+    def wait_final(self, ticket_id: str, timeout_s: float) -> TransferProgress:
+        """Wait until a ticket has come to an end or `timeout_s` are over; raises what `wait` does."""
+        deadline_s = time.monotonic() + timeout_s
+        progress = self.progress(ticket_id)
+        while not progress.state.is_final and (left_s := deadline_s - time.monotonic()) > 0:
+            progress = self.wait(ticket_id, left_s)
+        return progress
+
     def events(self, callback: "Callable[[ServerEvent], None]") -> "Callable[[], None]":
         """Have every event handed to a callback, on a thread of the server's; it must return quickly.
 
@@ -310,6 +318,18 @@ class Telemetry:
                 self._notices = [*self._notices, events[-1].text][-_MOST_NOTICES:]
         for event in events:
             _call(callbacks, event)
+
+    def void(self, ticket_ids: "Iterable[str]", reason: str) -> None:
+        """Note that tickets died with a process that is not ours to watch: who waits for one of them is told."""
+        with self._changed:
+            for ticket_id in ticket_ids:
+                self._void[ticket_id] = reason
+                self._waiting.wake(ticket_id)
+
+    def void_reason(self, ticket_id: str) -> str:
+        """Return why a ticket died with its process; empty where it did not."""
+        with self._changed:
+            return self._void.get(ticket_id, "")
 
     def begin_anew(self, process: str = "main") -> str:
         """Note that a new process is to take the place of one that died; return why that one did."""

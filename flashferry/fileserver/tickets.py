@@ -73,6 +73,7 @@ class TicketRequest:
             transfer back: verdicts are held against it. None where nobody knows; then a cap counts as the least of it.
         transports: The transports it is good for, by their names; empty for any.
         ssh: What is offered to its addresses by SSH; None for what everybody is offered.
+        sample_interval_s: How often TCP_INFO is read of its transfers, 0.05 to 60; None: as of all others.
     """
 
     image_name: str
@@ -84,6 +85,7 @@ class TicketRequest:
     link_bytes_per_s: int | None = None
     transports: tuple[str, ...] = ()
     ssh: SshOffer | None = None
+    sample_interval_s: float | None = None
 
     def __post_init__(self) -> None:
         if self.lifetime_s <= 0 or self.tries < 1:
@@ -100,6 +102,11 @@ class TicketRequest:
             raise SettingsInvalid(
                 f"ticket: expected a link's rate above 0 bytes/s, found {self.link_bytes_per_s}",
                 hint="Give the link's rate, or none where it is not known",
+            )
+        if self.sample_interval_s is not None and not 0.05 <= self.sample_interval_s <= 60:
+            raise SettingsInvalid(
+                f"ticket: expected readings every 0.05 to 60 s, found {self.sample_interval_s}",
+                hint="Give a time in between, or none",
             )
         checked_sources("ticket", self.source_addresses)
         if self.ssh is not None and not self.source_addresses:

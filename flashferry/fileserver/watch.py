@@ -100,7 +100,8 @@ class Watch:
         return self._channel() if self._channel is not None else None
 
     def _to_next_sample_s(self, now_s: float) -> float:
-        return to_next_sample_s(now_s, self._client.settings.sample_interval_s)
+        own = self._transfer.start.grant.request.sample_interval_s
+        return to_next_sample_s(now_s, self._client.settings.sample_interval_s if own is None else own)
 
     def _sample(self) -> None:
         raw_info = self._watched.read()

@@ -220,23 +220,25 @@ _READINGS = tuple(Sample.__dataclass_fields__)
 _readings_of = attrgetter(*_READINGS)
 
 
-def _path_as_bytes(value: object) -> bytes:
+def path_as_bytes(value: object) -> bytes:
+    """Return what stands for a path in a message, which knows no paths; for msgspec's encoders."""
     # As bytes, for a folder's name need not be UTF-8.
     if isinstance(value, Path):
         return os.fsencode(value)
     raise NotImplementedError(f"no message holds a {type(value).__name__}")
 
 
-def _path_of_bytes(kind: type, value: Any) -> Path:
+def path_of_bytes(kind: type, value: Any) -> Path:
+    """Return the path that bytes of a message stand for; for msgspec's decoders."""
     if issubclass(kind, Path) and isinstance(value, bytes):
         return Path(os.fsdecode(value))
     raise NotImplementedError(f"no message holds a {kind.__name__}")
 
 
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=_path_as_bytes)
-_HELLO = msgspec.msgpack.Decoder(Hello, dec_hook=_path_of_bytes)
-_CALL = msgspec.msgpack.Decoder(Call, dec_hook=_path_of_bytes)
-_SAYING = msgspec.msgpack.Decoder(Saying, dec_hook=_path_of_bytes)
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=path_as_bytes)
+_HELLO = msgspec.msgpack.Decoder(Hello, dec_hook=path_of_bytes)
+_CALL = msgspec.msgpack.Decoder(Call, dec_hook=path_of_bytes)
+_SAYING = msgspec.msgpack.Decoder(Saying, dec_hook=path_of_bytes)
 
 encode = _ENCODER.encode
 """Turn a message into bytes, without their length."""

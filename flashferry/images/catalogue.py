@@ -41,6 +41,7 @@ class Catalogue:
         paths: Image files, or directories whose regular, visible files are images. A link counts as the file it leads
             to within the same folder; one that leads out of it is left out of a directory, and refused as an image.
         cache_path: File that keeps digests between runs; None keeps them in memory.
+        may_be_empty: Whether no path at all will do.
         clock: Monotonic time in seconds.
 
     Attributes:
@@ -56,6 +57,7 @@ class Catalogue:
         paths: tuple[Path, ...],
         *,
         cache_path: Path | None = None,
+        may_be_empty: bool = False,
         clock: "Callable[[], float]" = time.monotonic,
     ) -> None:
         self.left_out: tuple[str, ...] = ()
@@ -63,7 +65,7 @@ class Catalogue:
         for path in paths:
             for entry in self._entries_of(path):
                 self._add(entry)
-        if not self._entries:
+        if not self._entries and not may_be_empty:
             raise CatalogueInvalid(
                 "images: expected at least one image file or directory, found none",
                 hint="Give an image file, or a folder that holds some",

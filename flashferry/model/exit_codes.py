@@ -116,6 +116,10 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
         ExitCode.OK: "the server ended when it was told to",
         ExitCode.DEVICES_FAILED: "the server's process ended by itself; what it was sending was cut",
     },
+    "depot": {
+        ExitCode.OK: "the depot ended when it was told to",
+        ExitCode.DEVICES_FAILED: "the depot's server ended by itself; what it was sending was cut",
+    },
     "images": {ExitCode.OK: "the images were read", ExitCode.INTERRUPTED: _NOTHING_CHANGED},
     "service": {
         ExitCode.OK: "the service ended when it was told to, or did what was asked; the audit has it",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +13,10 @@ from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError, Kind
+from flashferry.depot.server import Server
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.platforms.platform import Platform
-from flashferry.fileserver import FileServer, FileServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
+from flashferry.fileserver import FileServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
 from flashferry.model.probe_result import Connectivity
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
@@ -24,7 +25,7 @@ from flashferry.planning.inspection import CheckRecord, look
 from flashferry.planning.local_images import random_image
 from flashferry.run.device_plan import offer_to
 from flashferry.run.run import RunOptions
-from flashferry.run.server import own_fingerprints, port_notices, serving
+from flashferry.run.server import depot_for, own_fingerprints, port_notices, serving
 from flashferry.run.transports import left_out, reach_by, served_for
 from flashferry.store.leases import Lease, leases
 from flashferry.tcp.syn import SynOptions
@@ -75,15 +76,15 @@ def reach_fleet(
         ConfigInvalid: The inventory is wrong, or our server cannot start; no device was touched.
     """
     folder = state_directory(state)
-    choices = reach_by([view(host) for host in nornir.inventory.hosts.values()], options)
-    served = served_for(choices)
-    with (
-        random_image(REACH_BYTES, folder, "reach.bin") as image,
-        serving((image,), options, state=folder, transports=served) as server,
-    ):
-        for notice in port_notices(server, options, served):
+    with ExitStack() as stack:
+        depot, options, note = stack.enter_context(depot_for(options, folder))
+        choices = reach_by([view(host) for host in nornir.inventory.hosts.values()], options)
+        served = served_for(choices)
+        image = stack.enter_context(random_image(REACH_BYTES, folder, "reach.bin"))
+        server = stack.enter_context(serving((image,), options, state=folder, transports=served, depot=depot))
+        for notice in (*filter(None, (note,)), *port_notices(server, options, served)):
             never_failing(emit)(Event(host=None, step="server", status="note", text=f"note: {notice}", at_s=0.0))
-        shown = own_fingerprints(folder, served)
+        shown = own_fingerprints(folder, served, options)
         visit = _Visit(server, image, wanted, options, never_failing(emit), interrupted, leases(folder), choices, shown)
         results = nornir.run(task=visit, name="reach")
         return tuple(results[name][0].result for name in nornir.inventory.hosts)
@@ -135,7 +136,7 @@ class _Visit:
 
     def __init__(
         self,
-        server: FileServer,
+        server: Server,
         image: Path,
         wanted: Wanted | None,
         options: RunOptions,
@@ -302,7 +303,7 @@ class _Lookout:
     connects and never logs in.
     """
 
-    def __init__(self, server: FileServer, ticket: Ticket, marker: Ticket, expected: tuple[str, ...]) -> None:
+    def __init__(self, server: Server, ticket: Ticket, marker: Ticket, expected: tuple[str, ...]) -> None:
         self.ticket = ticket
         self.control_syn: SynOptions | None = None
         self._server = server
@@ -350,7 +351,7 @@ class _Lookout:
 
 @contextmanager
 def _lookout(
-    server: FileServer, image: str, expected: tuple[str, ...], transport: Transport, release: str
+    server: Server, image: str, expected: tuple[str, ...], transport: Transport, release: str
 ) -> Iterator[_Lookout]:
     """Issue the tickets and watch them for as long as the block lasts."""
     base = TicketRequest(image_name=image, lifetime_s=_LIFETIME_S, transports=(transport.name,))

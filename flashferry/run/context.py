@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
+from flashferry.depot.server import Server
 from flashferry.devices.identity import LoginGuard
-from flashferry.fileserver import ImageFile, Ticket, TicketRequest, TransferProgress
+from flashferry.fileserver import ImageFile
 from flashferry.model.limits import Limits
 from flashferry.model.links import LinkRates
 from flashferry.model.record import Failure
@@ -21,50 +20,6 @@ from flashferry.store.journal import Journal
 from flashferry.store.ssh_preferences import SshPreference
 from flashferry.transports import USUAL
 from flashferry.transports.transport import Transport
-
-if TYPE_CHECKING:
-    from flashferry.fileserver import PushAccount
-
-
-class Server(Protocol):
-    """What a run needs of the file server."""
-
-    @property
-    def port(self) -> int:
-        """Return the port that it listens on first."""
-        ...
-
-    def port_of(self, transport: str) -> int:
-        """Return the port on which it serves a transport."""
-        ...
-
-    def image(self, name: str) -> ImageFile:
-        """Return an image with its size and digests."""
-        ...
-
-    def issue_ticket(self, request: TicketRequest) -> Ticket:
-        """Issue credentials for one image."""
-        ...
-
-    def prepare_push(self, connection: socket.socket) -> None:
-        """Set what a connection for a push begins with."""
-        ...
-
-    def open_push(self, request: TicketRequest, close: Callable[[], None]) -> PushAccount:
-        """Take in an image that we send by ourselves."""
-        ...
-
-    def progress(self, ticket_id: str) -> TransferProgress:
-        """Return the newest account of a ticket."""
-        ...
-
-    def wait(self, ticket_id: str, timeout_s: float) -> TransferProgress:
-        """Wait for news of a ticket."""
-        ...
-
-    def revoke(self, ticket_id: str) -> None:
-        """Make a ticket worthless."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.depot.looking import look_for_depot
+from flashferry.depot.places import AUTO
 from flashferry.fileserver import (
     DESCRIPTORS_PER_SESSION,
     CongestionControl,
@@ -17,9 +19,9 @@ from flashferry.fileserver import (
     may_bind,
     probe_capabilities,
 )
-from flashferry.run.server import HOST_KEYS
 from flashferry.transports import TRANSPORTS, USUAL
 from flashferry.transports.choice import wish_of
+from flashferry.transports.listening import HOST_KEYS
 from flashferry.transports.scp import described_keys
 from flashferry.transports.serving import check_files
 from flashferry.transports.transport import Transport
@@ -58,6 +60,7 @@ def look_at_host(
     certificate: Path | None = None,
     key: Path | None = None,
     state: Path | None = None,
+    depot: str = AUTO,
 ) -> tuple[Finding, ...]:
     """Return all findings.
 
@@ -66,11 +69,13 @@ def look_at_host(
         certificate: Our certificate for HTTPS, to be looked at, or None.
         key: Its private key, or None.
         state: State folder, below which our SSH host keys are looked at; nothing is made there. None: the usual one.
+        depot: The host's depot: `auto`, `never`, or the path of its socket.
     """
     capabilities = probe_capabilities()
     return (
         *(_congestion_control(grant) for grant in capabilities.congestion_controls if grant.name != "reno"),
         _port(),
+        _depot(state_directory(state), depot),
         *_other_ports(),
         _ssh(),
         _host_keys(state_directory(state) / HOST_KEYS),
@@ -114,6 +119,17 @@ def _port() -> Finding:
         found=reason or "allowed and free",
         advice=advice if reason else "",
     )
+
+
+def _depot(state: Path, wish: str) -> Finding:
+    """Return whether runs find a depot, and whether it answers."""
+    found = look_for_depot(state, wish)
+    if found is None:
+        text = "none: each run brings its own file server, and shares no site's cap with others"
+        return Finding(name="depot", is_good=True, found=text)
+    if found.view is None:
+        return Finding(name="depot", is_good=False, found=found.trouble, advice=found.hint)
+    return Finding(name="depot", is_good=True, found=f"at {found.socket}: {found.view.in_words}")
 
 
 def _other_ports() -> Iterator[Finding]:

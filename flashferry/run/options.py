@@ -60,6 +60,8 @@ class RunOptions:
         key: File of the certificate's private key, PEM; only together with it.
         passive_ports: Range for data connections, or None: the kernel chooses.
         sample_interval_s: How often our server asks the kernel about each transfer; 0.05 to 60.
+        depot: The host's depot: `auto`, where there is one; `never`; or the path of its socket.
+        host_keys: Folder of our SSH server's host keys, or None: below the state folder.
         vendor: What the vendor published for the image; another file is refused before any device is touched.
     """
 
@@ -72,6 +74,8 @@ class RunOptions:
     key: Path | None = None
     passive_ports: tuple[int, int] | None = None
     sample_interval_s: float = 1.0
+    depot: str = "auto"
+    host_keys: Path | None = None
     vendor: Digests = field(default_factory=Digests)
 
     @property

@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.fileserver import FileServer, ImageFile, raise_soft_limit
+from flashferry.depot.server import Server
+from flashferry.fileserver import ImageFile, raise_soft_limit
 from flashferry.images.digests import check_published
 from flashferry.images.files import checked_image
 from flashferry.model.lease import JournalUnusable
@@ -29,7 +31,7 @@ from flashferry.run.resume import with_earlier
 from flashferry.run.runner import share_arenas
 from flashferry.run.scheduler import Fleet, WaveScheduler
 from flashferry.run.second_look import look_again
-from flashferry.run.server import own_fingerprints, port_notices, serving, site_caps
+from flashferry.run.server import depot_for, own_fingerprints, port_notices, serving, site_caps
 from flashferry.run.slots import SlotPools
 from flashferry.run.stored_request import to_stored
 from flashferry.run.transports import may_push, served_for, transports_of
@@ -42,6 +44,9 @@ from flashferry.transports.transport import Transport, checked_name
 from inventory.sites import check_addresses
 from inventory.view import WORD, HostView, view
 from tasks.mark import local_owner
+
+if TYPE_CHECKING:
+    from flashferry.depot.client import DepotClient
 
 __all__ = ["RunOptions", "run_fleet", "run_waves", "selected"]
 
@@ -113,7 +118,8 @@ def run_waves(
         A record per device. A device's fault is in its record, never raised.
 
     Raises:
-        ConfigInvalid: The inventory or an image is wrong, or the server cannot start; no device was touched.
+        ConfigInvalid: The inventory or an image is wrong, or the server cannot start, or the depot that was insisted
+            on is not there; no device was touched.
     """
     for path in request.files:
         checked_name(checked_image(path).name)
@@ -124,12 +130,13 @@ def run_waves(
             f"server address {address!r}: expected an IPv4 address or a host name",
             hint="Give the address at which the devices reach this host with --address",
         )
-    choices = transports_of(views.values(), options, first=request.transports)
-    # A device under way takes a few: a thousand is soon too few, and restoring is where they would be lacking.
-    raise_soft_limit()
-    share_arenas(len(views))
-    run = _Run(nornir, request, options, journal, never_failing(emit), views, choices)
-    return run.through(interrupted, device_task, approve)
+    with depot_for(options, journal.directory) as (depot, options, note):
+        choices = transports_of(views.values(), options, first=request.transports)
+        # A device under way takes a few: a thousand is soon too few, and restoring is where they would be lacking.
+        raise_soft_limit()
+        share_arenas(len(views))
+        run = _Run(nornir, request, options, journal, never_failing(emit), views, choices, depot, note)
+        return run.through(interrupted, device_task, approve)
 
 
 class _Run:
@@ -144,8 +151,10 @@ class _Run:
         emit: Emit,
         views: dict[str, HostView],
         choices: dict[str, tuple[Transport, ...]],
+        depot: DepotClient | None,
+        note: str,
     ) -> None:
-        self._choices = choices
+        self._choices, self._depot, self._note = choices, depot, note
         self._nornir, self._request, self._options = nornir, request, options
         self._journal, self._emit, self._views = journal, emit, views
         self._hash_speeds = last_hash_speeds(journal.directory)
@@ -170,7 +179,10 @@ class _Run:
             state=self._journal.directory,
             transports=served,
             pushes=may_push(self._choices),
+            depot=self._depot,
         ) as server:
+            if self._note:
+                self._tell("server", "note", f"note: {self._note}")
             images = self._offered(server)
             self._set_caps(server)
             run_id = self._begin(images)
@@ -178,7 +190,7 @@ class _Run:
                 self._tell("server", "note", f"note: {notice}")
             ports = ", ".join(f"{one.title} port {server.port_of(one.name)}" for one in served)
             for image in dict.fromkeys(images.values()):
-                where = f"on {ports}" if ports else "by push alone: no port is open"
+                where = f"on {ports}{server.whose}" if ports else "by push alone: no port is open"
                 self._tell("server", "done", f"offers {image.name}, {image.size_bytes:,} bytes, {where}")
             control = RunControl(self._journal, run_id, interrupted=interrupted, tell=self._tell, approve=approve)
             fleet = Fleet(nornir=self._nornir, views=self._views, images=images, transports=self._choices)
@@ -201,14 +213,14 @@ class _Run:
         self._journal.finish_run(resumed.run_id)
         return self._report(resumed.run_id, {}, {}, stopped=None, is_stopped=is_stopped)
 
-    def _offered(self, server: FileServer) -> dict[str, ImageFile]:
+    def _offered(self, server: Server) -> dict[str, ImageFile]:
         """Return the image of each device, hashed: that takes a while, and no device is touched before it is done."""
         by_path = {path: server.image(path.name) for path in self._request.files}
         for image in by_path.values():
             check_published(image, self._options.vendor)
         return {host: by_path[path] for host, path in self._request.images.items()}
 
-    def _set_caps(self, server: FileServer) -> None:
+    def _set_caps(self, server: Server) -> None:
         for site, cap_bytes_per_s in site_caps(self._views.values()).items():
             server.set_site_cap(site, cap_bytes_per_s)
         for site, cap in self._links.learned_site_caps(self._views.values()).items():
@@ -237,7 +249,7 @@ class _Run:
             self._journal.exclude(run_id, self._request.excluded)
         return run_id
 
-    def _context(self, run_id: str, server: FileServer, fleet: Fleet, control: RunControl) -> RunContext:
+    def _context(self, run_id: str, server: Server, fleet: Fleet, control: RunControl) -> RunContext:
         return RunContext(
             run_id=run_id,
             image=next(iter(fleet.images.values())),
@@ -253,8 +265,8 @@ class _Run:
             owner=local_owner(),
             certificate=self._options.certificate_and_key,
             given=GivenImages(),
-            slots=SlotPools(self._request.limits, site_copies=fleet.site_copies(self._request)),
-            fingerprints=own_fingerprints(self._journal.directory, served_for(self._choices)),
+            slots=SlotPools(self._request.limits, site_copies=fleet.site_copies(self._request), gate=server.slot_gate),
+            fingerprints=own_fingerprints(self._journal.directory, served_for(self._choices), self._options),
             ssh_preferences=SshPreferences.read(self._journal.directory).by_model,
         )
 

@@ -186,8 +186,8 @@ class WaveScheduler:
     def _server_gone(self) -> Hold | None:
         """Tell whether our server has died for good: what copies fails and is restored, and nothing more begins.
 
-        Asking for its port starts a new process where one may still take its place. That is bounded: what killed it may
-        do so again with every device in hand, and somebody should look. Going on then costs one command.
+        Where a new process may still take its place it has not. That is bounded: what killed it may do so again with
+        every device in hand, and somebody should look. Going on then costs one command.
         """
         try:
             _ = self._context.server.port

@@ -1,28 +1,119 @@
-"""The file server of a run: its images, where it listens, and what the copies to each site may take together."""
+"""The file server of a run: its own, or the host's depot; its images, where it listens, and the caps of sites.
+
+A run that finds a depot uses it: its port and the caps and slots of its sites are shared with all other runs then.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.depot.places import AUTO, NobodyThere, NotForUs, socket_of
+from flashferry.depot.server import Server
 from flashferry.fileserver import FileServer, FileServerError, ServerSettings, ServerStartFailed
 from flashferry.images.errors import ImageError
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.run.options import RunOptions
-from flashferry.transports import USUAL
-from flashferry.transports.listening import listener_at, listeners_at, listening_error, port_notice
+from flashferry.transports import TRANSPORTS, USUAL
+from flashferry.transports.listening import HOST_KEYS, listener_at, listeners_at, listening_error, port_notice
 from flashferry.transports.transport import ListenOptions, Transport
 from inventory.view import HostView
+
+if TYPE_CHECKING:
+    from flashferry.depot.client import DepotClient
+    from flashferry.depot.messages import Welcome
 
 SERVER_RESTARTS = 3
 """So many times in a run a server whose process died is replaced: more often, somebody should look what kills it."""
 
-HOST_KEYS = "server_host_keys"
-"""Folder of our SSH server's host keys, below the state folder: made once, for devices remember them."""
+DEPOT_STARTS_S = 5.0
+"""A depot whose socket is there and that does not answer may just be starting anew."""
 
 _NOBODY_ELSE = "127.0.0.1"
+_KNOCK_EVERY_S = 0.25
+
+
+@contextmanager
+def depot_for(options: RunOptions, state: Path) -> Iterator[tuple[DepotClient | None, RunOptions, str]]:
+    """Come in at the host's depot, if there is one to be used, before anything is looked at or touched.
+
+    Args:
+        options: How the run is to be done; `RunOptions.depot` says whether and which.
+        state: The state folder.
+
+    Yields:
+        The depot, or None; the options with what is the depot's own, such as its certificate; what is to be told.
+
+    Raises:
+        ConfigInvalid: It was insisted on and is not there or another user's; it is of another release; or an option
+            asks for something else than it has.
+    """
+    path = socket_of(options.depot, state)
+    if path is None:
+        yield None, options, ""
+        return
+    try:
+        depot = _knocked(path, options)
+    except (NobodyThere, NotForUs) as error:
+        if options.depot != AUTO:
+            raise ConfigInvalid(
+                f"--depot: {error}",
+                step="server",
+                hint="Start it ('flashferry depot'), or give --depot never: this run then brings its own file server",
+            ) from None
+        yield None, options, f"{error}; this run brings its own file server, and shares no site's cap with other runs"
+        return
+    with closing(depot):
+        yield depot, _belonging(options, depot.welcome, path), ""
+
+
+def _knocked(path: Path, options: RunOptions) -> DepotClient:
+    # Here, for a run that brings its own server waits for none of it.
+    from flashferry.depot.client import DepotClient
+
+    until_s = time.monotonic() + DEPOT_STARTS_S
+    while True:
+        try:
+            return DepotClient(path, options.verb, sample_interval_s=options.sample_interval_s)
+        except NobodyThere:
+            if not path.exists() or time.monotonic() >= until_s:
+                raise
+            time.sleep(_KNOCK_EVERY_S)
+
+
+def _belonging(options: RunOptions, welcome: Welcome, path: Path) -> RunOptions:
+    """Return the options with what is the depot's: its certificate and host keys.
+
+    Raises:
+        ConfigInvalid: A port or a certificate is asked for that the depot has not.
+    """
+    ports = {
+        name: port
+        for one, port in zip(welcome.settings.listeners, welcome.ports, strict=True)
+        for name in one.transports
+    }
+    asked = {one.name: port for one in TRANSPORTS if (port := options.port_of(one))}
+    wrong = next((name for name, port in asked.items() if ports.get(name) != port), None)
+    if wrong is not None:
+        has = f"port {ports[wrong]}" if wrong in ports else "none"
+        raise ConfigInvalid(
+            f"{wrong} port {asked[wrong]}: expected the depot's at {path}, which has {has}",
+            step="server",
+            hint="Leave the port out, for it is the depot's; or give --depot never",
+        )
+    given = options.certificate
+    if given is not None and given.absolute() != welcome.certificate:
+        raise ConfigInvalid(
+            f"--certificate {given}: expected the depot's at {path}, which has {welcome.certificate or 'none'}",
+            step="server",
+            hint="Leave it out, for the certificate is the depot's; or give --depot never",
+        )
+    return replace(options, certificate=welcome.certificate, key=welcome.key, host_keys=welcome.host_keys)
 
 
 @contextmanager
@@ -33,19 +124,55 @@ def serving(
     state: Path,
     transports: tuple[Transport, ...] = (USUAL,),
     pushes: bool = False,
-) -> Iterator[FileServer]:
-    """Run our file server for as long as the block lasts.
+    depot: DepotClient | None = None,
+) -> Iterator[Server]:
+    """Have images served for as long as the block lasts, by the depot or by a server of our own.
 
     Args:
         images: Image files, or folders of them.
-        options: Where it listens, and how often it asks the kernel about each transfer.
+        options: Where our own listens, and how often the kernel is asked about each transfer.
         state: The state folder.
-        transports: What it serves; none where all images are pushed: then no port is open to anybody else.
+        transports: What is served; none where all images are pushed: then no port is open to anybody else.
         pushes: Whether images may be pushed besides: their copies share what a site has.
+        depot: The host's depot, or None for a server of our own.
 
     Raises:
-        ConfigInvalid: It cannot start, which is the operator's to mend; no device was touched yet.
+        ConfigInvalid: It cannot start, or the depot cannot serve it, which is the operator's to mend; no device was
+            touched yet.
     """
+    with ExitStack() as stack:
+        if depot is None:
+            yield stack.enter_context(_own(images, options, state=state, transports=transports, pushes=pushes))
+            return
+        stack.enter_context(closing(depot))
+        _open(depot, images, transports, pushes=pushes)
+        yield depot
+
+
+def _open(depot: DepotClient, images: tuple[Path, ...], transports: tuple[Transport, ...], *, pushes: bool) -> None:
+    missing = [one.name for one in transports if one.name not in depot.transports]
+    if missing:
+        raise ConfigInvalid(
+            f"depot {depot.path}: expected {' and '.join(missing)}, which devices of this run may fetch by, found "
+            f"{', '.join(depot.transports)}",
+            step="server",
+            hint="Start the depot with them among --transports, or give --depot never",
+        )
+    try:
+        depot.open(images, pushes=pushes)
+    except (FileServerError, ImageError) as error:
+        raise ConfigInvalid(error.message, step="server", hint=error.hint) from None
+
+
+@contextmanager
+def _own(
+    images: tuple[Path, ...],
+    options: RunOptions,
+    *,
+    state: Path,
+    transports: tuple[Transport, ...],
+    pushes: bool,
+) -> Iterator[FileServer]:
     where = ListenOptions(
         address=options.listen_address,
         passive_ports=options.passive_ports,
@@ -75,19 +202,28 @@ def serving(
         yield server
 
 
-def own_fingerprints(state: Path, transports: Iterable[Transport]) -> tuple[str, ...]:
+def own_fingerprints(
+    state: Path, transports: Iterable[Transport], options: RunOptions | None = None
+) -> tuple[str, ...]:
     """Return the fingerprints of our server's host keys, for devices that ask; none where no transport shows one.
 
     Args:
         state: The state folder; the keys are there once a server was started with it.
         transports: What the server serves.
+        options: How the run is done: a depot's keys may be elsewhere.
     """
-    return tuple(dict.fromkeys(shown for one in transports for shown in one.fingerprints(state / HOST_KEYS)))
+    keys = options.host_keys if options is not None and options.host_keys is not None else state / HOST_KEYS
+    return tuple(dict.fromkeys(shown for one in transports for shown in one.fingerprints(keys)))
 
 
-def port_notices(server: FileServer, options: RunOptions, transports: Iterable[Transport]) -> Iterator[str]:
-    """Yield what is to be told of ports that were found where none was asked for; of each port once."""
+def port_notices(server: Server, options: RunOptions, transports: Iterable[Transport]) -> Iterator[str]:
+    """Yield what is to be told of ports that were found where none was asked for; of each port once.
+
+    Nothing where they are the depot's: who started that was told.
+    """
     told = set()
+    if server.whose:
+        return
     for one in transports:
         port = server.port_of(one.name)
         if options.port_of(one) is None and port not in told:

@@ -18,9 +18,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
 
 from flashferry.devices.errors import Interrupted
 from flashferry.model.limits import Limits
+
+if TYPE_CHECKING:
+    from flashferry.depot.server import SlotGate
 
 EARLY_RELEASE_S = 10.0
 """What a follower takes from its slot to its first byte where many do so at once: some ten commands in turn."""
@@ -65,6 +70,10 @@ LOOK_EVERY_S = 1.0
 """How often one who waits looks whether the run is to stop; a slot that comes free wakes it at once."""
 
 
+_ASKED_S = 0.2
+"""A gate with slots to spare grants one in less: nobody is told of that."""
+
+
 def _nothing() -> None:
     """Do nothing."""
 
@@ -75,6 +84,8 @@ class _Waiting:
 
     key: str | None
     is_in: threading.Event = field(default_factory=threading.Event)
+    number: int | None = None
+    """What the gate knows the slot by, from the moment that it was asked for it."""
 
 
 class SlotPool:
@@ -85,9 +96,20 @@ class SlotPool:
         total: How many at a time, >= 1.
         per_key: Returns how many of one key at a time, >= 1; None: as many as in all. Those without a key are not
             counted together.
+        gate: Who has a say besides, for other runs share what is behind a key; None: nobody. Who waits for its yes
+            holds nobody up, and no slot of ours.
     """
 
-    def __init__(self, name: str, total: int, per_key: Callable[[str], int] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        total: int,
+        per_key: Callable[[str], int] | None = None,
+        gate: SlotGate | None = None,
+    ) -> None:
+        self._gate = gate
+        # What the gate knows those by who are inside; of one key they are alike.
+        self._numbers: dict[str | None, list[int]] = {}
         self.name = name
         self._total = total
         self._per_key = per_key
@@ -141,7 +163,7 @@ class SlotPool:
             self._admit()
             reason = "" if me.is_in.is_set() else self._reason(key)
         try:
-            if reason:
+            if reason and not (self._gate is not None and me.is_in.wait(_ASKED_S)):
                 on_wait(reason)
             self._wait(me, interrupted, patience_s, on_patience, on_soon)
         except BaseException:
@@ -189,7 +211,7 @@ class SlotPool:
     def enter_beside(self, key: str | None = None) -> None:
         """Take a slot at once, also where there is none: nobody else gets in until so many are inside again."""
         with self._lock:
-            self._let_in(key)
+            self._let_in(key, self._gate.claim(key, self._most_of(key)) if self._gate is not None else None)
 
     @contextmanager
     def slot(
@@ -210,6 +232,7 @@ class SlotPool:
         with self._lock:
             if me in self._waiting:
                 del self._waiting[me]
+                self._give_back(me.number)
                 return
         # It was let in at the very moment that it gave up.
         self.leave(me.key)
@@ -219,19 +242,53 @@ class SlotPool:
         for one in list(self._waiting):
             if self._count >= self._total:
                 return
-            if self._has_room(one.key):
-                del self._waiting[one]
-                self._let_in(one.key)
-                one.is_in.set()
+            if self._has_room(one.key) and self._is_granted(one):
+                self._admit_one(one)
 
-    def _let_in(self, key: str | None) -> None:
+    def _admit_one(self, one: _Waiting) -> None:
+        del self._waiting[one]
+        self._let_in(one.key, one.number)
+        one.is_in.set()
+
+    def _is_granted(self, one: _Waiting) -> bool:
+        """Tell whether one may come in as far as the gate goes; who is not known there is asked for."""
+        if self._gate is None:
+            return True
+        if one.number is None:
+            one.number = self._gate.ask(one.key, self._most_of(one.key), partial(self._take_grant, one))
+            return one.number is None
+        return False
+
+    def _take_grant(self, one: _Waiting) -> None:
+        """Let one in to whom the gate said yes; where there is no room here meanwhile, others are to have it."""
+        with self._lock:
+            if one not in self._waiting:
+                return
+            if self._count < self._total and self._has_room(one.key):
+                self._admit_one(one)
+            else:
+                self._give_back(one.number)
+                one.number = None
+
+    def _give_back(self, number: int | None) -> None:
+        if number is not None and self._gate is not None:
+            self._gate.free(number)
+
+    def _most_of(self, key: str | None) -> int | None:
+        return None if key is None or self._per_key is None else self._per_key(key)
+
+    def _let_in(self, key: str | None, number: int | None) -> None:
         self._inside[key] += 1
         self._count += 1
+        if number is not None:
+            self._numbers.setdefault(key, []).append(number)
 
     def _take_out(self, key: str | None) -> None:
         assert self._inside[key] > 0, f"{self.name}: a slot of {key!r} was given back twice"
         self._inside[key] -= 1
         self._count -= 1
+        if numbers := self._numbers.get(key):
+            self._give_back(numbers.pop(0))
         if not self._inside[key]:
             del self._inside[key]
 
@@ -247,6 +304,9 @@ class SlotPool:
     def _reason(self, key: str | None) -> str:
         if key is not None and self._per_key is not None and not self._has_room(key):
             return f"waits for a {self.name} slot at site {key}: {self._per_key(key)} at a time"
+        if self._count < self._total:
+            where = f" at site {key}" if key is not None else ""
+            return f"waits for a {self.name} slot{where}, which all runs of this host share"
         return f"waits for a {self.name} slot: {self._total} at a time"
 
 
@@ -256,9 +316,13 @@ class SlotPools:
     Args:
         limits: How many hold a slot of each at a time.
         site_copies: Returns how many copies may run at a site; None: as many as the limits say.
+        gate: Who grants copies to several runs, or None.
     """
 
-    def __init__(self, limits: Limits, site_copies: Callable[[str], int] | None = None) -> None:
+    def __init__(
+        self, limits: Limits, site_copies: Callable[[str], int] | None = None, gate: SlotGate | None = None
+    ) -> None:
         self.logins = SlotPool("login", limits.logins)
-        self.copies = SlotPool("copy", limits.copies, site_copies or (lambda site: limits.site_copies))  # noqa: ARG005
+        of_site = site_copies or (lambda site: limits.site_copies)  # noqa: ARG005 -- the signature
+        self.copies = SlotPool("copy", limits.copies, of_site, gate)
         self.hashes = SlotPool("hash run", limits.hashes)

@@ -11,6 +11,9 @@ from flashferry.fileserver import ListenerSettings, ServerStartFailed, may_bind
 from flashferry.transports import USUAL
 from flashferry.transports.transport import ListenOptions, Transport
 
+HOST_KEYS = "server_host_keys"
+"""Folder of our SSH server's host keys, below the state folder: made once, for devices remember them."""
+
 _OPTIONS = {"http": "--http-port", "https": "--https-port", "ssh": "--ssh-port"}
 """With which a port is given, by listener; FTP's is the oldest, and has none of a longer name."""
 

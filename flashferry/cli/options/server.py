@@ -13,6 +13,7 @@ import typer
 from flashferry.api.checking import ServerPlace
 from flashferry.cli.command_line import SERVER
 from flashferry.cli.options.shared import AddressOption, PortOption
+from flashferry.core.errors import ConfigInvalid
 from flashferry.transports.choice import check_asked
 from inventory.transport_policy import AS_USUAL
 
@@ -60,6 +61,67 @@ KeyOption = Annotated[
 ]
 
 
+TransportsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--transports",
+        metavar="NAME,NAME",
+        help="What to serve, separated by commas: ftp, http, scp, https, sftp (default: ftp).",
+    ),
+]
+ListenOption = Annotated[str, typer.Option("--listen", metavar="ADDRESS", help="Address to listen on.")]
+MasqueradeOption = Annotated[
+    str | None, typer.Option("--masquerade", metavar="ADDRESS", help="Address to name in PASV replies behind NAT.")
+]
+PassivePortsOption = Annotated[
+    str | None, typer.Option("--passive-ports", metavar="FIRST-LAST", help="Ports for data connections.")
+]
+CongestionControlOption = Annotated[
+    str, typer.Option("--congestion-control", metavar="NAME", help="auto, bbr, cubic, reno or system.")
+]
+SessionsOption = Annotated[
+    int | None,
+    typer.Option("--sessions", metavar="N", min=1, help="Sessions at once (default: what open files carry)."),
+]
+DscpOption = Annotated[
+    int, typer.Option("--dscp", metavar="N", min=0, max=63, help="DSCP of control and data; 1 is lower effort.")
+]
+DepotOption = Annotated[
+    str | None,
+    _option(
+        "--depot",
+        envvar="FLASHFERRY_DEPOT",
+        metavar="auto|never|PATH",
+        help="The file server that all runs of this host share, by its socket; never: this run brings its own "
+        "(default: the one in the state folder or /run/flashferry, where there is one).",
+    ),
+]
+
+
+def listed(transports: str | None) -> dict[str, tuple[str, ...]]:
+    """Return what is to be served, as an argument of the options, where that was said."""
+    if transports is None:
+        return {}
+    return {"transports": tuple(name.strip() for name in transports.split(",") if name.strip())}
+
+
+def passive_range(text: str | None) -> tuple[int, int] | None:
+    """Return the two ports of `FIRST-LAST`.
+
+    Raises:
+        ConfigInvalid: It is not of that form.
+    """
+    if text is None:
+        return None
+    first, dash, last = text.partition("-")
+    if not (dash and first.isdecimal() and last.isdecimal()):
+        raise ConfigInvalid(
+            f"passive ports: expected FIRST-LAST such as 50000-50100, found {text!r}",
+            hint="Give the first and the last port of a range that firewalls let through, 1024 to 65535",
+        )
+    return int(first), int(last)
+
+
 def _options(
     server_address: AddressOption = None,
     ftp_port: PortOption = None,
@@ -68,6 +130,7 @@ def _options(
     ssh_port: SshPortOption = None,
     certificate: CertificateOption = None,
     key: KeyOption = None,
+    depot: DepotOption = None,
 ) -> None:
     """Carry the options."""
 
@@ -81,6 +144,7 @@ SERVER_PARAMETERS = {
     "certificate": "--certificate is",
     "key": "--key is",
     "transport": "--transport is",
+    "depot": "--depot is",
 }
 """The options about our server by the names of their parameters, as a sentence on them begins."""
 
@@ -120,4 +184,5 @@ def _place(given: dict[str, Any]) -> ServerPlace:
         other_ports={name: port for name, port in others.items() if port is not None},
         certificate=given["certificate"],
         key=given["key"],
+        depot=given["depot"],
     )

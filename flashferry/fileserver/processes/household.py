@@ -169,6 +169,12 @@ class Household:
             for site, loads in self._loads.items():
                 guest.note(elsewhere(loads, site, name))
 
+    def part(self, name: str) -> None:
+        """Have somebody who joined take part no more; what he was at is over."""
+        with self._counting:
+            self._guests.pop(name, None)
+        self.forget_loads(name)
+
     def tell_living(self, tell: "Callable[[Child], None]") -> None:
         """Tell something to all that run; where none does one is started, if that is allowed.
 
@@ -180,6 +186,16 @@ class Household:
         told = [self._told(name, tell) for name in living]
         if None not in told:
             raise next(error for error in told if error is not None)
+
+    def check(self) -> None:
+        """Look whether any of them runs, or may be replaced; none is started here.
+
+        Raises:
+            ServerGone: All have ended for good.
+        """
+        names = tuple(self._latest())
+        if not any(self._is_alive(name) for name in names):
+            raise ServerGone(self._telemetry.gone_of(names[0]))
 
     def drain(self) -> int:
         """Have all of them end with their last transfer, and return how many transfers are under way.

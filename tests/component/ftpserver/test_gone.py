@@ -143,6 +143,9 @@ def test_a_new_process_takes_its_place(tmp_path: Path, bench: "Bench", number: i
         _until_gone(events)
         with pytest.raises(ServerGone):
             server.issue_ticket(TicketRequest(image_name="b.bin"))
+        with pytest.raises(ServerGone):
+            # By which a run knows that nothing new is to begin.
+            _ = server.port
 
 
 def test_one_that_cannot_be_replaced_is_told(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from rich.text import Text
 import flashferry
 from flashferry.api import ReportFormat
 from flashferry.api.manual_tickets import Offer
+from flashferry.cli import depot
 from flashferry.cli import main as cli
 from flashferry.cli.main import FAMILIES, VERBS, main
 from flashferry.cli.terminal.last_words import guard
@@ -245,6 +246,7 @@ FROM_JOURNAL = {
 
 ELSEWHERE = {
     "serve": "test_views_of_the_server",
+    "depot": "test_a_depot_tells_what_happens",
     "images list": "test_images",
     "images hash": "test_images",
     "service init": "test_the_service_is_told",
@@ -571,6 +573,26 @@ def test_views_of_the_server(view, width, capsys):
     made.offer(Offer(image=image, ticket=ticket, expires_s=1.0, lines=(copy,)))
     live.stop()
     assert copy in capsys.readouterr().out + written.getvalue()
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_depot_tells_what_happens(as_json, capsys, monkeypatch):
+    """What its server has to say of itself, in words or as JSON lines, and that it ended."""
+    notices, asked = [], iter((True, False))
+
+    def wait(_timeout_s):
+        notices.append(HOSTILE)
+        return next(asked)
+
+    server = SimpleNamespace(notices=notices, ended_in_order=True)
+    running = SimpleNamespace(server=server, wait=wait)
+    depot._until_over(running, threading.Event(), depot.partial(depot._tell, as_json=as_json))
+    said = capsys.readouterr()
+    assert (said.out if as_json else said.err).strip()
+    for text in (said.out, said.err):
+        assert_harmless(text)
+    for line in said.out.splitlines():
+        check_document(line)
 
 
 def opened_view(view: Any, out: ShownConsole) -> tuple[Any, Live]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from flashferry.run import host_check as module
-from flashferry.run.server import HOST_KEYS
 from flashferry.sshserver import load_host_keys
+from flashferry.transports.listening import HOST_KEYS
 
 
 def finding(name: str, state: Path) -> module.Finding:

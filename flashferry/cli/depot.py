@@ -1,0 +1,156 @@
+"""`flashferry depot`: one file server for all runs of this host, which share its port and the caps of their sites."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flashferry import api
+from flashferry.cli.command_line import OUTPUT
+from flashferry.cli.options.server import (
+    CertificateOption,
+    CongestionControlOption,
+    DscpOption,
+    HttpPortOption,
+    HttpsPortOption,
+    KeyOption,
+    ListenOption,
+    MasqueradeOption,
+    PassivePortsOption,
+    SessionsOption,
+    SshPortOption,
+    TransportsOption,
+    listed,
+    passive_range,
+)
+from flashferry.cli.options.shared import PortOption, StateOption
+from flashferry.cli.terminal.interrupt import stop_on_signals
+from flashferry.cli.terminal.output import JSON_VARIABLE, echo, say
+from flashferry.core.outside import told
+from flashferry.fileserver import ServerGone
+from flashferry.model.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from flashferry.depot.daemon import Depot
+
+LOOK_EVERY_S = 0.5
+
+
+def depot(
+    socket: Annotated[
+        Path | None,
+        typer.Option(
+            "--socket",
+            metavar="PATH",
+            help="Socket by which runs come (default: depot.sock in the state folder; /run/flashferry/depot.sock is "
+            "found by all runs of its user).",
+        ),
+    ] = None,
+    transports: TransportsOption = None,
+    listen: ListenOption = "0.0.0.0",  # noqa: S104
+    port: PortOption = None,
+    http_port: HttpPortOption = None,
+    https_port: HttpsPortOption = None,
+    ssh_port: SshPortOption = None,
+    certificate: CertificateOption = None,
+    key: KeyOption = None,
+    masquerade: MasqueradeOption = None,
+    passive_ports: PassivePortsOption = None,
+    congestion_control: CongestionControlOption = "auto",
+    sessions: SessionsOption = None,
+    dscp: DscpOption = 0,
+    drain_minutes: Annotated[
+        float,
+        typer.Option(
+            "--drain-minutes", metavar="MINUTES", min=0.01, help="How long transfers get to finish at its end."
+        ),
+    ] = 60.0,
+    state_dir: StateOption = None,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            envvar=JSON_VARIABLE,
+            help="Print what happens as JSON lines on standard output.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+) -> None:
+    """Serve all runs of this host until Ctrl-C: one port, and each site's cap and slots shared by all of them."""
+    options = api.DepotOptions(
+        state=api.state_folder(state_dir),
+        socket=socket,
+        **listed(transports),
+        listen=listen,
+        port=port,
+        other_ports={
+            name: given
+            for name, given in (("http", http_port), ("https", https_port), ("ssh", ssh_port))
+            if given is not None
+        },
+        certificate=certificate,
+        key=key,
+        masquerade=masquerade,
+        passive_ports=passive_range(passive_ports),
+        congestion_control=congestion_control,
+        dscp=dscp,
+        sessions=sessions,
+        drain_s=drain_minutes * 60,
+    )
+    with stop_on_signals() as stop, api.Depot(options) as running:
+        _tell_ready(running, as_json=as_json)
+        tell = partial(_tell, as_json=as_json)
+        _until_over(running, stop, tell)
+        if not running.server.ended_in_order:
+            tell("ended", f"error: {running.server.gone}; what it was sending was cut. Start it again")
+            raise typer.Exit(int(ExitCode.DEVICES_FAILED))
+
+
+def _tell_ready(running: Depot, *, as_json: bool) -> None:
+    view = running.view()
+    if as_json:
+        ready = {"event": "ready", "socket": str(running.options.at), "pid": view.pid, "ports": view.ports}
+        echo(json.dumps(told(ready)))
+        return
+    ports = ", ".join(f"{name} port {port}" for name, port in view.ports.items())
+    say(f"depot at {running.options.at}: {ports}. Runs of this user find it by themselves, or by --depot")
+    for notice in running.port_notices:
+        say(notice)
+
+
+def _until_over(running: Depot, stop: threading.Event, tell: Callable[[str, str], None]) -> None:
+    """Tell what it has to say of itself until it has ended; asked to end, let transfers finish, and asked again not."""
+    shown, is_ending = 0, False
+    while running.wait(LOOK_EVERY_S):
+        notices = running.server.notices
+        for text in notices[shown:]:
+            tell("notice", text)
+        shown = len(notices)
+        if stop.is_set() and is_ending:
+            running.close()
+        elif stop.is_set():
+            stop.clear()
+            is_ending = True
+            _go_down(running, tell)
+
+
+def _go_down(running: Depot, tell: Callable[[str, str], None]) -> None:
+    with suppress(ServerGone):
+        count = running.drain()
+        if count:
+            tell("ending", f"nothing new; waiting for {count} running transfers, Ctrl-C again ends them")
+
+
+def _tell(event: str, text: str, *, as_json: bool) -> None:
+    if as_json:
+        echo(json.dumps(told({"event": event, "text": text})))
+    else:
+        say(text)

@@ -1,0 +1,108 @@
+"""The end of a depot: told to, killed, or its serving process; what runs hear of it, and how they go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from flashferry.depot.looking import look_for_depot
+from flashferry.fileserver import ServerGone
+from tests.component.depot.conftest import until
+
+SITE = "AMS"
+
+
+@pytest.mark.long
+def test_a_ticket_ends_with_its_run(depot):
+    """Nobody is let in with it any more, as with one that was revoked."""
+    run, stayer = depot.run(), depot.run()
+    ticket = depot.ticket(run)
+    run.close()
+    until(lambda: len(look_for_depot(depot.folder / "state").view.runs) == 1)
+    assert depot.fetch_refused(stayer, ticket)
+
+
+def test_it_ends_with_its_last_transfer(depot):
+    """Asked to end it takes nothing new in, lets the copy finish, and has status 0; its socket is gone then."""
+    run = depot.run()
+    run.set_site_cap(SITE, 1_000_000)
+    ticket = depot.ticket(run, site=SITE)
+    with depot.fetching(run, ticket) as fetched:
+        depot.until_sending(run, ticket)
+        depot.process.send_signal(signal.SIGTERM)
+        until(lambda: look_for_depot(depot.folder / "state").view.is_ending)
+        with pytest.raises(ServerGone, match="the depot is ending"):
+            depot.ticket(run)
+        got: list[int] = []
+        run.slot_gate.ask(SITE, 1, lambda: got.append(1))
+    assert fetched == [depot.content]
+    assert (depot.process.wait(20), got, depot.socket.exists()) == (0, [], False)
+    depot.process.communicate()
+
+
+def test_killed_it_takes_its_tickets_along_and_runs_go_on(depot):
+    """Who waits hears of it; once it is back, caps and slots hold as before, and new tickets are good."""
+    run, other = depot.run(), depot.run()
+    run.set_site_cap(SITE, 300_000)
+    got: list[str] = []
+    run.slot_gate.ask(SITE, 1, lambda: got.append("held"))
+    until(lambda: got == ["held"])
+    other.slot_gate.ask(SITE, 1, lambda: got.append("other"))
+    ticket, unused = depot.ticket(run, site=SITE), depot.ticket(run)
+    with depot.fetching(run, ticket) as fetched:
+        depot.until_sending(run, ticket)
+        depot.end(signal.SIGKILL)
+        for one in (ticket, unused):
+            with pytest.raises(ServerGone, match="the line to it broke"):
+                run.wait(one.ticket_id, 20)
+    assert len(fetched[0]) < len(depot.content)
+    run.revoke(ticket.ticket_id)
+    depot.start()
+    again = depot.ticket(run, site=SITE)
+    (site,) = look_for_depot(depot.folder / "state").view.sites
+    assert (site.copies, site.waiting, site.limit, site.cap_bytes_per_s) == (1, 1, 1, 300_000)
+    assert got == ["held"]
+    run.set_site_cap(SITE, None)
+    assert depot.fetch(run, again) == depot.content
+
+
+@pytest.mark.long
+def test_one_that_does_not_come_back_is_gone_for_good(depot):
+    """After the time that was stated: whatever is asked next says so, and nobody waits for a slot any more."""
+    run = depot.run(return_s=0.5)
+    got: list[str] = []
+    run.slot_gate.ask(SITE, 1, lambda: got.append("held"))
+    until(lambda: got == ["held"])
+    run.slot_gate.ask(SITE, 1, lambda: got.append("let in"))
+    depot.end(signal.SIGKILL)
+    began_s = time.monotonic()
+    with pytest.raises(ServerGone, match=r"did not come back within 0 s|within 1 s|within 0\.5 s"):
+        depot.ticket(run)
+    assert time.monotonic() - began_s < 5
+    until(lambda: got == ["held", "let in"])
+    with pytest.raises(ServerGone):
+        _ = run.port
+    assert run.slot_gate.ask(SITE, 1, lambda: None) is None
+
+
+@pytest.mark.long
+def test_its_serving_process_may_die(depot):
+    """It is replaced; runs hear that their tickets are void, and new ones are good."""
+    run = depot.run()
+    ticket = depot.ticket(run)
+    (child,) = _children(depot.process.pid)
+    os.kill(child, signal.SIGKILL)
+    with pytest.raises(ServerGone, match="killed by SIGKILL"):
+        run.wait(ticket.ticket_id, 20)
+    again = depot.ticket(run)
+    assert depot.fetch(run, again) == depot.content
+
+
+def _children(pid: int) -> list[int]:
+    """Return the processes that serve for a depot."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    return [int(one) for one in listed if b"fileserver.process" in Path(f"/proc/{one}/cmdline").read_bytes()]
