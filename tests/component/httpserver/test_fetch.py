@@ -95,28 +95,28 @@ def test_delivered_means_acknowledged(either: "Bench") -> None:
         ("bytes=5-999999999", 5, 300_000),
     ],
 )
-def test_a_part_is_what_was_asked_for(bench: "Bench", asked: str, first: int, end: int) -> None:
+def test_a_part_is_what_was_asked_for(shared: "Bench", asked: str, first: int, end: int) -> None:
     """Its bytes, and in `Content-Range` where they stand."""
-    found = bench.ask(bench.ticket(), Range=asked)
-    assert (found.status, found.body == bench.content[first:end]) == (206, True)
+    found = shared.ask(shared.ticket(), Range=asked)
+    assert (found.status, found.body == shared.content[first:end]) == (206, True)
     assert found.fields["Content-Range"] == f"bytes {first}-{end - 1}/300000"
     assert found.fields["Content-Length"] == str(end - first)
 
 
 @pytest.mark.parametrize("asked", ["bytes=0-1,5-6", "bytes=9-5", "lines=1-2", "bytes=-", "bytes"])
-def test_what_is_no_single_part_is_the_whole(bench: "Bench", asked: str) -> None:
+def test_what_is_no_single_part_is_the_whole(shared: "Bench", asked: str) -> None:
     """A range that is not understood, or several, are as if none was asked for (RFC 9110 14.2)."""
-    found = bench.ask(bench.ticket(), Range=asked)
-    assert (found.status, found.body == bench.content) == (200, True)
+    found = shared.ask(shared.ticket(), Range=asked)
+    assert (found.status, found.body == shared.content) == (200, True)
 
 
 @pytest.mark.parametrize("asked", ["bytes=300000-", "bytes=999999-1000000", "bytes=-0"])
-def test_a_part_behind_the_end_costs_no_try(bench: "Bench", asked: str) -> None:
+def test_a_part_behind_the_end_costs_no_try(shared: "Bench", asked: str) -> None:
     """416 with the size; the ticket is as good as before."""
-    ticket = bench.ticket(tries=1)
-    found = bench.ask(ticket, Range=asked)
+    ticket = shared.ticket(tries=1)
+    found = shared.ask(ticket, Range=asked)
     assert (found.status, found.fields["Content-Range"]) == (416, "bytes */300000")
-    assert bench.ask(ticket).status == 200
+    assert shared.ask(ticket).status == 200
 
 
 def test_a_broken_copy_is_gone_on_with(either: "Bench") -> None:

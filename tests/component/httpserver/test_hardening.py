@@ -113,9 +113,9 @@ def test_a_fixed_login_is_guessed_at_in_a_book_of_its_own(bench: "Bench") -> Non
 @pytest.mark.parametrize(
     "value", ["Basic", "Basic !!!!", "Basic bm9jb2xvbg==", "Bearer abc", "Digest username=x", "Basic " + "QUFB" * 400]
 )
-def test_other_credentials_are_not_understood(bench: "Bench", value: str) -> None:
+def test_other_credentials_are_not_understood(shared: "Bench", value: str) -> None:
     """400; nothing of them is logged."""
-    assert bench.ask(None, Authorization=value).status == 400
+    assert shared.ask(None, Authorization=value).status == 400
 
 
 # Paths and methods.
@@ -139,26 +139,26 @@ def test_other_credentials_are_not_understood(bench: "Bench", value: str) -> Non
         "csr1000v-universalk9.16.11.01.SPA.bin",
     ],
 )
-def test_no_path_leads_anywhere(bench: "Bench", path: str) -> None:
+def test_no_path_leads_anywhere(shared: "Bench", path: str) -> None:
     """Only `/name`, letter by letter: nothing is decoded, resolved or forwarded."""
-    found = bench.ask(bench.ticket(), path)
+    found = shared.ask(shared.ticket(), path)
     assert (found.status, found.body) == (404, b"Not Found\n")
 
 
 @pytest.mark.parametrize("name", ["other.bin", "nothing.bin", "CSR1000V-UNIVERSALK9.16.11.01.SPA.BIN"])
-def test_another_image_is_forbidden_whether_it_is_there_or_not(bench: "Bench", name: str) -> None:
+def test_another_image_is_forbidden_whether_it_is_there_or_not(shared: "Bench", name: str) -> None:
     """A ticket is for one image, and tells nothing of others."""
-    found = bench.ask(bench.ticket(), f"/{name}")
+    found = shared.ask(shared.ticket(), f"/{name}")
     assert (found.status, found.body) == (403, b"Forbidden\n")
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "get", "X"])
-def test_nothing_but_get_and_head(bench: "Bench", method: str) -> None:
+def test_nothing_but_get_and_head(shared: "Bench", method: str) -> None:
     """405 with what there is; nothing is written, and nothing is echoed."""
-    ticket = bench.ticket()
-    found = bench.ask(ticket, method=method)
+    ticket = shared.ticket()
+    found = shared.ask(ticket, method=method)
     assert (found.status, found.fields["Allow"]) == (405, "GET, HEAD")
-    assert bench.server.progress(ticket.ticket_id).state is TransferState.WAITING
+    assert shared.server.progress(ticket.ticket_id).state is TransferState.WAITING
 
 
 @pytest.mark.parametrize(
@@ -173,16 +173,16 @@ def test_nothing_but_get_and_head(bench: "Bench", method: str) -> None:
         {"Transfer-Encoding": "gzip, chunked"},
     ],
 )
-def test_a_body_is_refused(bench: "Bench", fields: dict[str, str]) -> None:
+def test_a_body_is_refused(shared: "Bench", fields: dict[str, str]) -> None:
     """In every form of announcing one: where one head ends and the next begins is never a question."""
-    ticket = bench.ticket()
-    request = bench.head(ticket, **fields) + b"GET /other.bin HTTP/1.1\r\nHost: x\r\n\r\n"
-    with bench.connect() as connection:
+    ticket = shared.ticket()
+    request = shared.head(ticket, **fields) + b"GET /other.bin HTTP/1.1\r\nHost: x\r\n\r\n"
+    with shared.connect() as connection:
         connection.sendall(request)
         answer = said(connection)
     assert status(answer) in (400, 501)
     assert answer.count(b"HTTP/1.1 ") == 1
-    assert bench.server.progress(ticket.ticket_id).tries_left == 3
+    assert shared.server.progress(ticket.ticket_id).tries_left == 3
 
 
 def test_one_request_per_connection(bench: "Bench") -> None:
@@ -212,9 +212,9 @@ def test_one_request_per_connection(bench: "Bench") -> None:
         (b"GET / HTTP/1.0\r\n\r\n", 401),
     ],
 )
-def test_heads_out_of_bounds(bench: "Bench", head: bytes, wanted: int) -> None:
+def test_heads_out_of_bounds(shared: "Bench", head: bytes, wanted: int) -> None:
     """Too long is 431, not understood is 400; HTTP/1.0 is understood."""
-    answer = spoken(bench, head)
+    answer = spoken(shared, head)
     assert status(answer) == wanted
     assert answer.count(b"HTTP/1.1 ") == 1
 

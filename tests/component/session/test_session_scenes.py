@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -187,13 +188,17 @@ def test_a_question_that_nothing_of_ours_caused_gets_no_command(device):
 
     def scene(play):
         play.log_in()
-        time.sleep(0.3)
+        assert logged_in.wait(20)
         play.show("\r\nReload scheduled. Proceed? [confirm]")
+        shown.set()
         play.wait_for_the_end()
 
+    logged_in, shown = threading.Event(), threading.Event()
     router = device(scene)
     session = DeviceSession(router.login)
-    time.sleep(0.6)
+    logged_in.set()
+    assert shown.wait(20)
+    time.sleep(0.3)  # the way to us
     with pytest.raises(OutputNotUnderstood, match=r"Proceed\? \[confirm\]"):
         session.ask("show clock")
     assert [text for into, text in router.typed if into == "the end"] == []

@@ -30,23 +30,23 @@ async def begun(bench: "Bench", connection: asyncssh.SSHClientConnection, size: 
     return sink
 
 
-def test_no_delivery_without_the_sink_s_word(bench: "Bench") -> None:
+def test_no_delivery_without_the_sink_s_word(shared: "Bench") -> None:
     """All of it acknowledged is not enough: the last byte of the dialogue is the device's."""
-    ticket = bench.ticket()
+    ticket = shared.ticket()
 
     async def fetch() -> None:
-        async with await bench.connect(ticket) as connection:
-            sink = await bench.sink(connection)
+        async with await shared.connect(ticket) as connection:
+            sink = await shared.sink(connection)
             await sink.header()
-            assert (await sink.body(len(bench.content)))[:-1] == bench.content
-            bench.until(ticket, lambda seen: seen.bytes_acked == len(bench.content))
-            assert bench.server.progress(ticket.ticket_id).state is not TransferState.DELIVERED
+            assert (await sink.body(len(shared.content)))[:-1] == shared.content
+            shared.until(ticket, lambda seen: seen.bytes_acked == len(shared.content))
+            assert shared.server.progress(ticket.ticket_id).state is not TransferState.DELIVERED
 
     asyncio.run(fetch())
-    final = bench.final(ticket)
+    final = shared.final(ticket)
     assert (final.state, final.last_error) == (TransferState.FAILED, "the client closed the SSH connection early")
-    assert bench.openssh(("scp", "-O"), ticket).returncode == 0
-    bench.delivered(ticket)
+    assert shared.openssh(("scp", "-O"), ticket).returncode == 0
+    shared.delivered(ticket)
 
 
 def test_the_header_waits_for_nothing_and_the_file_for_two_words(bench: "Bench") -> None:
@@ -71,25 +71,25 @@ def test_the_header_waits_for_nothing_and_the_file_for_two_words(bench: "Bench")
 
 
 @pytest.mark.parametrize("when", ["at once", "at the header", "at the end"])
-def test_what_the_sink_complains_of_is_the_reason(bench: "Bench", when: str) -> None:
+def test_what_the_sink_complains_of_is_the_reason(shared: "Bench", when: str) -> None:
     """In its own words, on one line, whether it has no room to begin with or comes to know it later."""
-    ticket = bench.ticket()
+    ticket = shared.ticket()
 
     async def fetch() -> None:
-        async with await bench.connect(ticket) as connection:
-            sink = await bench.sink(connection)
+        async with await shared.connect(ticket) as connection:
+            sink = await shared.sink(connection)
             if when == "at once":
                 await sink.process.stdout.readline()
             else:
                 await sink.header()
             if when == "at the end":
-                await sink.body(len(bench.content))
+                await sink.body(len(shared.content))
             sink.say(b"\x01No space left\x1b[2J on device\n")
             await sink.process.wait_closed()
             assert sink.process.exit_status == 1
 
     asyncio.run(fetch())
-    final = bench.final(ticket)
+    final = shared.final(ticket)
     assert final.last_error == "the client could not keep the file: No space left [2J on device"
     assert (final.record is not None) is (when == "at the end")
     if final.record is not None:
@@ -143,29 +143,29 @@ def test_an_end_in_mid_file_is_a_failure(bench: "Bench", how: str) -> None:
     assert 0 < final.record.bytes_acked < final.record.size_bytes
 
 
-def test_only_the_ticket_s_image_is_there(bench: "Bench") -> None:
+def test_only_the_ticket_s_image_is_there(shared: "Bench") -> None:
     """Another one of the server is not, in the same words as one that does not exist; and no try is lost by it."""
-    ticket = bench.ticket()
+    ticket = shared.ticket()
     for command in (("scp", "-O"), ("scp",)):
         heard = set()
         for name in ("other.bin", "nothing.bin"):
-            run = bench.openssh(command, ticket, name=name)
-            assert (run.returncode != 0, bench.got()) == (True, b"")
+            run = shared.openssh(command, ticket, name=name)
+            assert (run.returncode != 0, shared.got()) == (True, b"")
             heard.add(run.stderr.replace(name, "NAME").split("\n", 1)[1])
         assert len(heard) == 1, heard
-    assert bench.server.progress(ticket.ticket_id).tries_left == 3
+    assert shared.server.progress(ticket.ticket_id).tries_left == 3
 
 
 @pytest.mark.parametrize("asked", ["shell", "sh -c id", "scp -t x", "subsystem", "pty", "env", "forward", "listen"])
-def test_nothing_else_is_served(bench: "Bench", asked: str) -> None:
+def test_nothing_else_is_served(shared: "Bench", asked: str) -> None:
     """No shell, no program, nothing to be sent to us, no terminal, no environment, no forwarding."""
-    ticket = bench.ticket()
+    ticket = shared.ticket()
 
     async def ask() -> None:
-        async with await bench.connect(ticket) as connection:
+        async with await shared.connect(ticket) as connection:
             with pytest.raises((asyncssh.Error, asyncssh.ChannelListenError, OSError)):  # noqa: PT012 - one of them is asked
                 if asked == "forward":
-                    await connection.open_connection("127.0.0.1", bench.port)
+                    await connection.open_connection("127.0.0.1", shared.port)
                 elif asked == "listen":
                     await connection.forward_remote_port("127.0.0.1", 0, "127.0.0.1", 9)
                 else:
@@ -177,21 +177,21 @@ def test_nothing_else_is_served(bench: "Bench", asked: str) -> None:
                     }.get(asked, {"command": asked})
                     await connection.create_process(**more)
             # It is still there for what is served.
-            sink = await bench.sink(connection)
+            sink = await shared.sink(connection)
             assert (await sink.header()).startswith(b"C0644 ")
 
     asyncio.run(ask())
 
 
 @pytest.mark.parametrize("flags", [2, 1 | 2, 8 | 2 | 16, 1 | 4])
-def test_nothing_can_be_changed_by_sftp(bench: "Bench", flags: int) -> None:
+def test_nothing_can_be_changed_by_sftp(shared: "Bench", flags: int) -> None:
     """Not opened for writing, and no request that would change anything."""
-    ticket = bench.ticket()
+    ticket = shared.ticket()
 
     async def ask() -> list[int]:
-        async with await bench.connect(ticket) as connection:
+        async with await shared.connect(ticket) as connection:
             process = await connection.create_process(subsystem="sftp", encoding=None)
-            name = struct.pack(">I", len(bench.image_name)) + bench.image_name.encode()
+            name = struct.pack(">I", len(shared.image_name)) + shared.image_name.encode()
             asked = [
                 (3, name + struct.pack(">II", flags, 0)),
                 *((kind, name + name) for kind in (6, 9, 10, 13, 14, 15)),
@@ -208,7 +208,7 @@ def test_nothing_can_be_changed_by_sftp(bench: "Bench", flags: int) -> None:
             return found
 
     assert asyncio.run(ask()) == [2, *[3] * 9, 8, 8]
-    assert bench.server.progress(ticket.ticket_id).tries_left == 3
+    assert shared.server.progress(ticket.ticket_id).tries_left == 3
 
 
 @pytest.mark.parametrize("bench", [{"size": 100_000}], indirect=True)

@@ -1,5 +1,6 @@
 """Host keys: made once, kept to their owner, and refused in one sentence where they are not."""
 
+import shutil
 import stat
 import subprocess
 import threading
@@ -15,6 +16,20 @@ from flashferry.sshserver import host_keys as module
 from flashferry.sshserver import settings as settings_module
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of keys, made once: those of RSA take a while."""
+    folder = tmp_path_factory.mktemp("made") / "keys"
+    load_host_keys(folder)
+    return folder
+
+
+@pytest.fixture
+def keys(made: Path, tmp_path: Path) -> Path:
+    """Such a folder for one test, to be spoiled."""
+    return shutil.copytree(made, tmp_path / "keys")
+
+
 def test_keys_are_made_once_and_kept(tmp_path: Path) -> None:
     """RSA, ECDSA and Ed25519, in a folder and in files that their owner alone may read, and never anew."""
     folder = tmp_path / "state" / "keys"
@@ -25,9 +40,9 @@ def test_keys_are_made_once_and_kept(tmp_path: Path) -> None:
     assert all("PRIVATE" not in repr(key) for key in first)
 
 
-def test_fingerprints_are_what_others_show(tmp_path: Path) -> None:
+def test_fingerprints_are_what_others_show(made: Path) -> None:
     """As ssh-keygen has them, and as IOS keeps them: 32 digits."""
-    for key in load_host_keys(tmp_path / "keys"):
+    for key in load_host_keys(made):
         for kind, shown in (("sha256", key.sha256), ("md5", key.md5)):
             asked = subprocess.run(
                 ["ssh-keygen", "-l", "-E", kind, "-f", str(key.path)], capture_output=True, text=True, check=True
@@ -83,23 +98,21 @@ def _spoiled(folder: Path, how: str) -> None:
         ("a folder", "cannot use .*: Is a directory"),
     ],
 )
-def test_a_key_that_cannot_be_used_is_one_sentence(tmp_path: Path, how: str, message: str) -> None:
+def test_a_key_that_cannot_be_used_is_one_sentence(keys: Path, how: str, message: str) -> None:
     """Before anything is started, with what to do; none is made in its place."""
-    load_host_keys(tmp_path / "keys")
-    _spoiled(tmp_path / "keys", how)
-    before = sorted((tmp_path / "keys").iterdir())
+    _spoiled(keys, how)
+    before = sorted(keys.iterdir())
     with pytest.raises(SettingsInvalid, match=f"^SSH host keys: .*({message})") as caught:
-        ssh_listener(host_keys=tmp_path / "keys")
+        ssh_listener(host_keys=keys)
     assert caught.value.hint
-    assert sorted((tmp_path / "keys").iterdir()) == before
+    assert sorted(keys.iterdir()) == before
 
 
-def test_a_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_somebody_else_is_refused(keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose it is, is said."""
-    load_host_keys(tmp_path)
     monkeypatch.setattr(module.os, "geteuid", lambda: 4711)
     with pytest.raises(SettingsInvalid, match="to be this user's, found user"):
-        load_host_keys(tmp_path)
+        load_host_keys(keys)
 
 
 def test_without_the_extra_it_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,15 +124,15 @@ def test_without_the_extra_it_is_one_sentence(tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / "keys").exists()
 
 
-def test_the_listener_has_a_process_of_its_own(tmp_path: Path) -> None:
+def test_the_listener_has_a_process_of_its_own(made: Path) -> None:
     """And serves both transports at one port."""
-    listener = ssh_listener(host_keys=tmp_path / "keys", port=2222)
+    listener = ssh_listener(host_keys=made, port=2222)
     assert (listener.transports, listener.process, listener.port) == (("scp", "sftp"), "ssh", 2222)
 
 
-def test_each_fingerprint_is_told_with_what_it_is(tmp_path: Path) -> None:
+def test_each_fingerprint_is_told_with_what_it_is(made: Path) -> None:
     """The key's kind first: nine of them in a row told nobody which is which."""
-    for key in load_host_keys(tmp_path / "keys"):
+    for key in load_host_keys(made):
         sha256, pairs, digits = key.fingerprints
         assert key.described == f"{key.algorithm}: {sha256}, MD5 {pairs}, MD5 as IOS stores it {digits}"
 
