@@ -16,6 +16,7 @@ from inventory.access import state_directory
 
 if TYPE_CHECKING:
     from flashferry.store.journal import Journal
+    from flashferry.store.wishes import Origin
 
 
 class WaveBy(StrEnum):
@@ -92,8 +93,12 @@ def state_folder(state: Path | str | None) -> Path:
 
 
 @contextmanager
-def journal_in(state: Journal | Path | str | None) -> Iterator[Journal]:
+def journal_in(state: Journal | Path | str | None, origin: Origin | None = None) -> Iterator[Journal]:
     """Yield a journal: one that is open stays so, another is opened for as long as the block runs.
+
+    Args:
+        state: The journal, or its folder; None: where the command line has it.
+        origin: From where the runs come that are begun with it, where it is opened here; None: nobody says.
 
     Raises:
         JournalUnusable: It cannot be opened, or is of a later release.
@@ -103,5 +108,5 @@ def journal_in(state: Journal | Path | str | None) -> Iterator[Journal]:
     if isinstance(state, Journal):
         yield state
         return
-    with Journal(state_folder(state)) as journal:
+    with Journal(state_folder(state), origin) as journal:
         yield journal

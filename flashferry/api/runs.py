@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from flashferry.store.measurement import Measurement
     from flashferry.store.status import Status
     from flashferry.store.stored_run import StoredRun
+    from flashferry.store.wishes import Asker
 
 
 def status(last: int = LATEST_RUNS, *, state: Path | str | None = None) -> Status:
@@ -178,7 +179,12 @@ class Steered:
 
 
 def steer(
-    run: str, *, paused: bool | None = None, stopping: bool | None = None, state: Path | str | None = None
+    run: str,
+    *,
+    paused: bool | None = None,
+    stopping: bool | None = None,
+    asker: Asker | None = None,
+    state: Path | str | None = None,
 ) -> Steered:
     """Tell a run that is under way to pause, to go on, or to stop.
 
@@ -186,21 +192,25 @@ def steer(
         run: The run; its beginning or end where that is unique, or `latest`.
         paused: True: no further device begins, those under way go on to their end; False: go on; None: as it is.
         stopping: True: end what is under way, restore every device and report; None: as it is.
+        asker: Who wants it and why, which the journal keeps; None: nobody said.
         state: Folder of the journal; None: where the command line has it.
 
     Raises:
         ConfigInvalid: The run is unknown, or not alive.
         JournalUnusable: The journal cannot be used; the run was not told.
     """
-    return _told(run, state, paused=paused, stopping=stopping)
+    return _told(run, state, paused=paused, stopping=stopping, asker=asker)
 
 
-def approve(run: str, wave: int | None = None, *, state: Path | str | None = None) -> Steered:
+def approve(
+    run: str, wave: int | None = None, *, asker: Asker | None = None, state: Path | str | None = None
+) -> Steered:
     """Let the next wave of a run begin; the result says which one that is.
 
     Args:
         run: As for `steer`.
         wave: Up to this wave, from 0; None: the one that waits, else the next that has not begun.
+        asker: As for `steer`.
         state: As for `steer`.
 
     Raises:
@@ -210,7 +220,8 @@ def approve(run: str, wave: int | None = None, *, state: Path | str | None = Non
     directory = state_folder(state)
     run_id = _alive(directory, run)
     found = read_run(directory, run_id, with_transfers=False)
-    return _told(run_id, state, approved_wave=may_approve(found, control_request(directory, run_id), wave))
+    approved = may_approve(found, control_request(directory, run_id), wave)
+    return _told(run_id, state, approved_wave=approved, asker=asker)
 
 
 def _told(
@@ -220,13 +231,14 @@ def _told(
     paused: bool | None = None,
     stopping: bool | None = None,
     approved_wave: int | None = None,
+    asker: Asker | None = None,
 ) -> Steered:
     from flashferry.store.journal import Journal
 
     directory = state_folder(state)
     run_id = _alive(directory, run)
     with Journal(directory) as journal:
-        journal.set_control(run_id, paused=paused, stopping=stopping, approved_wave=approved_wave)
+        journal.set_control(run_id, paused=paused, stopping=stopping, approved_wave=approved_wave, asker=asker)
         return Steered(run_id=run_id, control=journal.control(run_id), wave=approved_wave)
 
 

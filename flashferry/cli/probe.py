@@ -13,6 +13,7 @@ from flashferry.api import FleetOptions
 from flashferry.api.checking import ALL
 from flashferry.cli.command_line import SERVER
 from flashferry.cli.options.fleet import fleet, fleet_options
+from flashferry.cli.options.origin import origin
 from flashferry.cli.options.server import TransportOption, asked, server_options
 from flashferry.cli.options.shared import (
     EventsOption,
@@ -112,7 +113,7 @@ def probe(
     nornir = fleet(which)
     roster = api.roster_of(nornir)
     with (
-        api.journal_in(state_dir) as journal,
+        api.journal_in(state_dir, origin(events)) as journal,
         watching("restore", devices=len(roster.devices), roster=roster, events=events, metrics=metrics) as emit,
         graceful_interrupt(emit.say) as stop,
     ):

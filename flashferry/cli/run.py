@@ -8,6 +8,7 @@ import typer
 
 from flashferry import api
 from flashferry.cli.command_line import App
+from flashferry.cli.options.origin import ReasonOption, asker
 from flashferry.cli.options.shared import JsonOption, RunsOption, StateOption
 from flashferry.cli.terminal.output import finish
 from flashferry.model.exit_codes import ExitCode
@@ -43,22 +44,25 @@ def show_run(run: RunArgument, state_dir: StateOption = None, json: JsonOption =
 
 
 @app.command("pause")
-def pause(run: RunArgument, state_dir: StateOption = None, json: JsonOption = False) -> None:
+def pause(run: RunArgument, reason: ReasonOption = "", state_dir: StateOption = None, json: JsonOption = False) -> None:
     """Let no further device begin; those under way go on to their end."""
-    _tell(api.steer(run, paused=True, state=state_dir), json, "pauses: devices under way go on, no other begins")
+    told = api.steer(run, paused=True, asker=asker(reason), state=state_dir)
+    _tell(told, json, "pauses: devices under way go on, no other begins")
 
 
 @app.command("continue")
-def continue_run(run: RunArgument, state_dir: StateOption = None, json: JsonOption = False) -> None:
+def continue_run(
+    run: RunArgument, reason: ReasonOption = "", state_dir: StateOption = None, json: JsonOption = False
+) -> None:
     """Go on with a run that is paused."""
-    _tell(api.steer(run, paused=False, state=state_dir), json, "goes on")
+    _tell(api.steer(run, paused=False, asker=asker(reason), state=state_dir), json, "goes on")
 
 
 @app.command("stop")
-def stop(run: RunArgument, state_dir: StateOption = None, json: JsonOption = False) -> None:
+def stop(run: RunArgument, reason: ReasonOption = "", state_dir: StateOption = None, json: JsonOption = False) -> None:
     """End what is under way, restore every device and report, as Ctrl-C does at the run's own terminal."""
     words = "stops: what is under way is ended, every device is restored"
-    _tell(api.steer(run, stopping=True, state=state_dir), json, words)
+    _tell(api.steer(run, stopping=True, asker=asker(reason), state=state_dir), json, words)
 
 
 @app.command("approve")
@@ -68,11 +72,12 @@ def approve(
         int | None,
         typer.Option("--wave", metavar="N", min=0, help="Up to this wave (default: the one that waits, or the next)."),
     ] = None,
+    reason: ReasonOption = "",
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
     """Let the next wave of a run begin."""
-    told = api.approve(run, wave, state=state_dir)
+    told = api.approve(run, wave, asker=asker(reason), state=state_dir)
     still = f", but is paused: 'flashferry run continue {told.run_id}' goes on" if told.control.paused else ""
     _tell(told, json, f"may begin with wave {told.wave}{still}")
 
@@ -93,4 +98,6 @@ def _summary(run: StoredRun) -> dict[str, object]:
         for one in run.devices
     ]
     head = {"run_id": run.run_id, "verb": run.verb, "state": run.state, "resumed": run.resumed}
-    return head | {"started_at": run.started_at, "finished_at": run.finished_at, "devices": devices}
+    head |= {"started_at": run.started_at, "finished_at": run.finished_at, "devices": devices}
+    origin = {"actor": run.actor, "job": run.job, "events": run.events, "plan_digest": run.plan_digest}
+    return head | origin | {"wishes": run.wishes}

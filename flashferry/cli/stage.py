@@ -13,6 +13,7 @@ from flashferry import api
 from flashferry.api import FleetOptions, Overrides
 from flashferry.cli.command_line import TUNING
 from flashferry.cli.options.fleet import fleet, fleet_options, prompt
+from flashferry.cli.options.origin import origin
 from flashferry.cli.options.server import TransportOption, asked, server_options
 from flashferry.cli.options.shared import (
     AnyImageOption,
@@ -139,7 +140,7 @@ def stage(
         for text in pace:
             say(text)
         _dry_run(job, state_dir, as_json=json)
-    with api.journal_in(state_dir) as journal:
+    with api.journal_in(state_dir, origin(events)) as journal:
         _run(job, journal, shown, (*pace, *api.dead_run_notices(journal)))
 
 
@@ -211,7 +212,7 @@ def _resume(which: FleetOptions, run: str, options: StageOptions, state_dir: Pat
     """Restore what the run left in its hands, go on with it, and leave with the exit code."""
     from flashferry.devices.errors import Interrupted, RestoreIncomplete
 
-    with api.journal_in(state_dir) as journal:
+    with api.journal_in(state_dir, origin(shown.events)) as journal:
         lines = EventLines()
         try:
             with graceful_interrupt(lines.say) as stop:

@@ -1,7 +1,8 @@
 """A run's events for programs: one JSON object per line, written by a thread of its own.
 
 A reader may be slow, stop reading or go away; a run must not notice. So what is not written yet waits in a queue with
-an end, and what no longer fits is dropped and counted. The fields are described in docs/events.md.
+an end, and what no longer fits is dropped and counted. A regular file has no reader that is waited for: of its lines
+none is dropped, and while the disk is full they wait. The fields are described in docs/events.md.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ PROGRESS_LINES_PER_S = 50
 """So many lines of mere progress come in a second at most, however many devices there are."""
 
 _CLOSE_S = 2.0
+_AGAIN_S = 1.0
+"""So long after a write into a file failed it is tried again."""
 _FIELDS = tuple(field.name for field in fields(Event))
 
 Write = Callable[[bytes], None]
@@ -53,7 +56,13 @@ def event_log(target: Path, *, devices: int) -> Iterator[EventLog]:
         ConfigInvalid: It cannot be written to.
     """
     number = _opened(target)
-    log = EventLog(lambda data: _write_all(number, data), progress_every_s=max(1.0, devices / PROGRESS_LINES_PER_S))
+    is_file = stat.S_ISREG(os.fstat(number).st_mode)
+    lines = _Lines(number, is_begun=is_file and _ends_within_a_line(target))
+    log = EventLog(
+        lines.write,
+        progress_every_s=max(1.0, devices / PROGRESS_LINES_PER_S),
+        queued_lines=None if is_file else QUEUED_LINES,
+    )
     try:
         yield log
     finally:
@@ -62,17 +71,18 @@ def event_log(target: Path, *, devices: int) -> Iterator[EventLog]:
             os.close(number)
 
 
-def event_line(event: Event, *, run_id: str, at: datetime) -> bytes:
+def event_line(event: Event, *, run_id: str, at: datetime, seq: int = 1) -> bytes:
     """Return an event as a line of JSON.
 
     Args:
         event: The event.
+        seq: Its number among the events of its process, from 1.
         run_id: The run's identifier; empty where it is not known yet.
         at: When it happened, with a time zone.
     """
     head = {"schema": SCHEMA, "at": at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")}
     body = told({name: to_json(getattr(event, name)) for name in _FIELDS})
-    body |= {"run_id": event.run_id or run_id or None, "at_s": round(event.at_s, 3)}
+    body |= {"run_id": event.run_id or run_id or None, "at_s": round(event.at_s, 3), "seq": seq}
     return json.dumps(head | body, separators=(",", ":")).encode() + b"\n"
 
 
@@ -82,7 +92,8 @@ class EventLog:
     Args:
         write: Writes a whole line at once; may block, and raises OSError when nobody reads any more.
         progress_every_s: How often a device's progress is told, in seconds.
-        queued_lines: How many lines may wait to be written.
+        queued_lines: How many lines may wait to be written; None: all of them, and what cannot be written is tried
+            again until it is.
         wall: Seconds since 1970.
     """
 
@@ -91,7 +102,7 @@ class EventLog:
         write: Write,
         *,
         progress_every_s: float = 1.0,
-        queued_lines: int = QUEUED_LINES,
+        queued_lines: int | None = QUEUED_LINES,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._write = write
@@ -101,7 +112,8 @@ class EventLog:
         self._run_id = ""
         self._dropped = 0
         self._progress_at: dict[str | None, float] = {}
-        self._waiting: deque[tuple[float, Event]] = deque()
+        self._seq = 0
+        self._waiting: deque[tuple[float, int, Event]] = deque()
         self._news = threading.Condition()
         self._is_closing = self._is_broken = False
         self._writer = threading.Thread(target=self._write_lines, name="event-log", daemon=True)
@@ -112,12 +124,14 @@ class EventLog:
         with self._news:
             if self._is_broken or self._is_closing or self._is_too_soon(event):
                 return
-            if len(self._waiting) >= self._most:
+            if self._most is not None and len(self._waiting) >= self._most:
                 self._dropped += 1
+                # Who counts sees the gap.
+                self._seq += 1
                 return
             if self._dropped:
                 self._waiting.append(self._gap())
-            self._waiting.append((self._wall(), event))
+            self._waiting.append(self._numbered(event))
             self._news.notify()
 
     def message(self, text: str) -> None:
@@ -144,27 +158,44 @@ class EventLog:
 
     def _write_lines(self) -> None:
         while (found := self._next()) is not None:
-            at_s, event = found
+            at_s, seq, event = found
             self._run_id = event.run_id or self._run_id
-            try:
-                self._write(event_line(event, run_id=self._run_id, at=datetime.fromtimestamp(at_s, UTC)))
-            except OSError:
+            line = event_line(event, run_id=self._run_id, at=datetime.fromtimestamp(at_s, UTC), seq=seq)
+            if not self._is_written(line):
                 with self._news:
                     self._is_broken = True
                     self._waiting.clear()
                 return
 
-    def _next(self) -> tuple[float, Event] | None:
+    def _is_written(self, line: bytes) -> bool:
+        """Write a line; where none may be lost, try until it is written: the process does not wait for that."""
+        while True:
+            try:
+                self._write(line)
+            except OSError:
+                if self._most is not None:
+                    return False
+                time.sleep(_AGAIN_S)
+                # What of it is not out yet is kept by whoever writes.
+                line = b""
+            else:
+                return True
+
+    def _numbered(self, event: Event) -> tuple[float, int, Event]:
+        self._seq += 1
+        return self._wall(), self._seq, event
+
+    def _next(self) -> tuple[float, int, Event] | None:
         with self._news:
             self._news.wait_for(lambda: self._waiting or self._is_closing)
             if not self._waiting and self._dropped:
                 return self._gap()
             return self._waiting.popleft() if self._waiting else None
 
-    def _gap(self) -> tuple[float, Event]:
+    def _gap(self) -> tuple[float, int, Event]:
         text = f"{self._dropped} events were dropped here, for they were not read in time"
         self._dropped = 0
-        return self._wall(), Event(host=None, step="events", status="note", text=text, at_s=0.0)
+        return self._numbered(Event(host=None, step="events", status="note", text=text, at_s=0.0))
 
 
 def _opened(target: Path) -> int:
@@ -186,6 +217,35 @@ def _opened(target: Path) -> int:
     return number
 
 
-def _write_all(number: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(number, data) :]
+class _Lines:
+    """Writes whole lines; what a full disk took only a part of goes on where it was.
+
+    Args:
+        number: The descriptor.
+        is_begun: Whether a line stands there that whoever wrote it did not end: it was killed.
+    """
+
+    def __init__(self, number: int, *, is_begun: bool) -> None:
+        self._number = number
+        self._left = b"\n" if is_begun else b""
+
+    def write(self, data: bytes) -> None:
+        """Write what is left of earlier lines, then these bytes.
+
+        Raises:
+            OSError: Not all of it could be written; the rest is kept.
+        """
+        self._left += data
+        while self._left:
+            self._left = self._left[os.write(self._number, self._left) :]
+
+
+def _ends_within_a_line(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            if not file.seek(0, os.SEEK_END):
+                return False
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+    except OSError:
+        return False

@@ -12,10 +12,13 @@ from flashferry.model.waves import Wave
 from flashferry.planning.device_queue import Hold
 from flashferry.store.control import ControlRequest
 from flashferry.store.journal import Journal
+from flashferry.store.wishes import Asker
 
 LOOK_EVERY_S = 1.0
 
 _STOPPED = Hold(reason="the run was stopped before this device", for_good=True)
+
+_AT_THE_TERMINAL = Asker(via="command-line", reason="asked at the run's own terminal")
 
 Tell = Callable[[str, str, str], None]
 """Takes step, status and text of an event of the run."""
@@ -124,7 +127,7 @@ class RunControl:
             return Hold(reason=f"wave {wave.number} ({wave.name}) was not approved", for_good=True)
         # A run that dies in this wave and is gone on with does not ask for it again.
         with suppress(JournalUnusable):
-            self._journal.set_control(self._run_id, approved_wave=wave.number)
+            self._journal.set_control(self._run_id, approved_wave=wave.number, asker=_AT_THE_TERMINAL)
         return None
 
     def _note_waiting(self, wave: int | None) -> None:

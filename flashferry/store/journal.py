@@ -40,6 +40,7 @@ from flashferry.store.lease_files import COLUMNS, LeaseFile, LeaseFiles
 from flashferry.store.run_lock import lock_of
 from flashferry.store.tables import device_row, lease_row, lease_rows, other_identities, unsound_devices
 from flashferry.store.transfer_row import TransferEntry, row_of
+from flashferry.store.wishes import Origin
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change
 
@@ -50,12 +51,16 @@ if TYPE_CHECKING:
 class Journal(JournalRuns):
     """The journal of one state directory. Safe to use from all threads of a process.
 
+    Args:
+        directory: State directory.
+        origin: From where the runs come that are begun with it, or gone on with; None: nobody says.
+
     Raises:
         ConfigInvalid: The directory cannot be used.
     """
 
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
+    def __init__(self, directory: Path, origin: Origin | None = None) -> None:
+        super().__init__(directory, origin)
         self._kept: set[Key] = set()
         self._files = LeaseFiles(directory)
 

@@ -12,6 +12,8 @@ from typing import IO, Any, TypeVar
 
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.json_access import Node
+from flashferry.core.outside import masked
 from flashferry.core.state_folder import make_private_directory, sweep
 from flashferry.store.control import ControlRequest
 from flashferry.store.journal_file import FileWatch, open_database, translate_errors
@@ -19,19 +21,32 @@ from flashferry.store.journal_writer import GroupedWriter
 from flashferry.store.reader import unknown_run
 from flashferry.store.run_lock import is_run_alive, lock_of, locked_runs, taken_lock
 from flashferry.store.tables import RunRow, run_row, runs_by_age, unsound_rows
+from flashferry.store.wishes import Asker, Origin, WishKind
 
 T = TypeVar("T")
+
+
+_INSERT_WISH = "INSERT INTO wishes (run_id, at, actor, via, what, wave, reason) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_SET_CONTROL = (
+    "UPDATE runs SET paused = COALESCE(?, paused), stopping = COALESCE(?, stopping), "
+    "approved_wave = MAX(approved_wave, COALESCE(?, approved_wave)) WHERE run_id = ?"
+)
 
 
 class JournalRuns:
     """The part of the journal that has to do with whole runs.
 
+    Args:
+        directory: State directory.
+        origin: From where the runs come that are begun with it, or gone on with.
+
     Raises:
         ConfigInvalid: The directory cannot be used.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, origin: Origin | None = None) -> None:
         self.directory = directory
+        self._origin = origin or Origin()
         self._run_locks: dict[str, IO[str]] = {}
         try:
             make_private_directory(directory)
@@ -53,10 +68,16 @@ class JournalRuns:
             request: What it takes to go on with the run after its death: inventory, images, options, plan; no secret.
         """
         run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        kept = None if request is None else to_json(dict(request))
+        come = self._origin
         # The row first: a lock without one is what a lost journal leaves.
         self._write(
-            "INSERT INTO runs (run_id, verb, started_at, request) VALUES (?, ?, ?, ?)",
-            (run_id, verb, now(), None if request is None else json.dumps(to_json(dict(request)))),
+            "INSERT INTO runs (run_id, verb, started_at, request, job, events, plan_digest, actor) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(run_id, verb, now(), None if kept is None else json.dumps(kept)),
+                *(come.job, come.events, Node(kept).text("plan", "digest"), come.actor),
+            ),
         )
         self._run_locks[run_id] = taken_lock(self.directory, run_id)
         return run_id
@@ -71,7 +92,7 @@ class JournalRuns:
     def reopen_run(self, run_id: str) -> None:
         """Go on with a run that died or ended: its lock is ours; requests to pause or stop it are forgotten.
 
-        What was approved stays approved.
+        What was approved stays approved, who wanted what before is kept, and who began it stays who began it.
 
         Raises:
             ConfigInvalid: The run is unknown, or alive.
@@ -85,9 +106,9 @@ class JournalRuns:
                 hint=f"Wait for it, or end it with 'flashferry run stop {run_id}'",
             ) from None
         self._write(
-            "UPDATE runs SET finished_at = NULL, paused = 0, stopping = 0, waiting_wave = NULL, resumed = resumed + 1 "
-            "WHERE run_id = ?",
-            (run_id,),
+            "UPDATE runs SET finished_at = NULL, paused = 0, stopping = 0, waiting_wave = NULL, resumed = resumed + 1, "
+            "job = ?, events = ? WHERE run_id = ?",
+            (self._origin.job, self._origin.events, run_id),
         )
 
     def record_all(self, run_id: str, records: Mapping[str, object]) -> None:
@@ -143,18 +164,38 @@ class JournalRuns:
         paused: bool | None = None,
         stopping: bool | None = None,
         approved_wave: int | None = None,
+        asker: Asker | None = None,
     ) -> None:
-        """Change what operators want of a run; what is None stays. An approved wave stays approved.
+        """Change what operators want of a run, and keep who wanted it; what is None stays.
+
+        An approved wave stays approved.
+
+        Args:
+            run_id: The run.
+            paused: Whether no further device may begin.
+            stopping: Whether it is to end what is under way.
+            approved_wave: Up to which wave it may begin.
+            asker: Who wants it and why; None where nobody said.
 
         Raises:
             ConfigInvalid: The run is unknown.
         """
         self._run_row(run_id)
-        self._write(
-            "UPDATE runs SET paused = COALESCE(?, paused), stopping = COALESCE(?, stopping), "
-            "approved_wave = MAX(approved_wave, COALESCE(?, approved_wave)) WHERE run_id = ?",
-            (paused, stopping, approved_wave, run_id),
-        )
+        who = asker or Asker()
+        wanted: list[tuple[WishKind, int | None]] = []
+        if paused is not None:
+            wanted.append((WishKind.PAUSE if paused else WishKind.CONTINUE, None))
+        if stopping:
+            wanted.append((WishKind.STOP, None))
+        if approved_wave is not None:
+            wanted.append((WishKind.APPROVE, approved_wave))
+        rows = [(run_id, now(), who.actor, who.via, what.value, wave, masked(who.reason)) for what, wave in wanted]
+
+        def write(database: sqlite3.Connection) -> None:
+            database.executemany(_INSERT_WISH, rows)
+            database.execute(_SET_CONTROL, (paused, stopping, approved_wave, run_id))
+
+        self._change(write)
 
     def set_waiting_wave(self, run_id: str, wave: int | None) -> None:
         """Tell which wave waits for approval, or that none does; for `flashferry run` to show and to approve."""

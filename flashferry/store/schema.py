@@ -17,7 +17,7 @@ import sqlite3
 from flashferry.store.database_file import execute_all, schema_of
 
 FILE = "journal.sqlite3"
-TABLES = ("runs", "devices", "attempts", "transfers")
+TABLES = ("runs", "devices", "attempts", "transfers", "wishes")
 _SEAL = "seal"
 _FUNCTION = "flashferry_seal"
 _DIGEST_BYTES = 8
@@ -112,21 +112,51 @@ _TRANSPORT = f"""
 ALTER TABLE transfers ADD COLUMN transport TEXT NOT NULL DEFAULT '{OLDEST_TRANSPORT}';
 """
 
-_STEPS = (_FIRST, _FLEET, _SEALED, _TRANSPORT)
+_ORIGIN = ("job", "events", "plan_digest", "actor")
+"""Which job of a service a run is, where its events are, which plan it carries out, and who began it."""
+
+_WISHES = """
+CREATE TABLE wishes (
+    run_id TEXT NOT NULL REFERENCES runs,
+    at TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    via TEXT NOT NULL,
+    what TEXT NOT NULL,
+    wave INTEGER,
+    reason TEXT NOT NULL,
+    seal TEXT
+);
+CREATE INDEX wishes_of_a_run ON wishes (run_id);
+"""
+"""Who wanted what of a run, when and why; the columns that a run looks at follow from it."""
+
+_ASKED = _WISHES + "".join(f"ALTER TABLE runs ADD COLUMN {name} TEXT;\n" for name in _ORIGIN)
+
+_STEPS = (_FIRST, _FLEET, _SEALED, _TRANSPORT, _ASKED)
 SCHEMA_VERSION = len(_STEPS)
 
 _AS_FLEET = """
 CREATE TEMP VIEW runs AS SELECT rowid AS rowid, *, NULL AS request, 0 AS resumed, 0 AS paused, 0 AS stopping,
-    -1 AS approved_wave, NULL AS waiting_wave, NULL AS seal FROM main.runs;
+    -1 AS approved_wave, NULL AS waiting_wave, NULL AS seal, NO_ORIGIN FROM main.runs;
 CREATE TEMP VIEW devices AS SELECT rowid AS rowid, *, NULL AS site, 0 AS wave, NULL AS image, 1 AS attempt,
     NULL AS members, NULL AS seal FROM main.devices;
 """
 
 _AS_SEALED = """
-CREATE TEMP VIEW runs AS SELECT rowid AS rowid, *, NULL AS seal FROM main.runs;
+CREATE TEMP VIEW runs AS SELECT rowid AS rowid, *, NULL AS seal, NO_ORIGIN FROM main.runs;
 CREATE TEMP VIEW devices AS SELECT rowid AS rowid, *, NULL AS members, NULL AS seal FROM main.devices;
 """
 
+_AS_ASKED = """
+CREATE TEMP VIEW runs AS SELECT rowid AS rowid, *, NO_ORIGIN FROM main.runs;
+"""
+
+_NO_ORIGIN = ", ".join(f"NULL AS {name}" for name in _ORIGIN)
+_AS_PRESENT = {
+    version: views.replace("NO_ORIGIN", _NO_ORIGIN)
+    for version, views in {1: _AS_FLEET, 2: _AS_SEALED, 3: _AS_ASKED, 4: _AS_ASKED}.items()
+}
+"""The runs and devices of an earlier schema as today's."""
 
 _AS_TRANSPORT = """
 CREATE TEMP VIEW transfers AS SELECT rowid AS rowid, *, 'OLDEST' AS transport FROM main.transfers;
@@ -143,6 +173,8 @@ def migrate(database: sqlite3.Connection) -> None:
     for step in _STEPS[version:]:
         if step is _TRANSPORT:
             _seal_with(database, "transfers", f"'{OLDEST_TRANSPORT}'")
+        if step is _ASKED:
+            _seal_with(database, "runs", ", ".join(["NULL"] * len(_ORIGIN)))
         execute_all(database, step)
     if version < SCHEMA_VERSION:
         database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -155,15 +187,20 @@ def show_as_present(database: sqlite3.Connection) -> None:
         sqlite3.OperationalError: It is of a newer release.
     """
     version = schema_of(database, newest=SCHEMA_VERSION)
-    if version == 2:
-        execute_all(database, _AS_SEALED)
+    if version in _AS_PRESENT:
+        execute_all(database, _AS_PRESENT[version])
+        execute_all(database, _as_temporary(_WISHES[: _WISHES.index("CREATE INDEX")]))
     if version in {2, 3}:
         execute_all(database, _AS_TRANSPORT)
     if version == 1:
-        execute_all(database, _AS_FLEET)
         added = _FLEET[_FLEET.index("CREATE TABLE attempts") : _FLEET.index("CREATE INDEX")]
-        execute_all(database, added.replace("CREATE TABLE", "CREATE TEMP TABLE"))
+        execute_all(database, _as_temporary(added))
         execute_all(database, _TRANSPORT)
+
+
+def _as_temporary(script: str) -> str:
+    # What a temporary table refers to would have to be one, too.
+    return script.replace("CREATE TABLE", "CREATE TEMP TABLE").replace(" REFERENCES runs", "")
 
 
 def seal_of(*values: object) -> str:

@@ -87,6 +87,8 @@ class RunStatus:
         is_paused: Whether no further device may begin.
         is_stopping: Whether it was asked to stop.
         waiting_wave: Number of the wave that waits for approval, or None.
+        actor: Who began it, or None where nobody said.
+        job: The job of a service that it is, or None.
     """
 
     run_id: str
@@ -99,6 +101,8 @@ class RunStatus:
     is_paused: bool = False
     is_stopping: bool = False
     waiting_wave: int | None = None
+    actor: str | None = None
+    job: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,6 +298,8 @@ def _run_status(run: StoredRun, control: ControlRequest) -> RunStatus:
         is_paused=control.paused,
         is_stopping=control.stopping,
         waiting_wave=control.waiting_wave,
+        actor=run.actor,
+        job=run.job,
     )
 
 

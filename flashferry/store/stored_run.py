@@ -14,8 +14,9 @@ from flashferry.core.json_access import Node, parsed
 from flashferry.store.legacy import StoredTransfer, transfers_in
 from flashferry.store.reader import find_run, reading, unknown_run
 from flashferry.store.run_lock import RunState, run_state
-from flashferry.store.tables import RecordRow, RunRow, attempts_of, devices_of, run_row, transfers_of
+from flashferry.store.tables import RecordRow, RunRow, attempts_of, devices_of, run_row, transfers_of, wishes_of
 from flashferry.store.transfer_row import utc
+from flashferry.store.wishes import Wish
 
 __all__ = ["StoredDevice", "StoredRun", "StoredTransfer", "read_run"]
 
@@ -69,6 +70,11 @@ class StoredRun:
         devices: Its devices in the order in which they were entered.
         resumed: How often it was gone on with.
         damaged: What could not be read, in sentences.
+        actor: Who began it; None where nobody said.
+        job: The job of a service that has it in hand, or had it last; None where there is none.
+        events: The file of its events; None where there is none, or nobody said.
+        plan_digest: The plan that it carries out; None where there is none, or nobody said.
+        wishes: What people wanted of it while it ran, the oldest first.
     """
 
     run_id: str
@@ -80,6 +86,11 @@ class StoredRun:
     devices: tuple[StoredDevice, ...]
     resumed: int = 0
     damaged: tuple[str, ...] = ()
+    actor: str | None = None
+    job: str | None = None
+    events: str | None = None
+    plan_digest: str | None = None
+    wishes: tuple[Wish, ...] = ()
 
 
 def read_run(directory: Path, run_id: str, *, with_transfers: bool = True) -> StoredRun:
@@ -104,16 +115,23 @@ def read_run(directory: Path, run_id: str, *, with_transfers: bool = True) -> St
 def stored_run(database: sqlite3.Connection, directory: Path, row: RunRow, *, with_transfers: bool) -> StoredRun:
     """Return all that is known of the run of a row; arguments as those of `read_run`."""
     reader = _RunReader(database, row.run_id)
+    request = reader.object_of("what the run was asked for", row.request)
     return StoredRun(
         run_id=row.run_id,
         verb=row.verb,
         state=run_state(directory, row.run_id, row.finished_at),
         started_at=row.started_at,
         finished_at=row.finished_at,
-        request=reader.object_of("what the run was asked for", row.request),
+        request=request,
         devices=reader.devices(with_transfers=with_transfers),
         resumed=row.resumed,
         damaged=tuple(reader.damaged),
+        actor=row.actor,
+        job=row.job,
+        events=row.events,
+        # Runs of earlier releases said so in their request alone.
+        plan_digest=row.plan_digest or Node(request).text("plan", "digest"),
+        wishes=tuple(Wish.of(one) for one in wishes_of(database, row.run_id)),
     )
 
 

@@ -29,6 +29,24 @@ class RunRow:
     approved_wave: int
     waiting_wave: int | None
     request: str | None
+    job: str | None
+    events: str | None
+    plan_digest: str | None
+    actor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WishRow:
+    """What somebody wanted of a run."""
+
+    TABLE: ClassVar = "wishes"
+    run_id: str
+    at: str
+    actor: str
+    via: str
+    what: str
+    wave: int | None
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +147,7 @@ class ProbeRow:
     transport: str | None
 
 
-Row = TypeVar("Row", RunRow, DeviceRow, RecordRow, LeaseRow, AttemptRow, TransferRow, SampledRow)
+Row = TypeVar("Row", RunRow, WishRow, DeviceRow, RecordRow, LeaseRow, AttemptRow, TransferRow, SampledRow)
 
 _THIS_DEVICE = "WHERE run_id = ? AND host = ?"
 
@@ -173,6 +191,18 @@ def latest_runs(database: sqlite3.Connection, latest: int) -> list[RunRow]:
         "OR run_id IN (SELECT run_id FROM devices WHERE touched = 1) ORDER BY started_at DESC, run_id DESC",
         (latest,),
     )
+
+
+def run_of_job(database: sqlite3.Connection, job: str) -> str | None:
+    """Return the run that a job of a service has in hand, or had last; None where it began none."""
+    query = "SELECT run_id FROM runs WHERE job = ? ORDER BY started_at DESC, rowid DESC LIMIT 1"
+    found = database.execute(query, (job,)).fetchone()
+    return None if found is None else str(found[0])
+
+
+def wishes_of(database: sqlite3.Connection, run_id: str) -> list[WishRow]:
+    """Return what people wanted of a run, the oldest first."""
+    return _rows(database, WishRow, "WHERE run_id = ? ORDER BY rowid", (run_id,))
 
 
 # Devices and their attempts.

@@ -14,7 +14,7 @@ from typing import Any
 from tests.contract import product
 
 JOURNALS = Path(__file__).resolve().parent / "journals"
-SCHEMAS = (1, 2, 3, 4)
+SCHEMAS = (1, 2, 3, 4, 5)
 
 _NOW_S = datetime(2026, 11, 24, 12, tzinfo=UTC).timestamp()
 """A day after the journals were made."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from flashferry.store.control import ControlRequest
     from flashferry.store.status import RunStatus
     from flashferry.store.stored_run import StoredDevice, StoredRun
+    from flashferry.store.wishes import Wish
 
 STATES = {RunState.ALIVE: "bold", RunState.FINISHED: "", RunState.DIED: BAD}
 BAD_OUTCOMES = frozenset({"failed", "error", "refused", "interrupted"})
@@ -66,12 +67,21 @@ def print_run_state(run: StoredRun, control: ControlRequest) -> None:
     console().print(
         f"run {run.run_id}: {run.verb}, {run.state.value}, began {run.started_at[:19].replace('T', ' ')} UTC"
         + (f", resumed {counted(run.resumed, 'time')}" if run.resumed else "")
+        + (f", by {run.actor}" if run.actor else "")
     )
     if run.state is RunState.ALIVE:
         _print_control(run, control)
     _print_devices(run)
+    for wish in run.wishes:
+        line(f"{wish.at[:19].replace('T', ' ')} UTC", _wanted(wish))
     for text in run.damaged:
         line("journal", text, BAD)
+
+
+def _wanted(wish: Wish) -> str:
+    """Return who wanted what of a run, and why."""
+    what = wish.what if wish.wave is None else f"{wish.what} up to wave {wish.wave}"
+    return f"{wish.actor or 'somebody'} wanted: {what}" + (f" ({wish.reason})" if wish.reason else "")
 
 
 def _print_devices(run: StoredRun) -> None:

@@ -4,7 +4,7 @@
     PYTHONPATH=FOLDER python FOLDER-OF-THIS-FILE/make.py FILE.json OPTION...
 
 It plays the same four runs on the lab of that release: a speed test, a run that ends well, one whose copy comes out
-broken, and one that is killed in mid-copy and leaves a router tuned. The file holds the journal as SQL, the other
+broken, and one that is paused, goes on, is killed in mid-copy and leaves a router tuned. The file holds the journal as SQL, the other
 files of the state folder, and what the tuned router's configuration has of ours. The commits are in README.md.
 """
 
@@ -57,6 +57,8 @@ def main(target: Path, *more: str) -> None:
         }
         (FOLDER / "inventory" / "hosts.yaml").write_text(json.dumps(hosts))
 
+        env = os.environ | {"FLASHFERRY_STATE_DIR": str(FOLDER / "state"), "FLASHFERRY_ACTOR": "anna"}
+
         def start(*arguments: str) -> subprocess.Popen[bytes]:
             verb, *options = arguments
             return subprocess.Popen(
@@ -66,8 +68,11 @@ def main(target: Path, *more: str) -> None:
                 ],
                 cwd=FOLDER,
                 start_new_session=True,
-                env=os.environ | {"FLASHFERRY_STATE_DIR": str(FOLDER / "state")},
+                env=env,
             )
+
+        def steer(word: str) -> None:
+            subprocess.run([sys.executable, "-m", "flashferry", "run", word, "latest"], env=env, check=True)
 
         assert start("probe", "--host", "xe1").wait() == 0
         assert start("stage", "--image", str(FOLDER / "good.bin")).wait() == 0
@@ -80,6 +85,8 @@ def main(target: Path, *more: str) -> None:
         while not (is_on("xe1", 300_000, world) and journal_has("'xe2'", "'done'")):
             assert time.monotonic() < deadline
             time.sleep(0.05)
+        steer("pause")
+        steer("continue")
         os.killpg(dying.pid, signal.SIGKILL)
         dying.wait()
         running = world.running_config("xe1").splitlines()

@@ -316,3 +316,26 @@ def test_status_says_by_which_transport_a_speed_is(call, run_id, tmp_path):
         ["r1", "done", "scp"],
         ["r2", "planned", "-"],
     ]
+
+
+def test_it_is_kept_who_steered_a_run_and_why(call, run_id, monkeypatch):
+    """`run show` tells it to people and to programs; a service says for whom it asks."""
+    monkeypatch.setenv("FLASHFERRY_ACTOR", "anna")
+    call("run", "pause", "latest", "--reason", "core link is down")
+    call("run", "approve", "latest", "--wave", "1")
+    told = " ".join(call("run", "show", "latest").split())
+    assert "anna wanted: pause (core link is down)" in told
+    assert "anna wanted: approve up to wave 1" in told
+    wishes = json.loads(call("run", "show", "latest", "--json"))["run"]["wishes"]
+    assert [(one["what"], one["actor"], one["via"], one["reason"]) for one in wishes] == [
+        ("pause", "anna", "command-line", "core link is down"),
+        ("approve", "anna", "command-line", ""),
+    ]
+
+
+def test_a_reason_is_shown_as_text(call, run_id):
+    """What would move the cursor is made visible."""
+    call("run", "pause", "latest", "--reason", "\x1b[2Jgone\nrun x: fine")
+    told = call("run", "show", "latest")
+    assert "\x1b[2J" not in told
+    assert "\nrun x: fine" not in told

@@ -47,10 +47,11 @@ def test_a_line_has_every_field():
     )
     event = Event(host="r1", step="transfer", status="done", text="", at_s=2.0, transfer=end)
     found = json.loads(event_line(event, run_id="run-1", at=datetime(2026, 11, 21, 22, 15, 30, 125_000, UTC)))
-    assert list(found) == ["schema", "at", *(field.name for field in fields(Event))]
+    assert list(found) == ["schema", "at", *(field.name for field in fields(Event)), "seq"]
     assert (found["schema"], found["at"], found["run_id"]) == (SCHEMA, "2026-11-21T22:15:30.125Z", "run-1")
     assert found["transfer"]["verdict"] == "cap"
     assert found["progress"] is None
+    assert found["seq"] == 1
 
 
 def test_every_field_is_explained(documentation):
@@ -138,3 +139,63 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path):
     """The sentence names the option and the file."""
     with pytest.raises(ConfigInvalid, match=r"--events .*nowhere"), event_log(tmp_path / "nowhere" / "x", devices=1):
         pass
+
+
+def test_lines_are_numbered_and_a_gap_shows(tmp_path: Path):
+    """From 1 without holes in a file; what a slow reader lost is missing among the numbers, too."""
+    with event_log(tmp_path / "events", devices=1) as log:
+        for _ in range(5):
+            log(EVENT)
+    found = [json.loads(line)["seq"] for line in (tmp_path / "events").read_text().splitlines()]
+    assert found == [1, 2, 3, 4, 5]
+    reader = Reader()
+    slow = EventLog(reader.write, queued_lines=2)
+    slow(EVENT)
+    assert reader.has_come.wait(5)
+    for _ in range(5):
+        slow(EVENT)
+    reader.may_go.set()
+    assert slow.close()
+    assert [one["seq"] for one in reader.lines] == [1, 2, 3, 7]
+    assert "3 events were dropped" in str(reader.lines[-1]["text"])
+
+
+def test_no_line_of_a_file_is_dropped(tmp_path: Path, monkeypatch):
+    """However slow the disk is: what waits for it has no end."""
+    monkeypatch.setattr("flashferry.monitor.event_log.QUEUED_LINES", 10)
+    write, may_go = os.write, threading.Event()
+    monkeypatch.setattr(os, "write", lambda number, data: may_go.wait(10) and write(number, data))
+    with event_log(tmp_path / "events", devices=1) as log:
+        for _ in range(500):
+            log(EVENT)
+        may_go.set()
+    found = [json.loads(line)["seq"] for line in (tmp_path / "events").read_text().splitlines()]
+    assert found == list(range(1, 501))
+
+
+def test_a_full_disk_tears_no_line(tmp_path: Path, monkeypatch):
+    """A part was taken, then none: once there is room again the line goes on where it was, and none is lost."""
+    monkeypatch.setattr("flashferry.monitor.event_log._AGAIN_S", 0.01)
+    write, room = os.write, iter([7, 3, None, None, 20])
+
+    def scarce(number: int, data: bytes) -> int:
+        taken = next(room, len(data))
+        if taken is None:
+            raise OSError(28, "No space left on device")
+        return write(number, data[:taken])
+
+    monkeypatch.setattr(os, "write", scarce)
+    with event_log(tmp_path / "events", devices=1) as log:
+        for _ in range(3):
+            log(EVENT)
+    assert [json.loads(line)["seq"] for line in (tmp_path / "events").read_text().splitlines()] == [1, 2, 3]
+
+
+def test_a_line_that_a_death_cut_is_ended(tmp_path: Path):
+    """Who goes on in the same file does not write into the half line of who was killed."""
+    (tmp_path / "events").write_text('{"schema": "flash')
+    with event_log(tmp_path / "events", devices=1) as log:
+        log(EVENT)
+    half, whole = (tmp_path / "events").read_text().splitlines()
+    assert half == '{"schema": "flash'
+    assert json.loads(whole)["seq"] == 1

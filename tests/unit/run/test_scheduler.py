@@ -60,7 +60,8 @@ class Journal:
         self.waited_for.append(wave)
         self.write()
 
-    def set_control(self, run_id, *, approved_wave):
+    def set_control(self, run_id, *, approved_wave, asker):
+        assert asker.via == "command-line"
         self.write()
         self.wishes = replace(self.wishes, approved_wave=approved_wave)
 

@@ -12,10 +12,16 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import keep_secret
 from flashferry.devices.errors import DeviceRefused
 from flashferry.model.states import State
 from flashferry.store.control import ControlRequest
 from flashferry.store.journal import Journal
+from flashferry.store.reader import reading
+from flashferry.store.status import read_status
+from flashferry.store.stored_run import read_run
+from flashferry.store.tables import run_of_job
+from flashferry.store.wishes import Asker, Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,3 +207,52 @@ def test_a_device_that_nobody_entered_is_our_own_fault(journal):
     run_id = journal.begin_run("stage")
     with pytest.raises(ValueError, match=f"r9: run {run_id} has no such device"):
         journal.again(run_id, "r9")
+
+
+def test_it_is_kept_who_wanted_what_of_a_run(journal):
+    """Each wish with its reason, in its order; what a run looks at follows from them, and a resume forgets none."""
+    run_id = journal.begin_run("stage")
+    anna = Asker(actor="anna", via="session", reason="core link is down")
+    journal.set_control(run_id, paused=True, asker=anna)
+    journal.set_control(run_id, paused=False, approved_wave=2, asker=Asker(actor="ben", via="token"))
+    journal.set_control(run_id, stopping=True)
+    journal.set_waiting_wave(run_id, 3)
+    journal.finish_run(run_id)
+    journal.reopen_run(run_id)
+    wishes = read_run(journal.directory, run_id).wishes
+    assert [(one.what, one.wave, one.actor, one.via, one.reason) for one in wishes] == [
+        ("pause", None, "anna", "session", "core link is down"),
+        ("continue", None, "ben", "token", ""),
+        ("approve", 2, "ben", "token", ""),
+        ("stop", None, "", "", ""),
+    ]
+    control = journal.control(run_id)
+    assert (control.paused, control.stopping, control.approved_wave) == (False, False, 2)
+    assert journal.damaged_rows() == 0
+
+
+def test_a_secret_in_a_reason_is_masked(journal):
+    """People paste anything."""
+    keep_secret("verysecretindeed")
+    run_id = journal.begin_run("stage")
+    journal.set_control(run_id, paused=True, asker=Asker(reason="its password is verysecretindeed"))
+    (wish,) = read_run(journal.directory, run_id).wishes
+    assert "verysecretindeed" not in wish.reason
+
+
+def test_a_run_says_from_where_it_comes(tmp_path):
+    """Job, events, actor and digest from its first row on; who goes on with it is another job, and began it not."""
+    with Journal(tmp_path, Origin(job="j1", events="/e/1", actor="anna")) as journal:
+        run_id = journal.begin_run("stage", {"plan": {"path": "/p", "digest": "ab"}})
+        found = read_run(tmp_path, run_id)
+        assert (found.job, found.events, found.actor, found.plan_digest) == ("j1", "/e/1", "anna", "ab")
+        journal.finish_run(run_id)
+    with Journal(tmp_path, Origin(job="j2", events="/e/2", actor="system")) as journal:
+        journal.reopen_run(run_id)
+        found = read_run(tmp_path, run_id)
+        assert (found.job, found.events, found.actor, found.plan_digest) == ("j2", "/e/2", "anna", "ab")
+        (status,) = read_status(tmp_path).runs
+        assert (status.job, status.actor) == ("j2", "anna")
+    with reading(tmp_path) as database:
+        assert run_of_job(database, "j2") == run_id
+        assert run_of_job(database, "j9") is None

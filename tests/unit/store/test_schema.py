@@ -40,7 +40,7 @@ def test_nothing_of_an_old_journal_is_lost(old_journal):
     runs, devices = rows(old_journal, "runs"), rows(old_journal, "devices", OLD_COLUMNS)
     with Journal(old_journal):
         pass
-    assert version(old_journal) == SCHEMA_VERSION == 4
+    assert version(old_journal) == SCHEMA_VERSION == 5
     assert rows(old_journal, "runs", "run_id, verb, started_at, finished_at") == runs
     assert rows(old_journal, "devices", OLD_COLUMNS) == devices
 
@@ -112,10 +112,13 @@ def sealed_journal(tmp_path, monkeypatch, kept):
             journal.add_transfer(run_id, f"r{number}", kept(ticket_id=f"t{number}"))
     with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database:
         database.execute("ALTER TABLE transfers DROP COLUMN transport")
-        schema.seal_writes(database)
-        database.execute("UPDATE transfers SET model = NULL")
-        for event in ("insert", "update"):
-            database.execute(f"DROP TRIGGER seal_transfers_{event}")
+        database.execute("DROP TABLE wishes")
+        for column in ("job", "events", "plan_digest", "actor"):
+            database.execute(f"ALTER TABLE runs DROP COLUMN {column}")
+        schema.know_seals(database)
+        for table in ("runs", "transfers"):
+            columns = [name for _, name, *_ in database.execute(f"PRAGMA table_info({table})") if name != "seal"]
+            database.execute(f"UPDATE {table} SET seal = flashferry_seal({', '.join(columns)})")
         database.execute("UPDATE transfers SET size_bytes = 1 WHERE host = 'r1'")
         database.execute("PRAGMA user_version = 3")
         database.commit()
@@ -130,7 +133,18 @@ def test_a_sealed_row_is_as_sound_as_it_was(sealed_journal):
         schema.know_seals(database)
         sound = schema.sound(database, "transfers")
         found = database.execute(f"SELECT host, transport, {sound} FROM transfers ORDER BY host").fetchall()
+        runs = database.execute(f"SELECT job, {schema.sound(database, 'runs')} FROM runs").fetchall()
     assert found == [("r0", "ftp", 1), ("r1", "ftp", 0)]
+    assert runs == [(None, 1)]
+
+
+def test_a_change_behind_the_seal_of_a_run_stays_told(sealed_journal):
+    """New columns make no changed row a sound one."""
+    with closing(sqlite3.connect(sealed_journal / "journal.sqlite3")) as database:
+        database.execute("UPDATE runs SET verb = 'probe'")
+        database.commit()
+    with Journal(sealed_journal) as journal:
+        assert journal.damaged_rows() == 2
 
 
 def test_a_sealed_journal_is_read_as_it_is(sealed_journal):

@@ -19,6 +19,9 @@ from tests.house.modules import source_files, tree_of
 
 ROOT = Path(store.__file__).parents[2]
 STORE = ROOT / "flashferry" / "store"
+SERVICE = ROOT / "flashferry" / "service"
+OWN = STORE / "service"
+"""The service's own database."""
 SQL = re.compile(r"\s*(?:SELECT\s.*\sFROM|INSERT\s.*INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM|PRAGMA)\b", re.DOTALL)
 
 
@@ -36,23 +39,29 @@ def texts(tree: ast.Module) -> Iterator[str]:
             yield "".join(str(one.value) if isinstance(one, ast.Constant) else "x" for one in node.values)
 
 
-def speaks_sql(tree: ast.Module) -> bool:
+def speaks_sql(path: Path, tree: ast.Module) -> bool:
     imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
-    return "sqlite3" in imported or any(SQL.match(text) for text in texts(tree))
+    # The service hands the connection of its transaction on to the store: it names its kind, and says nothing to it.
+    opens = "sqlite3" in imported and (SERVICE not in path.parents or "connect(" in ast.unparse(tree))
+    return opens or any(SQL.match(text) for text in texts(tree))
 
 
 def test_sql_is_spoken_in_one_room() -> None:
     """Nobody else opens a database, nor has a statement in a text."""
-    speaking = [path for path, tree in modules() if speaks_sql(tree)]
+    speaking = [path for path, tree in modules() if speaks_sql(path, tree)]
     assert [path for path in speaking if STORE not in path.parents] == []
     assert STORE / "tables.py" in speaking
 
 
 def test_questions_are_asked_in_one_module() -> None:
     """In that room, too, a table is read by one module: the others write."""
-    asking = {path.name for path, tree in modules() if any(text.lstrip().startswith("SELECT") for text in texts(tree))}
+    asking = {
+        path.name
+        for path, tree in modules()
+        if OWN not in path.parents and any(text.lstrip().startswith("SELECT") for text in texts(tree))
+    }
     # A device that begins anew has its row copied among the attempts, by the very statement that writes it there.
-    # Nights are in a database of their own, and one module does all with it.
+    # Nights are in a database of their own, and one module does all with it; so is the service, a module per subject.
     assert asking - {"journal_rows.py", "nights.py"} == {"tables.py"}
 
 

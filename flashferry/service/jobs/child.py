@@ -1,0 +1,49 @@
+"""The first thing that a job's process does: `python -m flashferry.service.jobs.child FOLDER`.
+
+It takes the job by a file that only one can make, sends what its verb prints into the job's folder, and becomes the
+verb. So a job may be begun as often as anybody likes, by a service that was killed in between, say, or by systemd: it
+is done once. Nothing of the service is loaded here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from flashferry.core.state_folder import open_private
+from flashferry.service.jobs.folder import JobFolder
+from flashferry.service.jobs.processes import claim
+
+TAKEN = 75
+"""Exit code where another process has the job: EX_TEMPFAIL of sysexits.h."""
+
+_LOGIN = ("FLASHFERRY_USERNAME", "FLASHFERRY_PASSWORD", "FLASHFERRY_ENABLE_SECRET")
+"""Logins of devices never come from the service: the verb looks them up."""
+_FORMS = ("FLASHFERRY_JSON", "FLASHFERRY_OUTPUT", "FLASHFERRY_PLAIN")
+"""What would have a verb print something else than it was asked for."""
+
+
+def main(arguments: list[str]) -> int:
+    """Become the verb of a job, or return why not, as an exit code."""
+    (name,) = arguments
+    folder = JobFolder(path=Path(name))
+    told = json.loads(folder.command.read_text(encoding="utf-8"))
+    if not claim(folder.begun):
+        return TAKEN
+    environment = {key: value for key, value in os.environ.items() if key not in (*_LOGIN, *_FORMS)}
+    environment |= {"FLASHFERRY_JOB": told["job"], "FLASHFERRY_ACTOR": told["actor"]}
+    with (
+        open(os.devnull, "rb") as nothing,  # noqa: PTH123 -- a device, not a file
+        open_private(folder.result, "ab") as result,
+        open_private(folder.stderr, "ab") as stderr,
+    ):
+        for number, file in enumerate((nothing, result, stderr)):
+            os.dup2(file.fileno(), number)
+    program = [sys.executable, "-P", "-m", "flashferry", *told["words"]]
+    os.execve(program[0], program, environment)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
