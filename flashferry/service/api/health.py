@@ -17,6 +17,8 @@ from flashferry.service.api.depends import TheService
 from flashferry.service.keepers import Keepers
 from flashferry.service.service import Service
 from flashferry.store.reader import reading
+from flashferry.store.service.audit import entries
+from flashferry.store.tables import latest_runs
 
 router = APIRouter()
 
@@ -49,7 +51,7 @@ def readyz(request: Request, response: Response, service: TheService) -> dict[st
 def _has_database(service: Service) -> bool:
     try:
         with service.database.reading() as database:
-            database.execute("SELECT seq FROM audit LIMIT 1").fetchone()
+            next(entries(database, most=1), None)
     except sqlite3.Error:
         return False
     return True
@@ -60,7 +62,7 @@ def _has_journal(service: Service) -> bool:
     try:
         with reading(service.state) as journal:
             if journal is not None:
-                journal.execute("SELECT run_id FROM runs LIMIT 1").fetchone()
+                latest_runs(journal, 1)
     except FlashferryError:
         return False
     return True
