@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from flashferry.core.state_folder import open_private
 from flashferry.service.jobs.folder import JobFolder
@@ -25,13 +26,13 @@ _FORMS = ("FLASHFERRY_JSON", "FLASHFERRY_OUTPUT", "FLASHFERRY_PLAIN")
 """What would have a verb print something else than it was asked for."""
 
 
-def main(arguments: list[str]) -> int:
-    """Become the verb of a job, or return why not, as an exit code."""
+def main(arguments: list[str]) -> NoReturn:
+    """Become the verb of a job, or end where another process has it."""
     (name,) = arguments
     folder = JobFolder(path=Path(name))
     told = json.loads(folder.command.read_text(encoding="utf-8"))
     if not claim(folder.begun):
-        return TAKEN
+        sys.exit(TAKEN)
     environment = {key: value for key, value in os.environ.items() if key not in (*_LOGIN, *_FORMS)}
     environment |= {"FLASHFERRY_JOB": told["job"], "FLASHFERRY_ACTOR": told["actor"]}
     with (
@@ -42,8 +43,8 @@ def main(arguments: list[str]) -> int:
         for number, file in enumerate((nothing, result, stderr)):
             os.dup2(file.fileno(), number)
     program = [sys.executable, "-P", "-m", "flashferry", *told["words"]]
-    os.execve(program[0], program, environment)
+    os.execve(program[0], program, environment)  # noqa: S606 -- our own verb, without a shell
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

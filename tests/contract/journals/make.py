@@ -4,8 +4,9 @@
     PYTHONPATH=FOLDER python FOLDER-OF-THIS-FILE/make.py FILE.json OPTION...
 
 It plays the same four runs on the lab of that release: a speed test, a run that ends well, one whose copy comes out
-broken, and one that is paused, goes on, is killed in mid-copy and leaves a router tuned. The file holds the journal as SQL, the other
-files of the state folder, and what the tuned router's configuration has of ours. The commits are in README.md.
+broken, and one that is paused, goes on, is killed in mid-copy and leaves a router tuned. The file holds the journal as
+SQL, the other files of the state folder, and what the tuned router's configuration has of ours. The commits are in
+README.md.
 """
 
 from __future__ import annotations
