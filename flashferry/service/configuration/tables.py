@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from flashferry.nightly.description.keys import (
     Key,
@@ -82,7 +83,14 @@ def _proxy(place: Place) -> ProxySettings:
 
 
 def _oidc(place: Place) -> OidcSettings:
-    return OidcSettings(**read_section(place, OIDC))
+    values = read_section(place, OIDC)
+    issuer = urlsplit(values["issuer"])
+    if issuer.scheme != "https" and issuer.hostname not in ("127.0.0.1", "::1", "localhost"):
+        raise place.problem(
+            "expected an issuer by https, found one without: anybody on the way could say who signs in",
+            "Begin 'issuer' with https://",
+        )
+    return OidcSettings(**values)
 
 
 def _runs(place: Place) -> RunSettings:

@@ -7,8 +7,10 @@ somebody made himself, are for whoever knows the object: see `Actor.may`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from copy import copy
+from dataclasses import replace
 from http import HTTPStatus
 from urllib.parse import quote
 
@@ -16,17 +18,19 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Mount, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flashferry.service.access import Access
 from flashferry.service.actor import Actor
 from flashferry.service.people.forms import changes_something, check_begun_here, check_token
-from flashferry.service.people.identity import Identity, anonymous, asked_of, identify
+from flashferry.service.people.identity import Asked, Identity, anonymous, asked_of, identify
 from flashferry.service.people.refusals import RefusalBook
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 
 REFUSED = "access.refused"
+RECHECK_S = 15.0
+"""So often it is looked whether somebody may still have what he is being sent."""
 
 
 def guarded(
@@ -111,7 +115,34 @@ class Guard:
                 return
             await run_in_threadpool(self._book.note, actor, REFUSED, f"route:{method} {self._path}", problem.sentence)
             raise
+        if not row.is_public and request.method == "GET":
+            send = self._watched(asked, row, actor, send)
         await self._app(scope, receive, send)
+
+    def _watched(self, asked: Asked, row: Access, actor: Actor, send: Send) -> Send:
+        """Return what sends an answer as long as who asked for it may have it: a stream lasts for minutes."""
+        checked_s, is_cut = time.monotonic(), False
+
+        async def sent(message: Message) -> None:
+            nonlocal checked_s, is_cut
+            if is_cut:
+                return
+            if message["type"] == "http.response.body" and time.monotonic() - checked_s > RECHECK_S:
+                checked_s = time.monotonic()
+                if is_cut := not await run_in_threadpool(self._still, asked, row, actor):
+                    message = {"type": "http.response.body", "body": b"", "more_body": False}
+            await send(message)
+
+        return sent
+
+    def _still(self, asked: Asked, row: Access, actor: Actor) -> bool:
+        """Return whether who asked is let in as he was; with other grants he is to ask again."""
+        try:
+            now = identify(self._service, replace(asked, is_watch=True)).actor
+            _check_roles(row, now)
+        except Problem:
+            return False
+        return now.grants == actor.grants
 
     async def _check_meant(self, request: Request, identity: Identity) -> Receive:
         if identity.is_idle:

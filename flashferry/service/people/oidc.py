@@ -129,7 +129,7 @@ class Provider:
         begun = self._read(cookie)
         if not hmac.compare_digest(answer.get("state", "").encode(), str(begun["state"]).encode()):
             raise _refused("expected the state of a sign-in that this browser began, found another one")
-        if answer.get("iss", self._settings.issuer) != self._settings.issuer:
+        if answer.get("iss", self._issuer()) != self._issuer():
             raise _refused("expected an answer of the provider that was asked, found one of another")
         if "error" in answer:
             raise _refused(f"the provider refused: {shown(answer['error'][:100])}")
@@ -164,7 +164,7 @@ class Provider:
             jwt.JWTClaimsRegistry(
                 now=lambda: int(self._now().timestamp()),
                 leeway=LEEWAY_S,
-                iss={"essential": True, "value": self._settings.issuer},
+                iss={"essential": True, "value": self._issuer()},
                 aud={"essential": True, "value": self._settings.client_id},
                 sub={"essential": True},
                 exp={"essential": True},
@@ -197,11 +197,19 @@ class Provider:
             grants=grants_for([str(one) for one in words], self._settings.roles) if self._settings.roles else None,
         )
 
-    def _endpoint(self, name: str) -> str:
-        about = self._known("about", f"{self._settings.issuer.rstrip('/')}/.well-known/openid-configuration")
-        if about.get("issuer") != self._settings.issuer:
+    def _about(self) -> Mapping[str, object]:
+        issuer = self._settings.issuer.rstrip("/")
+        about = self._known("about", f"{issuer}/.well-known/openid-configuration")
+        if str(about.get("issuer")).rstrip("/") != issuer:
             raise _unusable("it calls itself by another issuer than the settings do")
-        url = about.get(name)
+        return about
+
+    def _issuer(self) -> str:
+        """Return the issuer as the provider writes it: some have a slash at the end, and all their tokens with it."""
+        return str(self._about()["issuer"])
+
+    def _endpoint(self, name: str) -> str:
+        url = self._about().get(name)
         if not isinstance(url, str) or urlsplit(url).scheme != urlsplit(self._settings.issuer).scheme:
             raise _unusable(f"it names no {name} of the issuer's scheme")
         return url

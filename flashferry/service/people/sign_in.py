@@ -19,6 +19,7 @@ from math import ceil
 
 from flashferry.service.actor import ANONYMOUS, SYSTEM, Actor, Via
 from flashferry.service.auditing import note
+from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.people.identity import anonymous
 from flashferry.service.people.passwords import Passwords
 from flashferry.service.people.refusals import RefusalBook
@@ -142,12 +143,23 @@ class Door:
         return True
 
     def _begin(self, database: sqlite3.Connection, given: SignIn, fresh: str | None) -> NewSession:
+        service = self._service
         rows.clear_failures(database, given.name)
         if fresh is not None:
             rows.set_password_hash(database, given.name, fresh)
         actor = Actor(name=given.name, via=Via.SESSION, address=given.address)
-        note(self._service, database, actor, "login.ok", f"user:{given.name}", reason="password")
-        return begin_session(self._service, database, given.name, address=given.address, before=given.before)
+        note(service, database, actor, "login.ok", f"user:{given.name}", reason="password")
+        if service.settings.oidc is not None or service.settings.proxy.user_header:
+            announce(
+                service,
+                database,
+                NoticeKind.EMERGENCY_LOGIN,
+                f"user:{given.name}",
+                f"{given.name} signed in with the password of a local account, though people sign in elsewhere",
+                {"address": given.address},
+                path="/audit",
+            )
+        return begin_session(service, database, given.name, address=given.address, before=given.before)
 
     def _refuse(self, given: SignIn, known: rows.Person | None, reason: str) -> None:
         object_ = f"user:{known.name}" if known is not None else f"user:{ANONYMOUS}"

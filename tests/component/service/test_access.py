@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from ipaddress import ip_network
 
+import anyio
 import pytest
 from fastapi import APIRouter, Request
+from starlette.responses import StreamingResponse
 
 from flashferry.service.access import ADMINISTERS, OPERATES, PUBLIC, SELF, VIEWS
 from flashferry.service.api.depends import TheActor, csrf_of
 from flashferry.service.settings import ProxySettings, ServiceSettings
 from flashferry.store.service import people as rows
-from flashferry.store.service.sessions import revoke_token
+from flashferry.store.service.sessions import end_sessions_of, revoke_token
 from tests.served import URL, Served, serve
 
 router = APIRouter()
@@ -52,7 +56,18 @@ def _rule() -> dict[str, str]:
     return {}
 
 
+@router.get("/stream")
+async def _stream() -> StreamingResponse:
+    async def lines() -> AsyncIterator[bytes]:
+        for number in range(40):
+            yield f"{number}\n".encode()
+            await anyio.sleep(0.01)
+
+    return StreamingResponse(lines())
+
+
 TABLE = {
+    ("GET", "/stream"): VIEWS,
     ("GET", "/open"): PUBLIC,
     ("POST", "/open"): PUBLIC,
     ("GET", "/mine"): SELF,
@@ -206,6 +221,28 @@ def test_live_data_keeps_no_session_awake(served):
         served.clock.forward(10 * 60)
         served.call("GET", "/look", browser, headers={"Accept": "text/event-stream"})
     assert served.call("POST", "/change", browser).status_code == 403
+
+
+@pytest.mark.parametrize("change", ["nothing", "disabled", "less", "over"])
+def test_a_stream_ends_with_what_it_was_let_in_by(served, change, monkeypatch):
+    """Who is disabled in the midst of it is sent no more; who got other grants asks again."""
+    monkeypatch.setattr("flashferry.service.people.guard.RECHECK_S", 0.1)
+    browser = served.browser(served.person("ann", "viewer", "operator@AMS"))
+
+    def later() -> None:
+        with served.service.database.writing() as database:
+            if change == "disabled":
+                rows.set_state(database, "ann", "disabled")
+            elif change == "less":
+                rows.delete_grant(database, "ann", role="operator", site="AMS")
+            elif change == "over":
+                end_sessions_of(database, "ann")
+
+    timer = threading.Timer(0.05, later)
+    timer.start()
+    text = served.call("GET", "/stream", browser).text
+    timer.join()
+    assert (text.count("\n") == 40) is (change == "nothing")
 
 
 @pytest.mark.parametrize(

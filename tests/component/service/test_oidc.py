@@ -200,6 +200,18 @@ def test_nobody_is_led_elsewhere(served, provider, wanted):
     assert sign_in(served, provider, wanted).headers["location"] == "/"
 
 
+def test_a_slash_at_the_end_of_an_issuer_is_the_providers(served, provider):
+    """Some have one, and their tokens with it; settings may leave it out, tokens may not."""
+    provider.document = {"issuer": f"{ISSUER}/"}
+    provider.claims = {"iss": f"{ISSUER}/"}
+    url, cookie = begin(served)
+    answer = provider.authorize(url)
+    assert finish(served, {**answer, "iss": f"{ISSUER}/"}, cookie).status_code == 303
+    provider.claims = {"iss": ISSUER}
+    url, cookie = begin(served)
+    assert finish(served, {"code": "", **provider.authorize(url), "iss": f"{ISSUER}/"}, cookie).status_code == 403
+
+
 @pytest.mark.parametrize(
     "document",
     [

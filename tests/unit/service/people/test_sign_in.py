@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import replace
 
 import pytest
 
+from flashferry.service.notices import NoticeKind
 from flashferry.service.people.accounts import DISABLED, NewPerson, add_person
 from flashferry.service.people.passwords import MOST_AT_ONCE, MOST_WAITING, Passwords
 from flashferry.service.people.refusals import RefusalBook
 from flashferry.service.people.sign_in import Door, SignIn
 from flashferry.service.people.tries import Tries
 from flashferry.service.problems import Problem
+from flashferry.service.settings import OidcSettings
 from flashferry.store.service import people as rows
 from tests.served import ADMIN, BEGIN, QUICK
 
@@ -227,3 +230,21 @@ def test_what_is_remembered_of_who_tries_is_bounded(monkeypatch):
         tries.count_unknown(f"name{number}", BEGIN)
     assert len(tries._addresses) == len(tries._names) == 10
     assert "name49" not in repr(tries._names)
+
+
+def test_a_local_sign_in_is_told_where_people_sign_in_elsewhere(served):
+    """Break-glass: whoever uses it is heard of."""
+    elsewhere = replace(served.service.settings, oidc=OidcSettings(issuer="https://id.example", client_id="c"))
+    service = replace(served.service, settings=elsewhere)
+    door = Door(service, RefusalBook(service))
+    add_person(service, ADMIN, NewPerson(name="ann", password=LONG), door.passwords)
+    with service.database.writing() as database:
+        database.execute(
+            "INSERT INTO hooks (hook_id, name, form, target, kinds) VALUES ('h', 'h', 'webhook', 'https://x', ?)",
+            (json.dumps([NoticeKind.EMERGENCY_LOGIN.value]),),
+        )
+    door.sign_in(given())
+    with service.database.reading() as database:
+        bodies = [row["body"] for row in database.execute("SELECT body FROM outbox")]
+    assert len(bodies) == 1
+    assert "local account" in bodies[0]
