@@ -162,7 +162,9 @@ def test_a_file_that_is_none_is_told(tmp_path):
 
 def test_no_key_takes_a_secret():
     """Whatever is called a secret names where it is to be had."""
-    named = [key.name for keys in SECTIONS.values() for key in keys if "secret" in key.name or "password" in key.name]
+    told = ("secret", "password")
+    names = {key.name for keys in SECTIONS.values() for key in keys if any(word in key.name for word in told)}
+    named = names - {"least_password"}  # how long one is
     assert set(some(named)) == {"secret_command", "secret_credential"}
 
 

@@ -1,0 +1,303 @@
+"""How each route is called so that nothing but the access to it refuses the call.
+
+`CALLS` has an entry for every row of the table of access that changes something or has a name in its path; a route
+without one fails `test_roles.py`. Other rows are called as they stand. An entry's `arrange` makes what the path names,
+at site AMS and by `maker`, anew for each call that is let in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flashferry.images.digests import PlannedImage
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, TuneMode
+from flashferry.model.limits import Limits
+from flashferry.model.plan_file import plan_text
+from flashferry.model.waves import Wave, WavePolicy
+from flashferry.service.access import ROUTES
+from flashferry.service.actor import Actor, Grant, Role, Via
+from flashferry.service.people.accounts import NewPerson, add_person
+from flashferry.service.plans.deciding import approve
+from flashferry.service.plans.offering import offer
+from flashferry.service.schedules.making import ScheduleWish, Step, make_schedule, step
+from flashferry.service.settings import RunSettings, ServiceSettings
+from flashferry.store.service.schedules import ScheduleKind
+from tests.served import ADMIN, Served, serve
+from tests.unit.service.plans.conftest import site
+
+PASSWORD = "correct horse battery"
+MAKER = Actor(name="maker", via=Via.SESSION, grants=frozenset({Grant(role=Role.OPERATOR)}))
+OTHER = Actor(name="other", via=Via.SESSION, grants=frozenset({Grant(role=Role.APPROVER)}))
+
+
+@dataclass
+class World:
+    """A service in which objects are made for calls: at site AMS, by `maker`."""
+
+    served: Served
+    images: Path
+    made: int = 0
+
+    def number(self) -> int:
+        """Return another number each time."""
+        self.made += 1
+        return self.made
+
+    def plan_text(self) -> bytes:
+        """Return another plan for AMS each time."""
+        image = PlannedImage(
+            name="new.bin",
+            path=str(self.images / "new.bin"),
+            size_bytes=5,
+            md5=hashlib.md5(b"image").hexdigest(),
+            sha512=hashlib.sha512(b"image").hexdigest(),
+        )
+        device = PlannedDevice(
+            host=f"r{self.number()}",
+            address="192.0.2.1",
+            site="AMS",
+            image="new.bin",
+            action=Action.STAGE,
+            wave=0,
+            rtt_s=0.1,
+            total_s=9.0,
+        )
+        plan = FleetPlan(
+            created_at="2026-11-23T19:00:00+00:00",
+            starts_at="2026-11-23T19:30:00+00:00",
+            ends_at="2026-12-24T05:00:00+00:00",
+            images=(image,),
+            image_folders=(str(self.images.resolve()),),
+            limits=Limits(),
+            policy=WavePolicy(),
+            tune=TuneMode.AUTO,
+            duration_s=3600.0,
+            fit=Fit(fits=True, sentence="it fits"),
+            sites=(site("AMS"),),
+            waves=(Wave(number=0, name="canary", hosts=(device.host,), is_canary=True),),
+            devices=(device,),
+        )
+        return plan_text(plan).encode()
+
+    def plan(self, *, is_approved: bool = False) -> str:
+        """Return a plan's digest."""
+        digest = offer(self.served.service, MAKER, self.plan_text(), "t")[0].digest
+        if is_approved:
+            approve(self.served.service, OTHER, digest)
+        return digest
+
+    def schedule(self, *, is_held: bool = False) -> str:
+        """Return a schedule's id."""
+        wish = ScheduleWish(
+            title="",
+            kind=ScheduleKind.PLAN,
+            subject=self.plan(is_approved=True),
+            calendar="daily 22:00",
+            time_zone="UTC",
+            window_s=7200,
+        )
+        made = make_schedule(self.served.service, MAKER, wish).schedule_id
+        if is_held:
+            step(self.served.service, MAKER, made, Step.HOLD, "why")
+        return made
+
+    def person(self) -> str:
+        """Return somebody's name, who has a password."""
+        name = f"p{self.number()}"
+        add_person(
+            self.served.service, ADMIN, NewPerson(name=name, password=PASSWORD), self.served.app.state.door.passwords
+        )
+        return name
+
+    def token(self, person: str) -> str:
+        """Return the id of a token."""
+        self.served.token(person)
+        return f"t{self.served.made}"
+
+
+def world(folder: Path) -> World:
+    """Return a service with whom and what calls need."""
+    images = folder / "images"
+    images.mkdir()
+    (images / "new.bin").write_bytes(b"image")
+    runs = RunSettings(images=images, inventory="/etc/fleet")
+    served = serve(folder / "state", ServiceSettings(runs=runs))
+    served.person("root", "admin")
+    served.person("maker", "operator")
+    served.person("other", "approver")
+    return World(served, images)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """How a route is called.
+
+    Attributes:
+        arrange: Makes what the path names, given the world and who calls; returns the names in the path.
+        query: What stands behind the path.
+        json: A body of JSON.
+        form: A form.
+        content: Another body, made for each call.
+        may_answer: Statuses from 400 on that say, too, that somebody was let in.
+        why: Why they do, or why nothing is arranged.
+    """
+
+    arrange: Callable[[World, str], Mapping[str, str]] = field(default=lambda _world, _name: {})
+    query: str = ""
+    json: Any = None
+    form: Mapping[str, str] | None = None
+    content: Callable[[World], tuple[str, bytes]] | None = None
+    may_answer: frozenset[int] = frozenset()
+    why: str = ""
+
+
+def _plan(world: World, _name: str) -> Mapping[str, str]:
+    return {"digest": world.plan()}
+
+
+def _approved(world: World, _name: str) -> Mapping[str, str]:
+    return {"digest": world.plan(is_approved=True)}
+
+
+def _schedule(world: World, _name: str) -> Mapping[str, str]:
+    return {"schedule_id": world.schedule()}
+
+
+def _held(world: World, _name: str) -> Mapping[str, str]:
+    return {"schedule_id": world.schedule(is_held=True)}
+
+
+def _person(world: World, _name: str) -> Mapping[str, str]:
+    return {"name": world.person()}
+
+
+def _own_token(world: World, name: str) -> Mapping[str, str]:
+    return {"token_id": world.token(name) if name else "t0"}
+
+
+def _plan_body(world: World) -> tuple[str, bytes]:
+    return "application/json", world.plan_text()
+
+
+def _plan_file(world: World) -> tuple[str, bytes]:
+    part = b'--x\r\nContent-Disposition: form-data; name="file"; filename="p.json"\r\n\r\n%s\r\n--x--\r\n'
+    return "multipart/form-data; boundary=x", part % world.plan_text()
+
+
+def _schedule_body(world: World) -> tuple[str, bytes]:
+    subject = world.plan(is_approved=True)
+    body = {"subject": subject, "calendar": "daily 22:00", "time_zone": "UTC", "window_s": 7200}
+    return "application/json", json.dumps(body).encode()
+
+
+def _schedule_form(world: World) -> tuple[str, bytes]:
+    text = f"plan={world.plan(is_approved=True)}&calendar=daily+22:00&time_zone=UTC&hours=2"
+    return "application/x-www-form-urlencoded", text.encode()
+
+
+_REASON = {"reason": "why"}
+_NO_RUN = "a run takes a journal; its sites are held in the tests of live data"
+
+CALLS: dict[tuple[str, str], Call] = {
+    # Signing in and out.
+    ("GET", "/assets/{name}"): Call(arrange=lambda *_: {"name": "service.css"}),
+    ("POST", "/login"): Call(
+        form={"name": "x", "password": "y"}, may_answer=frozenset({401, 429}), why="wrong password"
+    ),
+    ("POST", "/api/v1/login"): Call(
+        json={"name": "x", "password": "y"}, may_answer=frozenset({401, 429}), why="wrong password"
+    ),
+    ("GET", "/login/oidc"): Call(may_answer=frozenset({404}), why="no provider is set here"),
+    ("GET", "/login/oidc/callback"): Call(may_answer=frozenset({404}), why="no provider is set here"),
+    ("POST", "/logout"): Call(form={}),
+    ("POST", "/api/v1/logout"): Call(),
+    ("POST", "/me/tokens"): Call(form={"name": "x", "days": "3"}),
+    ("POST", "/me/tokens/{token_id}/revoke"): Call(arrange=_own_token, form={}),
+    ("POST", "/me/password"): Call(
+        form={"old": "x", "new": PASSWORD}, may_answer=frozenset({403, 429}), why="wrong password"
+    ),
+    ("PUT", "/api/v1/me/password"): Call(
+        json={"old": "x", "new": PASSWORD}, may_answer=frozenset({403, 429}), why="wrong password"
+    ),
+    ("POST", "/me/sessions/end"): Call(form={}),
+    ("POST", "/api/v1/tokens"): Call(json={"name": "x"}),
+    ("DELETE", "/api/v1/tokens/{token_id}"): Call(arrange=_own_token),
+    # People.
+    ("POST", "/admin/people"): Call(
+        form={"name": "ben"}, may_answer=frozenset({409}), why="there is one already, from the call before"
+    ),
+    ("GET", "/admin/people/{name}"): Call(arrange=_person),
+    ("GET", "/admin/people/{name}.json"): Call(arrange=_person),
+    ("POST", "/admin/people/{name}/grants"): Call(arrange=_person, form={"grants": "viewer@AMS"}),
+    ("POST", "/admin/people/{name}/password"): Call(arrange=_person, form={"password": PASSWORD}),
+    ("POST", "/admin/people/{name}/disable"): Call(arrange=_person, form=_REASON),
+    ("POST", "/admin/people/{name}/enable"): Call(arrange=_person, form=_REASON),
+    ("POST", "/admin/tokens/{token_id}/revoke"): Call(
+        arrange=lambda world, _: {"token_id": world.token("maker")}, form={}
+    ),
+    ("POST", "/api/v1/users"): Call(
+        json={"name": "ben"}, may_answer=frozenset({409}), why="there is one already, from the call before"
+    ),
+    ("GET", "/api/v1/users/{name}"): Call(arrange=_person),
+    ("PUT", "/api/v1/users/{name}/grants"): Call(arrange=_person, json=[{"role": "viewer"}]),
+    ("PUT", "/api/v1/users/{name}/password"): Call(arrange=_person, json={"password": PASSWORD}),
+    ("POST", "/api/v1/users/{name}/disable"): Call(arrange=_person, json=_REASON),
+    ("POST", "/api/v1/users/{name}/enable"): Call(arrange=_person, json=_REASON),
+    # Plans.
+    ("POST", "/api/v1/plans"): Call(content=_plan_body),
+    ("GET", "/api/v1/plans/{digest}"): Call(arrange=_plan),
+    ("GET", "/api/v1/plans/{digest}/file"): Call(arrange=_plan),
+    ("GET", "/api/v1/plans/{digest}/diff"): Call(arrange=lambda world, _: (world.plan(), _plan(world, ""))[1]),
+    ("POST", "/api/v1/plans/{digest}/approve"): Call(arrange=_plan, json={}),
+    ("POST", "/api/v1/plans/{digest}/deny"): Call(arrange=_plan, json={"comment": "why"}),
+    ("POST", "/api/v1/plans/{digest}/withdraw"): Call(arrange=_plan, json={"comment": "why"}),
+    ("POST", "/plans"): Call(content=_plan_file),
+    ("GET", "/plans/{digest}"): Call(arrange=_plan),
+    ("GET", "/plans/{digest}.json"): Call(arrange=_plan),
+    ("GET", "/plans/{digest}/diff"): Call(arrange=_plan),
+    ("GET", "/plans/{digest}/diff.json"): Call(arrange=_plan),
+    ("POST", "/plans/{digest}/approve"): Call(arrange=_plan, form={}),
+    ("POST", "/plans/{digest}/deny"): Call(arrange=_plan, form={"comment": "why"}),
+    ("POST", "/plans/{digest}/withdraw"): Call(arrange=_plan, form={"comment": "why"}),
+    ("POST", "/plans/{digest}/start"): Call(arrange=_approved, form=_REASON),
+    # Schedules.
+    ("POST", "/api/v1/schedules"): Call(content=_schedule_body),
+    ("GET", "/api/v1/schedules/{schedule_id}"): Call(arrange=_schedule),
+    ("POST", "/api/v1/schedules/{schedule_id}/own"): Call(arrange=_schedule, json=_REASON),
+    ("POST", "/api/v1/schedules/{schedule_id}/hold"): Call(arrange=_schedule, json=_REASON),
+    ("POST", "/api/v1/schedules/{schedule_id}/release"): Call(arrange=_held, json=_REASON),
+    ("DELETE", "/api/v1/schedules/{schedule_id}"): Call(arrange=_schedule, query="?reason=why"),
+    ("POST", "/schedules"): Call(content=_schedule_form),
+    ("GET", "/schedules/{schedule_id}"): Call(arrange=_schedule),
+    ("GET", "/schedules/{schedule_id}.json"): Call(arrange=_schedule),
+    ("POST", "/schedules/{schedule_id}/own"): Call(arrange=_schedule, form=_REASON),
+    ("POST", "/schedules/{schedule_id}/hold"): Call(arrange=_schedule, form=_REASON),
+    ("POST", "/schedules/{schedule_id}/release"): Call(arrange=_held, form=_REASON),
+    ("POST", "/schedules/{schedule_id}/remove"): Call(arrange=_schedule, form=_REASON),
+    # What goes on.
+    ("GET", "/api/v1/runs/{run_id}/events"): Call(
+        arrange=lambda *_: {"run_id": "none"}, may_answer=frozenset({404}), why=_NO_RUN
+    ),
+}
+
+STREAMS = frozenset({("GET", "/api/v1/live")})
+"""Of these only refusals are tried."""
+
+
+def call_of(route: tuple[str, str]) -> Call | None:
+    """Return how a route is called, or None where it has no entry and needs one."""
+    method, path = route
+    needs_one = method != "GET" or "{" in path
+    return CALLS.get(route, None if needs_one else Call())
+
+
+def lacking() -> list[tuple[str, str]]:
+    """Return the rows that need an entry and have none, and entries that have no row."""
+    return sorted(
+        [route for route in ROUTES if call_of(route) is None] + [route for route in CALLS if route not in ROUTES]
+    )
