@@ -8,6 +8,7 @@ import pytest
 
 from tests.house.modules import SMALL_LINES, Module, figures, product, rooms
 from tests.house.page import COMMAND, PAGE, named_files, page
+from tests.house.roles_page import ROLES_PAGE, roles_page
 
 OURS = ("flashferry", "tasks", "ftpserver", "inventory", "templates", "tests", "benchmarks", "docs")
 MOST_LINES, MOST_SMALL, MOST_IN_A_FOLDER = 450, 24, 25
@@ -16,6 +17,11 @@ MOST_LINES, MOST_SMALL, MOST_IN_A_FOLDER = 450, 24, 25
 def test_the_page_is_what_its_command_writes():
     """What packages say of themselves is what the page says."""
     assert PAGE.read_text(encoding="utf-8") == page(product()), f"stale: run {COMMAND}"
+
+
+def test_the_page_of_roles_is_what_its_command_writes():
+    """What the service holds in front of its routes is what is documented."""
+    assert ROLES_PAGE.read_text(encoding="utf-8") == roles_page(), f"stale: run {COMMAND}"
 
 
 def test_every_file_that_the_page_names_is_there():
