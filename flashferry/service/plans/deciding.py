@@ -10,6 +10,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Literal
 
+from flashferry.reports import words
 from flashferry.service.actor import Actor, Role
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.plans.offering import told_sites
@@ -116,8 +117,8 @@ def _check(
 
 def _state(plan: StoredPlan) -> str:
     if plan.state is PlanState.WITHDRAWN:
-        return f"it was withdrawn by {plan.withdrawn_by} at {plan.withdrawn_at}"
-    return f"it was {plan.state} by {plan.decided_by} at {plan.decided_at}"
+        return f"it was withdrawn by {plan.withdrawn_by} at {words.moment(plan.withdrawn_at)}"
+    return f"it was {plan.state} by {plan.decided_by} at {words.moment(plan.decided_at)}"
 
 
 def _forbidden(verb: str, who: str) -> Problem:

@@ -18,6 +18,7 @@ from flashferry.images.digests import PlannedImage
 from flashferry.model.fleet_plan import FleetPlan
 from flashferry.model.plan_file import plan_from
 from flashferry.planning.local_images import named_image
+from flashferry.reports import words
 from flashferry.service.actor import Actor, Role
 from flashferry.service.plans.offering import told_sites
 from flashferry.service.problems import Problem
@@ -110,7 +111,7 @@ def _not_approved(plan: StoredPlan) -> str:
 def _why_too_late(plan: StoredPlan, now: datetime) -> str:
     if plan.ends_at is None or plan.ends_at > moment(now):
         return ""
-    return f"its window has passed: it was to end by {plan.ends_at}"
+    return f"its window has passed: it was to end by {words.moment(plan.ends_at)}"
 
 
 def _why_lost(database: sqlite3.Connection, person: str, did: str, role: Role, sites: tuple[str, ...]) -> str:

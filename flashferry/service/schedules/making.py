@@ -15,6 +15,7 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import check_regular, is_below
+from flashferry.reports import words
 from flashferry.service.actor import Actor, Role
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.plans.deciding import checked_comment
@@ -220,7 +221,8 @@ def _check_plan(plan: StoredPlan, wish: ScheduleWish, due: datetime) -> None:
         )
     if plan.ends_at is not None and due >= moment_of(plan.ends_at):
         raise _invalid(
-            f"calendar: expected a time before the plan's end, {plan.ends_at}, found {moment(due)}",
+            f"calendar: expected a time before the plan's end, {words.moment(plan.ends_at)}, found "
+            f"{words.moment(moment(due))}",
             "Give an earlier time, or make a plan for a later window",
         )
     if wish.window_s < plan.duration_s:

@@ -22,6 +22,7 @@ from datetime import UTC, datetime, timedelta
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.units import duration
+from flashferry.reports import words
 from flashferry.service.actor import SYSTEM, Actor, Via
 from flashferry.service.auditing import note
 from flashferry.service.jobs.requesting import request_job
@@ -162,7 +163,7 @@ def _begun(service: Service, database: sqlite3.Connection, schedule: Schedule, n
 def _why_missed(schedule: Schedule, due: datetime, now: datetime, plan: StoredPlan | None) -> str:
     late_s = (now - due).total_seconds()
     if late_s > GRACE_S:
-        return f"nobody was there to begin it at {moment(due)}; it was seen {duration(late_s)} later"
+        return f"nobody was there to begin it at {words.moment(moment(due))}; it was seen {duration(late_s)} later"
     left_s, needed_s = schedule.window_s - late_s, plan.duration_s if plan is not None else 0.0
     if left_s < needed_s:
         return f"{duration(left_s)} of its window were left, and it takes {duration(needed_s)}"
