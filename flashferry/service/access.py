@@ -92,6 +92,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     # Plans; whoever withdraws one is its maker, or has one of the roles at its sites.
     ("GET", "/api/v1/plans"): VIEWS,
     ("POST", "/api/v1/plans"): OPERATES_SITE,
+    ("POST", "/api/v1/plans/make"): OPERATES_SITE,
     ("GET", "/api/v1/plans/{digest}"): VIEWS_SITE,
     ("GET", "/api/v1/plans/{digest}/file"): VIEWS_SITE,
     ("GET", "/api/v1/plans/{digest}/diff"): VIEWS_SITE,

@@ -13,6 +13,7 @@ from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.plans import deciding
 from flashferry.service.plans.comparing import difference
 from flashferry.service.plans.offering import MOST_BYTES, offer
+from flashferry.service.plans.planning import PlanWish, make_plan
 from flashferry.service.plans.standing import found, plan_in, why_not_begun, why_not_startable
 from flashferry.service.plans.telling import told_content, told_difference, told_plan
 from flashferry.service.problems import Problem
@@ -22,6 +23,17 @@ from flashferry.store.service.plans import text_of
 router = APIRouter(prefix="/api/v1/plans", tags=["plans"])
 
 _PLAN = {"requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}}
+
+
+class PlanAsked(BaseModel):
+    """A plan that the service is to make."""
+
+    title: str = Field("", description="What it is to be called; plans of one title follow each other.")
+    image: str = Field("", description="An image of the service's folder for all; empty: by the inventory's rules.")
+    sites: list[str] = Field([], description="For these sites; empty: for all, which takes the role everywhere.")
+    hosts: list[str] = Field([], description="For these devices of them; empty: for all.")
+    groups: list[str] = Field([], description="For these groups; empty: for all.")
+    window: str = Field("", description="When the run may be at work: 22:00-05:00, by the clock of the service's host.")
 
 
 class Comment(BaseModel):
@@ -57,6 +69,16 @@ def offer_plan(
     response.status_code = HTTPStatus.CREATED if is_new else HTTPStatus.OK
     response.headers["Location"] = f"{router.prefix}/{stored.digest}"
     return told_plan(stored)
+
+
+@router.post("/make", status_code=HTTPStatus.ACCEPTED)
+def make(response: Response, service: TheService, actor: TheActor, asked: PlanAsked) -> dict[str, object]:
+    """Have a plan made by a job of the service, which looks at the devices; the job's `digest` is the plan's then."""
+    lists = {name: tuple(getattr(asked, name)) for name in ("sites", "hosts", "groups")}
+    wish = PlanWish(title=asked.title, image=asked.image, window=asked.window, **lists)
+    job = make_plan(service, actor, wish)
+    response.headers["Location"] = f"/api/v1/jobs/{job.job_id}"
+    return {"job": job.job_id, "state": job.state.value}
 
 
 @router.get("")

@@ -196,6 +196,17 @@ def end_job(
     )
 
 
+def plan_jobs_to_offer(database: sqlite3.Connection) -> list[Job]:
+    """Return the jobs that made a plan and have ended, and whose plan nobody has offered yet, the oldest first."""
+    return _jobs(database, "WHERE kind = 'plan' AND state = 'ended' AND digest IS NULL ORDER BY created_at", ())
+
+
+def set_plan_made(database: sqlite3.Connection, job_id: str, digest: str | None, sentence: str) -> None:
+    """Keep which plan a job made, or why it is none."""
+    where = "UPDATE jobs SET digest = ?, sentence = ? WHERE job_id = ? AND kind = 'plan'"
+    database.execute(where, (digest, sentence, job_id))
+
+
 def _jobs(database: sqlite3.Connection, behind: str, values: Iterable[object]) -> list[Job]:
     return [_job(row) for row in database.execute(f"{_SELECT} {behind}", tuple(values))]
 

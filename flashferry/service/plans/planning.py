@@ -1,0 +1,123 @@
+"""Plans that the service itself makes: a job runs `flashferry plan`, and what it wrote is offered for who asked.
+
+The job looks at devices, so it takes an operator at its sites, and is a process of its own like all others. Its plan is
+a draft like any other: whoever asked for it is its maker and cannot approve it.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+from flashferry.core.state_folder import open_private
+from flashferry.service.actor import Actor, Grant, Role, Via
+from flashferry.service.auditing import note_refusal
+from flashferry.service.jobs.folder import JobFolder
+from flashferry.service.jobs.requesting import action_of, request_job
+from flashferry.service.jobs.wishes import Devices, JobWish
+from flashferry.service.keepers import Keeper
+from flashferry.service.plans.offering import MOST_BYTES, checked_title, offer
+from flashferry.service.problems import Problem
+from flashferry.service.service import Service
+from flashferry.store.service.jobs import Job, JobKind, plan_jobs_to_offer, set_plan_made
+from flashferry.store.service.people import ACTIVE, grants_of, person
+
+_WINDOW = re.compile(r"([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d", re.ASCII)
+_EVERY_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanWish:
+    """A plan that somebody wants to have made.
+
+    Attributes:
+        title: What it is to be called.
+        image: Name of an image in the service's folder for all devices; empty: by the inventory's image rules.
+        sites: The sites it is for; none: all, which takes the role everywhere.
+        hosts: Devices of those sites, any of them; none: all.
+        groups: Groups, likewise.
+        window: When the run may be at work, `22:00-05:00` by the clock of the service's host; empty: at once, no end.
+    """
+
+    title: str = ""
+    image: str = ""
+    sites: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    window: str = ""
+
+
+def make_plan(service: Service, actor: Actor, wish: PlanWish) -> Job:
+    """Ask for a plan to be made; it is offered when its job has ended.
+
+    Raises:
+        Problem: He is no operator at the sites, or something of the wish is not as it must be.
+    """
+    if wish.window and not _WINDOW.fullmatch(wish.window):
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            f"window: expected two times of day such as 22:00-05:00, found {wish.window[:40]!r}",
+            hint="Leave it out for a run that has no end",
+        )
+    words = ("--window", wish.window) if wish.window else ()
+    if not wish.image:
+        words = (*words, "--image-dir", str(service.images))
+    job = JobWish(
+        kind=JobKind.PLAN,
+        image=wish.image,
+        sites=wish.sites,
+        devices=Devices(hosts=wish.hosts, groups=wish.groups),
+        words=words,
+        reason=checked_title(wish.title),
+    )
+    try:
+        with service.database.writing() as database:
+            return request_job(service, database, actor, job)
+    except Problem as problem:
+        note_refusal(service, actor, action_of(JobKind.PLAN), "plan", problem.sentence)
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class PlanJobs:
+    """Offers what jobs of the kind `plan` wrote, each once; one that wrote none, or cannot be offered, says why."""
+
+    _tried: set[str] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def look(self, service: Service) -> None:
+        """Offer the plans of jobs that have ended."""
+        with service.database.reading() as database:
+            ended = plan_jobs_to_offer(database)
+        for job in ended:
+            if job.job_id not in self._tried:
+                with self._lock:
+                    self._tried.add(job.job_id)
+                offer_made(service, job)
+
+
+KEEPER = Keeper(name="plans", every_s=_EVERY_S, look=PlanJobs().look)
+
+
+def offer_made(service: Service, job: Job) -> None:
+    """Offer the plan that a job wrote as who asked for it, with what he may do now; the job tells what came of it."""
+    try:
+        with open_private(JobFolder.of(service.state, job.job_id).plan, "rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError:
+        return
+    with service.database.reading() as database:
+        asker = person(database, job.requested_by)
+        given = grants_of(database, job.requested_by) if asker is not None and asker.state == ACTIVE else ()
+    has = frozenset(Grant(role=Role(one.role), site=one.site) for one in given)
+    maker = Actor(name=job.requested_by, via=Via.SYSTEM, grants=has)
+    try:
+        stored, _ = offer(service, maker, content, job.reason)
+    except Problem as problem:
+        digest, sentence = None, f"the plan that it made was not taken: {problem.sentence}"
+    else:
+        digest, sentence = stored.digest, f"made plan {stored.digest[:12]}…, which waits for approval"
+    with service.database.writing() as database:
+        set_plan_made(database, job.job_id, digest, sentence)

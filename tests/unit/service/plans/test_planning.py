@@ -1,0 +1,118 @@
+"""A plan that the service makes is a draft of who asked for it, and nobody's who may not have one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flashferry.model.plan_file import plan_text
+from flashferry.service.api.plans import router
+from flashferry.service.jobs.folder import JobFolder
+from flashferry.service.plans.planning import PlanJobs, PlanWish, make_plan
+from flashferry.service.problems import Problem
+from flashferry.service.service import Service
+from flashferry.service.settings import RunSettings, ServiceSettings
+from flashferry.store.service.jobs import job_of
+from flashferry.store.service.plans import plans
+from tests.unit.service.plans.calling import client
+
+WISH = PlanWish(title="core", sites=("AMS", "LIM"), window="22:00-05:00")
+
+
+@pytest.fixture
+def able(service, images):
+    """Return the service with an inventory."""
+    settings = ServiceSettings(runs=RunSettings(images=images, inventory="/etc/fleet"))
+    return Service(state=service.state, settings=settings, database=service.database, now=service.now)
+
+
+@pytest.fixture
+def ended(able, who):
+    """Return what asks for a plan as somebody, and ends its job, which has written a text."""
+
+    def ended(text, by="maker", wish=WISH):
+        job = make_plan(able, who(by), wish)
+        folder = JobFolder.of(able.state, job.job_id)
+        folder.make()
+        if text is not None:
+            folder.tell(folder.plan, text)
+        with able.database.writing() as database:
+            database.execute("UPDATE jobs SET state = 'ended', exit_code = 0 WHERE job_id = ?", (job.job_id,))
+        return job.job_id
+
+    return ended
+
+
+def now(service, job_id):
+    with service.database.reading() as database:
+        return job_of(database, job_id), list(plans(database))
+
+
+def test_what_the_job_wrote_is_a_draft_of_who_asked(able, ended, plan):
+    """Under the title that he gave; the job says which plan it made, and a second look offers nothing."""
+    job_id, keeper = ended(plan_text(plan)), PlanJobs()
+    keeper.look(able)
+    job, (found,) = now(able, job_id)
+    assert (found.made_by, found.title, found.state) == ("maker", "core", "draft")
+    assert job.digest == found.digest
+    assert job.sentence == f"made plan {found.digest[:12]}…, which waits for approval"
+    keeper.look(able)
+    PlanJobs().look(able)
+    assert len(now(able, job_id)[1]) == 1
+
+
+def test_the_job_runs_the_verb_for_its_sites_and_window(able, ended):
+    """By the inventory's rules, with images of the service's folder."""
+    job, _ = now(able, ended(None))
+    words = job.words
+    assert words[0] == "plan"
+    assert {"--filter=site=AMS", "--filter=site=LIM"} <= set(words)
+    assert words[words.index("--window") + 1] == "22:00-05:00"
+    assert words[words.index("--image-dir") + 1] == str(able.images)
+
+
+@pytest.mark.parametrize(
+    ("text", "statement", "why"),
+    [
+        ("{}", "", "expected a file with the schema"),
+        (None, "", ""),
+        ("whole", "DELETE FROM grants WHERE person = 'maker'", "expected an operator at AMS, LIM"),
+        ("whole", "UPDATE people SET state = 'disabled' WHERE name = 'maker'", "expected an operator at AMS, LIM"),
+    ],
+)
+def test_what_cannot_be_offered_is_told_by_the_job(able, ended, plan, text, statement, why):
+    """No plan, half a plan, or an asker who may not any more by then."""
+    job_id = ended(plan_text(plan) if text == "whole" else text)
+    if statement:
+        with able.database.writing() as database:
+            database.execute(statement)
+    PlanJobs().look(able)
+    job, found = now(able, job_id)
+    assert found == []
+    assert job.digest is None
+    assert why in job.sentence
+
+
+@pytest.mark.parametrize(
+    ("by", "changes", "why"),
+    [
+        ("bob", {}, "expected the role operator for AMS, LIM"),
+        ("bob", {"sites": ()}, "expected the role operator for all sites"),
+        ("maker", {"window": "tonight"}, "window: expected two times of day"),
+        ("maker", {"image": "../x"}, "expected the name of a file"),
+        ("maker", {"title": "a\x00"}, "title: expected one line"),
+    ],
+)
+def test_what_is_not_as_it_must_be_is_refused(able, who, by, changes, why):
+    """Before anything is run."""
+    with pytest.raises(Problem) as refused:
+        make_plan(able, who(by), replace(WISH, **changes))
+    assert why in refused.value.sentence
+
+
+def test_the_api_answers_with_the_job(able, who):
+    """202, and where to look."""
+    answer = client(able, who("bob"), router).post("/api/v1/plans/make", json={"sites": ["AMS"], "image": "new.bin"})
+    assert answer.status_code == 202
+    assert answer.headers["Location"] == f"/api/v1/jobs/{answer.json()['job']}"
