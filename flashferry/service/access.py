@@ -99,6 +99,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("POST", "/api/v1/plans/{digest}/approve"): APPROVES,
     ("POST", "/api/v1/plans/{digest}/deny"): APPROVES,
     ("POST", "/api/v1/plans/{digest}/withdraw"): WITHDRAWS,
+    ("POST", "/api/v1/runs/{run_id}/waves/{wave}/approve"): APPROVES,
     ("GET", "/plans"): VIEWS,
     ("GET", "/plans.json"): VIEWS,
     ("POST", "/plans"): OPERATES_SITE,

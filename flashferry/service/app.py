@@ -30,6 +30,7 @@ ROUTERS = (
     sign_in_api.router,
     people.router,
     plans.router,
+    plans.waves,
     schedules.router,
     assets.router,
     sign_in.router,

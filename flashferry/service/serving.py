@@ -34,14 +34,14 @@ from flashferry.service.audit import heads
 from flashferry.service.hooks import delivery
 from flashferry.service.keepers import Keeper, Keepers
 from flashferry.service.people.refusals import FIRST_WINDOW_S, RefusalBook
-from flashferry.service.plans import planning
+from flashferry.service.plans import planning, waves
 from flashferry.service.schedules import scheduler
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.transports.serving import check_files
 
-KEEPERS: tuple[Keeper, ...] = (scheduler.KEEPER, planning.KEEPER, delivery.KEEPER, heads.KEEPER)
+KEEPERS: tuple[Keeper, ...] = (scheduler.KEEPER, planning.KEEPER, waves.KEEPER, delivery.KEEPER, heads.KEEPER)
 """Of all subjects."""
 
 LOCK = "service.lock"

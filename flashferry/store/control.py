@@ -8,8 +8,9 @@ from pathlib import Path
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import State
 from flashferry.store.reader import find_run, reading, unknown_run
+from flashferry.store.run_lock import is_run_alive
 from flashferry.store.stored_run import StoredRun
-from flashferry.store.tables import RunRow, run_row
+from flashferry.store.tables import RunRow, run_row, waiting_runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,21 @@ def control_request(directory: Path, run_id: str) -> ControlRequest:
     if row is None:
         raise unknown_run(run_id, [])
     return ControlRequest.of(row)
+
+
+def waiting_waves(directory: Path) -> dict[str, int]:
+    """Return which wave of which run that is alive waits for approval.
+
+    Raises:
+        ConfigInvalid: The journal cannot be read.
+    """
+    with reading(directory) as database:
+        rows = waiting_runs(database) if database is not None else []
+    return {
+        row.run_id: row.waiting_wave
+        for row in rows
+        if row.waiting_wave is not None and is_run_alive(directory, row.run_id)
+    }
 
 
 def may_approve(run: StoredRun, control: ControlRequest, wave: int | None) -> int:

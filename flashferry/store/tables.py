@@ -193,6 +193,11 @@ def latest_runs(database: sqlite3.Connection, latest: int) -> list[RunRow]:
     )
 
 
+def waiting_runs(database: sqlite3.Connection) -> list[RunRow]:
+    """Return the runs that have not ended and said that a wave of theirs waits for approval, the oldest first."""
+    return _rows(database, RunRow, "WHERE waiting_wave IS NOT NULL AND finished_at IS NULL ORDER BY started_at, rowid")
+
+
 def run_of_job(database: sqlite3.Connection, job: str) -> str | None:
     """Return the run that a job of a service has in hand, or had last; None where it began none."""
     query = "SELECT run_id FROM runs WHERE job = ? ORDER BY started_at DESC, rowid DESC LIMIT 1"

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
+from flashferry.core.codec import to_json
 from flashferry.service.actor import LOOKS
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.plans import deciding
@@ -16,11 +17,15 @@ from flashferry.service.plans.offering import MOST_BYTES, offer
 from flashferry.service.plans.planning import PlanWish, make_plan
 from flashferry.service.plans.standing import found, plan_in, why_not_begun, why_not_startable
 from flashferry.service.plans.telling import told_content, told_difference, told_plan
+from flashferry.service.plans.waves import approve_wave
 from flashferry.service.problems import Problem
 from flashferry.store.service.plans import plans as stored_plans
 from flashferry.store.service.plans import text_of
 
 router = APIRouter(prefix="/api/v1/plans", tags=["plans"])
+
+waves = APIRouter(prefix="/api/v1/runs", tags=["runs"])
+"""Of runs, whose waves are approved for the plan that was read."""
 
 _PLAN = {"requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}}
 
@@ -34,6 +39,13 @@ class PlanAsked(BaseModel):
     hosts: list[str] = Field([], description="For these devices of them; empty: for all.")
     groups: list[str] = Field([], description="For these groups; empty: for all.")
     window: str = Field("", description="When the run may be at work: 22:00-05:00, by the clock of the service's host.")
+
+
+class Yes(BaseModel):
+    """A yes to a wave of a run."""
+
+    digest: str = Field("", description="SHA-256 of the plan that was read; empty where the run was begun without one.")
+    comment: str = Field("", description="For the audit, and for who reads the run.")
 
 
 class Comment(BaseModel):
@@ -141,3 +153,9 @@ def deny(service: TheService, actor: TheActor, digest: str, said: Comment) -> di
 def withdraw(service: TheService, actor: TheActor, digest: str, said: Comment) -> dict[str, object]:
     """Take a plan back for good, and say why; a run of it goes on."""
     return told_plan(deciding.withdraw(service, actor, digest, said.comment))
+
+
+@waves.post("/{run_id}/waves/{wave}/approve")
+def approve_one(service: TheService, actor: TheActor, run_id: str, wave: int, said: Yes) -> dict[str, object]:
+    """Let a run begin its waves up to this one: by an approver at its sites who did not make its plan."""
+    return dict(to_json(approve_wave(service, actor, run_id, wave, digest=said.digest, comment=said.comment)))

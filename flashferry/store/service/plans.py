@@ -213,3 +213,51 @@ def image_row(database: sqlite3.Connection, name: str) -> ImageRow | None:
     """Return what the image store says of an image, or None where it does not know it."""
     row = database.execute("SELECT state, sha512, told FROM images WHERE name = ?", (name,)).fetchone()
     return None if row is None else ImageRow(**dict(row))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveApproval:
+    """Somebody's yes to a wave of a run.
+
+    Attributes:
+        run_id: The run.
+        wave: Up to this wave, from 0.
+        digest: The plan that he read; empty where the run has none.
+        by: Who.
+        at: When, as the tables keep times.
+        comment: What he said to it.
+    """
+
+    run_id: str
+    wave: int
+    digest: str
+    by: str
+    at: str
+    comment: str = ""
+
+
+def add_wave_approval(database: sqlite3.Connection, approval: WaveApproval) -> bool:
+    """Keep a yes to a wave; return whether it is the first one: of many, one counts."""
+    cursor = database.execute(
+        "INSERT INTO wave_approvals (run_id, wave, digest, by, at, comment) VALUES (?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (run_id, wave) DO NOTHING",
+        (approval.run_id, approval.wave, approval.digest, approval.by, approval.at, approval.comment),
+    )
+    return cursor.rowcount == 1
+
+
+def wave_approval(database: sqlite3.Connection, run_id: str, wave: int) -> WaveApproval | None:
+    """Return who said yes to a wave of a run, or None."""
+    row = database.execute(
+        "SELECT run_id, wave, digest, by, at, comment FROM wave_approvals WHERE run_id = ? AND wave = ?", (run_id, wave)
+    ).fetchone()
+    return None if row is None else WaveApproval(**dict(row))
+
+
+def wave_is_wanted(database: sqlite3.Connection, run_id: str, wave: int, at: str) -> bool:
+    """Keep that a wave of a run waits for somebody's yes; return whether that is news."""
+    cursor = database.execute(
+        "INSERT INTO waves_wanted (run_id, wave, at) VALUES (?, ?, ?) ON CONFLICT (run_id, wave) DO NOTHING",
+        (run_id, wave, at),
+    )
+    return cursor.rowcount == 1

@@ -90,6 +90,12 @@ CREATE TABLE wave_approvals (
     comment TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (run_id, wave)
 );
+CREATE TABLE waves_wanted (
+    run_id TEXT NOT NULL,
+    wave INTEGER NOT NULL,
+    at TEXT NOT NULL,
+    PRIMARY KEY (run_id, wave)
+);
 """
 
 _JOBS = """
