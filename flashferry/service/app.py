@@ -8,12 +8,14 @@ from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
 from flashferry.service.access import ROUTES, Access, routes_in
-from flashferry.service.api import health, live, people, plans, schedules
+from flashferry.service.api import audit as audit_api
+from flashferry.service.api import health, live, openapi, people, plans, schedules
+from flashferry.service.api import hooks as hooks_api
 from flashferry.service.api import sign_in as sign_in_api
 from flashferry.service.keepers import Keepers
 from flashferry.service.live.look import Looker
 from flashferry.service.live.stream import Streams
-from flashferry.service.pages import admin, assets, me, sign_in, tonight
+from flashferry.service.pages import admin, assets, audit, hooks, me, sign_in, tonight
 from flashferry.service.pages import plans as plan_pages
 from flashferry.service.pages import schedules as schedule_pages
 from flashferry.service.pages.frame import problem_page
@@ -40,6 +42,11 @@ ROUTERS = (
     schedule_pages.router,
     tonight.router,
     live.router,
+    hooks_api.router,
+    hooks.router,
+    audit_api.router,
+    audit.router,
+    openapi.router,
 )
 """Of all subjects."""
 
@@ -59,7 +66,6 @@ def build_app(
         routers: Those of its subjects; None: `ROUTERS`.
         table: Who may call what.
         keepers: Its background threads, of which `/readyz` tells how they do.
-        book: Where refusals are counted on their way to the audit; None: one of its own.
         book: Where refusals are counted on their way to the audit; None: one of its own.
 
     Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -16,6 +17,7 @@ from starlette.responses import Response
 from flashferry.core.errors import FlashferryError
 from flashferry.core.outside import masked
 
+_LOG = logging.getLogger("flashferry.service")
 MEDIA_TYPE = "application/problem+json"
 
 
@@ -107,6 +109,8 @@ def _of_http(request: Request, error: Exception) -> Response:
 
 def _of_database(request: Request, error: Exception) -> Response:
     """Tell that what was asked for could not be kept; its transaction is undone, so nothing of it was done."""
+    # The trace is for whoever has the log: it may be a fault of ours, too.
+    _LOG.error("%s %s: %s", request.method, request.url.path, error, exc_info=error)
     if "full" in str(error):
         hint = "Make room on the disk of the state folder, then ask again; runs go on meanwhile"
         problem = Problem(HTTPStatus.INSUFFICIENT_STORAGE, "nothing was done: the service's disk is full", hint=hint)

@@ -14,6 +14,7 @@ Capture = Callable[[Path], dict[str, str]]
 GROUPS: Mapping[str, Capture] = {
     "help": offline.help_pages,
     "constants": offline.constants,
+    "openapi": offline.service_api,
     "offline": offline.documents,
     "serve": offline.serving,
     **{f"journal-{schema}": partial(stored.readings, schema) for schema in stored.SCHEMAS},

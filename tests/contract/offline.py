@@ -23,6 +23,11 @@ def help_pages(folder: Path) -> dict[str, str]:
     return {f"{name}.txt": text for name, text in product.help_pages().items()}
 
 
+def service_api(folder: Path) -> dict[str, str]:
+    """Return what the staging service's API takes and answers."""
+    return {"openapi.json": product.openapi(folder)}
+
+
 def constants(folder: Path) -> dict[str, str]:
     """Return exit codes with their meanings by verb, the report's schema, and what scripts import.
 

@@ -20,6 +20,11 @@ from flashferry.cli.main import build
 from flashferry.lab.world import DeviceSpec, SiteSpec, World, WorldSpec, in_core, start_world
 from flashferry.model.exit_codes import VERB_MEANINGS, ExitCode
 from flashferry.reports.as_json import report_schema
+from flashferry.service.api.openapi import openapi_text
+from flashferry.service.app import build_app
+from flashferry.service.service import Service
+from flashferry.service.settings import ServiceSettings
+from flashferry.store.service.database import ServiceDatabase
 
 LIBRARY = library
 """The public entry for scripts."""
@@ -122,6 +127,12 @@ def run_each(folder: Path, asked: Mapping[str, Sequence[object]], *, at_s: float
     )
     assert done.returncode == 0, done.stderr
     return {name: Done(*one) for name, one in zip(asked, json.loads(done.stdout), strict=True)}
+
+
+def openapi(folder: Path) -> str:
+    """Return what the staging service says of its API."""
+    service = Service(state=folder, settings=ServiceSettings(), database=ServiceDatabase(folder))
+    return openapi_text(build_app(service).routes)
 
 
 def help_pages() -> dict[str, str]:

@@ -35,17 +35,22 @@ def healthz() -> dict[str, str]:
 @router.get("/readyz")
 def readyz(request: Request, response: Response, service: TheService) -> dict[str, object]:
     """Say whether database and journal can be read, the disk has room, and no background thread's last look failed."""
-    looks = {
-        "database": _has_database(service),
-        "journal": _has_journal(service),
-        "disk": shutil.disk_usage(service.state).free >= LEAST_FREE_BYTES,
-    }
+    looks = looks_of(service)
     keepers = request.app.state.keepers
     if isinstance(keepers, Keepers):
         looks |= {f"keeper {state.name}": state.is_good for state in keepers.states()}
     is_ready = all(looks.values())
     response.status_code = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
     return {"status": "ready" if is_ready else "not ready", "looks": looks}
+
+
+def looks_of(service: Service) -> dict[str, bool]:
+    """Return what the service cannot work without, and whether it is as it must be."""
+    return {
+        "database": _has_database(service),
+        "journal": _has_journal(service),
+        "disk": shutil.disk_usage(service.state).free >= LEAST_FREE_BYTES,
+    }
 
 
 def _has_database(service: Service) -> bool:

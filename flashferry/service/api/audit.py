@@ -1,0 +1,89 @@
+"""The audit for programs: found, exported, verified. Nothing here changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from starlette.responses import Response, StreamingResponse
+
+from flashferry.service.api.depends import TheService
+from flashferry.service.audit.exporting import ExportForm, exported, facts_of
+from flashferry.service.audit.filtering import audit_filter
+from flashferry.service.audit.verifying import parsed_head, verify
+from flashferry.service.service import Service
+from flashferry.store.service.audit import AuditFilter, ChainedEntry, entries
+
+router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
+
+MOST = 1000
+_BATCH = 500
+
+
+def wanted(
+    since: Annotated[str, Query(description="From this time on, ISO 8601.")] = "",
+    until: Annotated[str, Query(description="Before this time; a day alone is meant whole.")] = "",
+    actor: Annotated[str, Query(description="Of whom.")] = "",
+    action: Annotated[str, Query(description="Which action, or its subject: `plan` is every `plan.…`.")] = "",
+    object_: Annotated[str, Query(alias="object", description="Of which object, or its kind: `run`.")] = "",
+    outcome: Annotated[str, Query(description="`done`, `refused` or `failed`.")] = "",
+) -> AuditFilter:
+    """Return which entries are wanted."""
+    return audit_filter(since=since, until=until, actor=actor, action=action, object_=object_, outcome=outcome)
+
+
+Wanted = Annotated[AuditFilter, Depends(wanted)]
+
+
+@router.get("")
+def list_entries(
+    service: TheService,
+    wanted: Wanted,
+    after: Annotated[int, Query(ge=0, description="Only entries behind this number.")] = 0,
+    most: Annotated[int, Query(ge=1, le=MOST)] = 100,
+) -> dict[str, object]:
+    """List entries, the oldest first; `next` is what `after` takes for those that follow, or null."""
+    with service.database.reading() as database:
+        found = list(entries(database, wanted=wanted, after_seq=after, most=most + 1))
+    more = len(found) > most
+    return {
+        "entries": [facts_of(one) for one in found[:most]],
+        "next": found[most - 1].seq if more else None,
+    }
+
+
+@router.get("/export", response_class=StreamingResponse)
+def export(service: TheService, wanted: Wanted, form: ExportForm = ExportForm.JSONL) -> Response:
+    """Export entries, the oldest first: JSON lines, exact, or CSV with nothing that a spreadsheet runs."""
+    headers = {"Content-Disposition": f'attachment; filename="flashferry-audit.{form.value}"'}
+    return StreamingResponse(exported(_all(service, wanted), form), headers=headers, media_type=form.media_type)
+
+
+@router.get("/verify")
+def verify_audit(
+    service: TheService,
+    head: Annotated[list[str] | None, Query(description="NUMBER:HASH that was kept elsewhere.")] = None,
+) -> dict[str, object]:
+    """Look at every entry: numbers without a gap, hashes, times, and heads that were kept elsewhere."""
+    known = [parsed_head(one) for one in head or ()]
+    with service.database.reading() as database:
+        found = verify(database, known)
+    return {
+        "is_whole": found.is_whole,
+        "entries": found.count,
+        "head": str(found.head) if found.head is not None else None,
+        "faults": list(found.faults),
+    }
+
+
+def _all(service: Service, wanted: AuditFilter) -> Iterator[ChainedEntry]:
+    """Yield entries batch by batch: who reads slowly holds no transaction, which would keep the log growing."""
+    after = 0
+    while True:
+        with service.database.reading() as database:
+            found = list(entries(database, wanted=wanted, after_seq=after, most=_BATCH))
+        yield from found
+        if len(found) < _BATCH:
+            return
+        after = found[-1].seq

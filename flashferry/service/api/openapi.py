@@ -1,0 +1,96 @@
+"""What the API takes and answers, as OpenAPI: kept in docs/openapi.json, where a test holds it, and served.
+
+Who may call what is in it, from the table of access, and that every error is a problem of RFC 9457.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.openapi.utils import get_openapi
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from flashferry.service.access import ROUTES, Access
+from flashferry.service.problems import MEDIA_TYPE
+
+router = APIRouter(prefix="/api/v1", tags=["about"])
+
+PROBLEM = {
+    "type": "object",
+    "description": "What went wrong, and what to do about it (RFC 9457).",
+    "required": ["type", "title", "status", "detail", "hint"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "One sentence: what was expected, what was found."},
+        "hint": {"type": "string", "description": "What to do."},
+        "instance": {"type": "string"},
+    },
+}
+_FASTAPIS_OWN = ("HTTPValidationError", "ValidationError")
+_METHODS = frozenset({"get", "post", "put", "patch", "delete"})
+_DESCRIPTION = (
+    "The API of flashferry's staging service. Programs send `Authorization: Bearer` with a token that somebody made on "
+    "his page /me; what changes something for a run takes a reason, and what begins one an `Idempotency-Key`. "
+    "docs/service.md tells what belongs together."
+)
+
+
+@router.get("/openapi.json", include_in_schema=False)
+def openapi(request: Request) -> Response:
+    """Tell what the API takes and answers."""
+    return Response(openapi_text(request.app.routes), media_type="application/json")
+
+
+def openapi_text(routes: Iterable[BaseRoute]) -> str:
+    """Return the document of some routes, with sorted keys, so that what differs is what changed."""
+    return json.dumps(document(routes), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def document(routes: Iterable[BaseRoute]) -> dict[str, Any]:
+    """Return the document of some routes."""
+    made = get_openapi(
+        title="flashferry staging service",
+        version="1",
+        description=_DESCRIPTION,
+        routes=list(routes),
+    )
+    schemas = made.setdefault("components", {}).setdefault("schemas", {})
+    for name in _FASTAPIS_OWN:
+        schemas.pop(name, None)
+    schemas["Problem"] = PROBLEM
+    made["components"]["securitySchemes"] = {
+        "token": {"type": "http", "scheme": "bearer"},
+        "session": {"type": "apiKey", "in": "cookie", "name": "__Host-flashferry"},
+    }
+    for path, item in made["paths"].items():
+        for method in _METHODS & item.keys():
+            _complete(item[method], ROUTES.get((method.upper(), path), Access()))
+    return made
+
+
+def _complete(operation: dict[str, Any], access: Access) -> None:
+    """Put in who may call, and what every error looks like."""
+    answers: dict[str, Any] = operation["responses"]
+    # FastAPI's own form of an error, which nobody is answered.
+    answers.pop("422", None)
+    answers["default"] = {
+        "description": "A problem",
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    operation["security"] = [] if access.is_public else [{"token": []}, {"session": []}]
+    operation["x-access"] = _told(access)
+
+
+def _told(access: Access) -> Mapping[str, object]:
+    return {
+        "roles": sorted(access.roles),
+        "is_public": access.is_public,
+        "is_per_site": access.is_per_site,
+        "not_own": access.not_own,
+    }

@@ -1,0 +1,101 @@
+"""The audit for people: found by time, person, action and object, the newest first; exported; looked at whole."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Query
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.service.api.depends import TheService
+from flashferry.service.audit.exporting import facts_of
+from flashferry.service.audit.filtering import OUTCOMES, audit_filter
+from flashferry.service.audit.verifying import verify
+from flashferry.service.pages.frame import twin
+from flashferry.store.service.audit import AuditFilter, ChainedEntry, entries, last
+
+router = APIRouter()
+
+MOST = 100
+_TONES = {"done": "", "refused": "warn", "failed": "bad"}
+_Text = Annotated[str, Query(max_length=200)]
+
+
+def asked(
+    since: _Text = "",
+    until: _Text = "",
+    actor: _Text = "",
+    action: _Text = "",
+    object_: Annotated[str, Query(alias="object", max_length=200)] = "",
+    outcome: _Text = "",
+) -> dict[str, str]:
+    """Return what somebody asked for, as he wrote it."""
+    given = {"since": since, "until": until, "actor": actor, "action": action, "object": object_, "outcome": outcome}
+    return {name: value.strip() for name, value in given.items()}
+
+
+Asked = Annotated[dict[str, str], Depends(asked)]
+
+
+# Before the page itself would be no matter; beside it, for it looks at every entry.
+@twin(router, "/audit/verify", "audit_verify.html")
+def verified(service: TheService) -> object:
+    """Look at every entry, and return whether the audit is whole."""
+    with service.database.reading() as database:
+        found = verify(database)
+    return {
+        "is_whole": found.is_whole,
+        "entries": found.count,
+        "head": str(found.head) if found.head is not None else "",
+        "faults": list(found.faults),
+    }
+
+
+@twin(router, "/audit", "audit.html")
+def audit(service: TheService, asked: Asked, before: Annotated[int | None, Query(ge=1)] = None) -> object:
+    """Return a page of entries, the newest first."""
+    wanted, trouble = _wanted(asked)
+    with service.database.reading() as database:
+        found = list(entries(database, wanted=wanted, before_seq=before, is_newest_first=True, most=MOST + 1))
+        newest = last(database)
+    given = {name: value for name, value in asked.items() if value}
+    older = {**given, "before": str(found[MOST - 1].seq)} if len(found) > MOST else None
+    return {
+        "asked": asked,
+        "trouble": trouble,
+        "entries": [_told(one) for one in found[:MOST]],
+        "older": urlencode(older) if older is not None else "",
+        "query": urlencode(given),
+        "count": newest.seq if newest is not None else 0,
+        "outcomes": list(OUTCOMES),
+    }
+
+
+def _wanted(asked: dict[str, str]) -> tuple[AuditFilter, str]:
+    """Return what is wanted; where it cannot be understood all, and why."""
+    values = {"object_" if name == "object" else name: value for name, value in asked.items()}
+    try:
+        return audit_filter(**values), ""
+    except ConfigInvalid as error:
+        return AuditFilter(), str(error)
+
+
+def _told(chained: ChainedEntry) -> dict[str, object]:
+    entry = chained.entry
+    return facts_of(chained) | {
+        "tone": _TONES.get(entry.outcome, ""),
+        "before": _lines(entry.before),
+        "after": _lines(entry.after),
+    }
+
+
+def _lines(text: str) -> list[str]:
+    """Return JSON as people read it, a value a line."""
+    if not text:
+        return []
+    try:
+        return json.dumps(json.loads(text), indent=1, sort_keys=True, ensure_ascii=False).splitlines()
+    except ValueError:
+        return [text]
