@@ -44,7 +44,7 @@ def report_html(report: Report) -> str:
     report = outward(report)
     ordered = _ordered(report)
     opened = _opened(ordered)
-    page = _template().render(
+    page = _template("report.html.j2").render(
         report=report,
         title=_TITLES.get(report.verb, f"Report of a {report.verb} run"),
         **inlined(style(), part("report.js")),
@@ -64,6 +64,19 @@ def report_html(report: Report) -> str:
         **_pictures(report),
     )
     return whole(page)
+
+
+def device_section(report: Report, device: DeviceReport) -> Markup:
+    """Return what the page says of a device, its graphs included, for other pages that have its style.
+
+    Args:
+        report: The report that it stands in, which may have this device alone.
+        device: The device.
+    """
+    text = _template("report_device.html.j2").render(
+        report=outward(report), device=outward(device), **_pictures(report)
+    )
+    return Markup(text)  # noqa: S704 -- the template escapes all that it is given
 
 
 def _pictures(report: Report) -> dict[str, object]:
@@ -175,7 +188,7 @@ def _shortened(text: str) -> str:
 
 
 @cache
-def _template() -> Template:
+def _template(name: str) -> Template:
     made = page_templates()
     made.globals |= {
         "mark": mark,
@@ -188,4 +201,4 @@ def _template() -> Template:
         "line_families": _line_families,
         "cap_words": _cap_words,
     }
-    return made.get_template("report.html.j2")
+    return made.get_template(name)

@@ -111,15 +111,16 @@ def read_report(directory: Path, run_id: str) -> Report:
     return build_report(
         run,
         written_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        written_by=f"flashferry {_version()}",
+        written_by=report_author(),
         before=speeds_before(
             history, {one.host: str(one.record.get("transport") or USUAL) for one in run.devices}, run.started_at
         ),
     )
 
 
-def _version() -> str:
+def report_author() -> str:
+    """Return name and version of the program, as reports name who wrote them."""
     try:
-        return version("flashferry")
+        return f"flashferry {version('flashferry')}"
     except PackageNotFoundError:
-        return "of unknown version"
+        return "flashferry of unknown version"

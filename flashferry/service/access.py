@@ -158,6 +158,12 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("POST", "/schedules/{schedule_id}/hold"): OPERATES_SITE,
     ("POST", "/schedules/{schedule_id}/release"): OPERATES_SITE,
     ("POST", "/schedules/{schedule_id}/remove"): OPERATES_SITE,
+    ("GET", "/runs"): VIEWS,
+    ("GET", "/runs.json"): VIEWS,
+    ("GET", "/runs/{run_id}"): VIEWS_SITE,
+    ("GET", "/runs/{run_id}.json"): VIEWS_SITE,
+    ("GET", "/runs/{run_id}/devices/{host:path}"): VIEWS_SITE,
+    ("GET", "/runs/{run_id}/devices/{host:path}.json"): VIEWS_SITE,
     ("GET", "/api/v1/live"): VIEWS,
     ("GET", "/api/v1/runs/{run_id}/events"): VIEWS_SITE,
 }

@@ -19,7 +19,15 @@ from flashferry.store.proofs import restore_source
 from flashferry.store.reader import LATEST_RUNS, reading
 from flashferry.store.run_lock import RunState, is_run_alive, locked_runs
 from flashferry.store.stored_run import StoredDevice, StoredRun, stored_run
-from flashferry.store.tables import RunRow, device_row, held_devices, last_figures, latest_runs, runs_by_age
+from flashferry.store.tables import (
+    RunRow,
+    device_row,
+    held_devices,
+    last_figures,
+    latest_runs,
+    run_row,
+    runs_by_age,
+)
 from inventory.transport_policy import USUAL
 
 __all__ = [
@@ -222,6 +230,27 @@ class StatusReader:
         lost = _lost(self._directory, known, untold)
         told = Status(directory=self._directory, has_journal=True, runs=tuple(one.status for one in runs), lost=lost)
         return runs, told
+
+    def some(self, run_ids: Sequence[str]) -> tuple[FollowedRun, ...]:
+        """Return some runs, those that are not known left out.
+
+        Raises:
+            ConfigInvalid: There is a journal and it cannot be read.
+        """
+        with reading(self._directory) as database:
+            if database is None:
+                return ()
+            rows = [row for run_id in run_ids if (row := run_row(database, run_id)) is not None]
+            return tuple(self._run(database, row, is_held=True) for row in rows)
+
+    def identifiers(self) -> tuple[str, ...]:
+        """Return all runs, the latest first.
+
+        Raises:
+            ConfigInvalid: There is a journal and it cannot be read.
+        """
+        with reading(self._directory) as database:
+            return () if database is None else tuple(run_id for run_id, _ in reversed(runs_by_age(database)))
 
     def _run(self, database: sqlite3.Connection, row: RunRow, *, is_held: bool) -> FollowedRun:
         if (known := self._over.get(row)) is not None and not is_held:

@@ -93,13 +93,14 @@ class StoredRun:
     wishes: tuple[Wish, ...] = ()
 
 
-def read_run(directory: Path, run_id: str, *, with_transfers: bool = True) -> StoredRun:
+def read_run(directory: Path, run_id: str, *, with_transfers: bool = True, host: str | None = None) -> StoredRun:
     """Return all that is known of a run.
 
     Args:
         directory: State directory.
         run_id: The run; its beginning or end where that is unique, or `latest`.
         with_transfers: Whether to read the transfers, too: with their samples they are nearly all of a large run.
+        host: This device alone, by its name in the run, if it has it; None: all.
 
     Raises:
         ConfigInvalid: The run is unknown, or the journal cannot be read.
@@ -109,12 +110,14 @@ def read_run(directory: Path, run_id: str, *, with_transfers: bool = True) -> St
         row = run_row(database, found_id) if database is not None else None
         if database is None or row is None:
             raise unknown_run(run_id, [])
-        return stored_run(database, directory, row, with_transfers=with_transfers)
+        return stored_run(database, directory, row, with_transfers=with_transfers, host=host)
 
 
-def stored_run(database: sqlite3.Connection, directory: Path, row: RunRow, *, with_transfers: bool) -> StoredRun:
+def stored_run(
+    database: sqlite3.Connection, directory: Path, row: RunRow, *, with_transfers: bool, host: str | None = None
+) -> StoredRun:
     """Return all that is known of the run of a row; arguments as those of `read_run`."""
-    reader = _RunReader(database, row.run_id)
+    reader = _RunReader(database, row.run_id, host)
     request = reader.object_of("what the run was asked for", row.request)
     return StoredRun(
         run_id=row.run_id,
@@ -141,6 +144,7 @@ class _RunReader:
 
     database: sqlite3.Connection
     run_id: str
+    host: str | None
     damaged: list[str] = field(default_factory=list)
 
     def object_of(self, what: str, stored: str | None) -> dict[str, Any]:
@@ -152,12 +156,13 @@ class _RunReader:
     def devices(self, *, with_transfers: bool) -> tuple[StoredDevice, ...]:
         transfers, attempts = self._transfers() if with_transfers else None, self._attempts()
         return tuple(
-            self._device(row, transfers, attempts.get(row.host, [])) for row in devices_of(self.database, self.run_id)
+            self._device(row, transfers, attempts.get(row.host, []))
+            for row in devices_of(self.database, self.run_id, self.host)
         )
 
     def _transfers(self) -> dict[str, list[StoredTransfer]]:
         found: dict[str, list[StoredTransfer]] = {}
-        for row in transfers_of(self.database, self.run_id):
+        for row in transfers_of(self.database, self.run_id, self.host):
             try:
                 one = StoredTransfer.of(row)
             except ValueError:

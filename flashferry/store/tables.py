@@ -213,9 +213,20 @@ def wishes_of(database: sqlite3.Connection, run_id: str) -> list[WishRow]:
 # Devices and their attempts.
 
 
-def devices_of(database: sqlite3.Connection, run_id: str) -> list[RecordRow]:
-    """Return the devices of a run with their records, in the order in which they were entered."""
-    return _rows(database, RecordRow, "WHERE run_id = ? ORDER BY rowid", (run_id,))
+def devices_of(database: sqlite3.Connection, run_id: str, host: str | None = None) -> list[RecordRow]:
+    """Return the devices of a run with their records, in the order in which they were entered; or one of them."""
+    where = "WHERE run_id = ?1 AND (?2 IS NULL OR host = ?2) ORDER BY rowid"
+    return _rows(database, RecordRow, where, (run_id, host))
+
+
+def newest_devices(database: sqlite3.Connection) -> list[RecordRow]:
+    """Return of each device that any run had, by name, what the last of them has of it."""
+    return _rows(database, RecordRow, "WHERE rowid IN (SELECT max(rowid) FROM devices GROUP BY host) ORDER BY host")
+
+
+def runs_of(database: sqlite3.Connection, host: str) -> list[RecordRow]:
+    """Return what each run that had a device has of it, the latest first."""
+    return _rows(database, RecordRow, "WHERE host = ? ORDER BY rowid DESC", (host,))
 
 
 def held_devices(database: sqlite3.Connection) -> list[DeviceRow]:
@@ -258,9 +269,10 @@ def attempts_of(database: sqlite3.Connection, run_id: str) -> list[AttemptRow]:
 # Transfers, and what records tell of them.
 
 
-def transfers_of(database: sqlite3.Connection, run_id: str) -> list[SampledRow]:
-    """Return the transfers of a run with their samples, the oldest first."""
-    return _rows(database, SampledRow, "WHERE run_id = ? ORDER BY at, rowid", (run_id,))
+def transfers_of(database: sqlite3.Connection, run_id: str, host: str | None = None) -> list[SampledRow]:
+    """Return the transfers of a run, or of one device in it, with their samples, the oldest first."""
+    where = "WHERE run_id = ?1 AND (?2 IS NULL OR host = ?2) ORDER BY at, rowid"
+    return _rows(database, SampledRow, where, (run_id, host))
 
 
 def all_transfers(database: sqlite3.Connection) -> list[TransferRow]:

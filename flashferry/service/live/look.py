@@ -6,7 +6,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -112,6 +112,37 @@ class Looker:
                 return last
             self._last = self._looked(now, last)
             return self._last
+
+    def some(self, run_ids: Sequence[str]) -> Scene:
+        """Return runs whether or not they are of late, as a scene of their own; what is looked at anyway is as there.
+
+        Raises:
+            ConfigInvalid: The journal cannot be read.
+        """
+        scene = self.look()
+        missing = [run_id for run_id in run_ids if scene.run(run_id) is None]
+        with self._service.database.reading() as database:
+            found = {run_id: jobs_of_run(database, run_id) for run_id in missing}
+            forecasts = {run_id: self._forecast(database, its) for run_id, its in found.items()}
+        older = {
+            one.status.run_id: run_now(one, NOTHING, forecasts[one.status.run_id], scene.at)
+            for one in self._status.some(missing)
+        }
+        runs = (scene.run(run_id) or older.get(run_id) for run_id in run_ids)
+        return replace(
+            scene,
+            runs=tuple(one for one in runs if one is not None),
+            forecasts={**scene.forecasts, **forecasts},
+            jobs={**scene.jobs, **{run_id: its[-1] for run_id, its in found.items() if its}},
+        )
+
+    def identifiers(self) -> tuple[str, ...]:
+        """Return all runs of the journal, the latest first.
+
+        Raises:
+            ConfigInvalid: The journal cannot be read.
+        """
+        return self._status.identifiers()
 
     def run(self, run_id: str) -> FollowedRun | None:
         """Return what the journal knows of a run, or None where it is not among those that are looked at."""

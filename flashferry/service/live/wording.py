@@ -17,7 +17,7 @@ from flashferry.reports.words import DASH
 from flashferry.service.live.board import Board, Cell, Row, Table
 from flashferry.service.live.look import Scene
 from flashferry.service.live.needs import Need, Urgency, needs_of
-from flashferry.service.live.scene import DeviceNow, RunNow, Sums, sum_up
+from flashferry.service.live.scene import DeviceNow, RunNow, Sums, sum_up, sums_of
 from flashferry.store.status import RunState
 
 _TONES = {Phase.DONE: "good", Phase.FAILED: "bad", Phase.NOT_BEGUN: "warn"}
@@ -109,8 +109,12 @@ def _end(runs: Sequence[RunNow], now: datetime) -> tuple[Cell, Cell]:
         end = Cell("not known yet", "quiet")
     else:
         is_at_least = len(ends) < len(alive) or any(one.is_at_least for one in alive)
-        end = Cell(f"{'not before ' if is_at_least else ''}{clock(max(ends), now)}")
+        end = _end_cell(max(ends), now, is_at_least=is_at_least)
     return end, _spare(alive)
+
+
+def _end_cell(at: datetime, now: datetime, *, is_at_least: bool) -> Cell:
+    return Cell(f"{clock(at, now)}{' or later' if is_at_least else ''}")
 
 
 def _window(runs: Sequence[RunNow], now: datetime) -> Cell:
@@ -121,16 +125,19 @@ def _window(runs: Sequence[RunNow], now: datetime) -> Cell:
 
 
 def _spare(alive: Sequence[RunNow]) -> Cell:
-    known = [one.spare for one in alive if one.spare is not None]
-    if known:
-        return _spare_cell(min(known))
-    return Cell("")
+    known = [one for one in alive if one.spare is not None]
+    least = min(known, key=lambda one: one.spare or timedelta(), default=None)
+    return Cell("") if least is None else _spare_of(least)
 
 
-def _spare_cell(spare: timedelta) -> Cell:
-    seconds = spare.total_seconds()
+def _spare_of(run: RunNow) -> Cell:
+    if run.spare is None:
+        return Cell("")
+    seconds = run.spare.total_seconds()
     if seconds < 0:
         return Cell(f"{rough_duration(-seconds)} too late", "bad")
+    if run.is_at_least:
+        return Cell(f"{rough_duration(seconds)} to spare at most", "warn" if seconds < 900 else "")
     return Cell(f"{rough_duration(seconds)} to spare", "warn" if seconds < 900 else "good")
 
 
@@ -208,27 +215,49 @@ def _run_end(run: RunNow, now: datetime) -> Cell:
         return Cell(f"ended {clock(at, now)}", "quiet") if at is not None else _NONE
     if run.ends_at is None:
         return Cell("not known yet", "quiet")
-    text = f"{'not before ' if run.is_at_least else ''}{clock(run.ends_at, now)}"
-    if run.spare is None:
-        return Cell(text)
-    spare = _spare_cell(run.spare)
-    return Cell(f"{text}, {spare.text}", spare.tone)
+    end, spare = _end_cell(run.ends_at, now, is_at_least=run.is_at_least), _spare_of(run)
+    return Cell(f"{end.text}, {spare.text}", spare.tone) if spare.text else end
 
 
 def run_board(run: RunNow, scene: Scene, site_names: Mapping[str, str]) -> Board:
     """Return the page of a run: its head, its sites, and a row per device, those that matter first."""
+    end, spare = _end([run], scene.at)
     heard = time_of(run.heard_at) if run.is_alive else None
     silent_s = (scene.at - heard).total_seconds() if heard is not None else None
     head = dict(run_row(run, scene)) | {
         "copying": Cell(str(run.whole.copying)),
         "waiting": Cell(str(run.whole.waiting)),
         "heard": Cell(f"{silent_s:.0f} s ago", "bad" if silent_s > 60 else "") if silent_s is not None else _NONE,
+        "end_at": end if run.is_alive else _run_end(run, scene.at),
+        "spare": spare,
+        "window": _window([run], scene.at),
         "hold": Cell(shown(_hold_words(run, scene.at)), "warn" if run.hold else ""),
     }
     return {
         "run": {"run": head},
         "sites": _sites([run], scene.at, site_names),
+        "waves": {str(wave): _wave_row(run, wave, scene.at) for wave in run.waves if len(run.waves) > 1},
         "devices": {one.host: device_row(run, one, site_names) for one in in_order(run)},
+    }
+
+
+def _wave_row(run: RunNow, wave: int, now: datetime) -> Row:
+    sums = sums_of([one for one in run.devices if one.wave == wave], now)
+    is_waiting = run.waiting_wave == wave
+    if is_waiting:
+        state = Cell("waits for approval", "warn")
+    elif sums.done + sums.failed + sums.not_begun == sums.devices:
+        state = Cell("through", "warn" if sums.failed or sums.not_begun else "good")
+    else:
+        state = Cell("under way") if sums.under_way or sums.done or sums.failed else Cell("not begun", "quiet")
+    return {
+        "wave": Cell(f"wave {wave}"),
+        "state": state,
+        "share": Cell(str(_percent(sums))),
+        "done": Cell(f"{sums.done} of {sums.devices}"),
+        "failed": Cell(str(sums.failed), "bad") if sums.failed else Cell("0", "quiet"),
+        "under_way": Cell(str(sums.under_way)) if sums.under_way else _NONE,
+        "waiting": Cell(str(sums.waiting)) if sums.waiting else _NONE,
     }
 
 
@@ -244,10 +273,12 @@ def device_row(run: RunNow, one: DeviceNow, site_names: Mapping[str, str]) -> Ro
     is_left = one.host in run.unrestored
     word = "NOT RESTORED" if is_left else one.phase.value
     share = 100 * one.acked_bytes // one.size_bytes if one.size_bytes else 0
-    text = one.text or (one.verdict if one.phase is Phase.UNDER_WAY and one.rate_bytes_per_s else "") or ""
+    is_still = one.phase is Phase.UNDER_WAY and 0 < one.acked_bytes < one.size_bytes and not one.rate_bytes_per_s
+    limit = one.verdict if one.phase is Phase.UNDER_WAY and one.rate_bytes_per_s else ""
+    text = one.text or ("nothing moves" if is_still else limit) or ""
     return {
         "host": Cell(shown(one.host), "", device_path(run.run_id, one.host)),
-        "site": Cell(shown(site_names.get(one.site, one.site))),
+        "site": Cell(shown(site_names.get(one.site, one.site) or _SITELESS)),
         "wave": Cell(str(one.wave)) if one.wave >= 0 else _NONE,
         "state": Cell(word, "bad" if is_left else _TONES.get(one.phase, "")),
         "step": Cell(shown(one.step)) if one.phase is Phase.UNDER_WAY else Cell(""),
@@ -255,7 +286,7 @@ def device_row(run: RunNow, one: DeviceNow, site_names: Mapping[str, str]) -> Ro
         "percent": Cell(f"{min(100, share)} %") if one.size_bytes and one.acked_bytes else Cell(""),
         "rate": Cell(coarse_rate(one.rate_bytes_per_s)) if one.rate_bytes_per_s else Cell(""),
         "left": Cell(rough_duration(one.left_bytes / one.rate_bytes_per_s)) if one.rate_bytes_per_s else Cell(""),
-        "text": Cell(shown(text)),
+        "text": Cell(shown(text), "warn" if is_still else ""),
     }
 
 

@@ -9,7 +9,7 @@ text.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, wraps
 from http import HTTPStatus
@@ -104,7 +104,9 @@ def page(
 
 
 def json_page(view: object) -> Response:
-    """Return a view as JSON."""
+    """Return a view as JSON; what a mapping has of HTML is for the page alone."""
+    if isinstance(view, Mapping):
+        view = {key: value for key, value in view.items() if not isinstance(value, Markup)}
     body = json.dumps(told(to_json(view)), indent=1).encode() + b"\n"
     return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
 

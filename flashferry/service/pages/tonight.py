@@ -5,13 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse
 
-from flashferry.core.codec import to_json
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.live import looker_of, sites_of
 from flashferry.service.live.needs import needs_of
-from flashferry.service.live.scene import RunNow
 from flashferry.service.live.wording import current_runs, tonight_board
 from flashferry.service.pages.frame import twin
+from flashferry.service.pages.runs import figures_of
 from flashferry.store.service.database import moment
 
 router = APIRouter()
@@ -34,14 +33,6 @@ def tonight(request: Request, service: TheService, actor: TheActor) -> object:
         "needs": needs_of(scene),
         "lost": scene.lost,
         "current": [one.run_id for one in current_runs(scene)],
-        "runs": [run_figures(one) for one in scene.tonight],
+        "runs": [figures_of(one) for one in scene.tonight],
         "shown": tonight_board(scene, service.settings.site_names),
     }
-
-
-def run_figures(run: RunNow) -> dict[str, object]:
-    """Return a run as JSON types, without its devices."""
-    figures = to_json(run)
-    assert isinstance(figures, dict)
-    del figures["devices"]
-    return figures

@@ -1,0 +1,151 @@
+"""Runs: all of them, one with its waves and devices, and a device in it with what the report says and draws of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+
+from flashferry.core.codec import to_json
+from flashferry.monitor.progress import Phase
+from flashferry.reports.as_html import device_section
+from flashferry.reports.build import build_report, report_author
+from flashferry.reports.speeds import speeds_before
+from flashferry.service.actor import Actor
+from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.live import looker_of, sites_of
+from flashferry.service.live.look import Scene
+from flashferry.service.live.scene import DeviceNow, RunNow
+from flashferry.service.live.wording import device_row, in_order, run_board, run_row
+from flashferry.service.pages.frame import twin
+from flashferry.service.problems import Problem
+from flashferry.store.history import History
+from flashferry.store.service.database import moment
+from flashferry.store.service.jobs import Job, jobs_of_run
+from flashferry.store.stored_run import read_run
+from inventory.transport_policy import USUAL
+
+router = APIRouter()
+
+PAGE_RUNS = 30
+"""So many runs stand on a page."""
+
+_STATES = ("all", "not restored", *(phase.value for phase in Phase))
+FORMS = ("html", "json", "csv", "xml")
+"""Of a run's report, as the API has them."""
+
+Number = Annotated[int, Query(ge=1, le=10_000)]
+Words = Annotated[str, Query(max_length=200)]
+
+
+@twin(router, "/runs", "runs.html")
+def runs(request: Request, service: TheService, actor: TheActor, page: Number = 1) -> object:
+    """Return so many runs, the latest first."""
+    looker, sites = looker_of(request), sites_of(actor)
+    ids = looker.identifiers()
+    wanted = ids[(page - 1) * PAGE_RUNS : page * PAGE_RUNS]
+    scene = looker.some(wanted).seen_from(sites)
+    return {
+        "runs": [figures_of(one) for one in scene.runs],
+        "shown": {one.run_id: run_row(one, scene) for one in scene.runs},
+        "page": page,
+        "pages": max(1, -(-len(ids) // PAGE_RUNS)),
+        "at": moment(service.now()),
+    }
+
+
+@twin(router, "/runs/{run_id}", "run.html")
+def run(
+    request: Request, run_id: str, service: TheService, actor: TheActor, state: Words = "all", q: Words = ""
+) -> object:
+    """Return a run: its sites, waves and devices, and the jobs that had it in hand."""
+    scene, found = seen_run(request, actor, run_id)
+    with service.database.reading() as database:
+        jobs = jobs_of_run(database, run_id)
+    names = service.settings.site_names
+    shown = run_board(found, scene, names)
+    chosen = [one for one in in_order(found) if _is_chosen(found, one, state, q)]
+    is_filtered = len(chosen) != len(found.devices)
+    return {
+        "run": figures_of(found) | {"unrestored": list(found.unrestored)},
+        "devices": [to_json(one) for one in chosen],
+        "jobs": [_job(one) for one in jobs],
+        "at": moment(scene.at),
+        "state": state if state in _STATES else "all",
+        "states": _STATES,
+        "q": q,
+        "is_filtered": is_filtered,
+        "is_alive": found.is_alive,
+        "shown": {**shown, "devices": {one.host: device_row(found, one, names) for one in chosen}},
+        "forms": FORMS,
+    }
+
+
+@twin(router, "/runs/{run_id}/devices/{host:path}", "device-in-run.html")
+def device(request: Request, run_id: str, host: str, service: TheService, actor: TheActor) -> object:
+    """Return a device of a run: where it stands, what was done to it and proven, and the graphs of its copies."""
+    scene, found = seen_run(request, actor, run_id)
+    mine = next((one for one in found.devices if one.host == host), None)
+    if mine is None:
+        raise Problem(
+            HTTPStatus.NOT_FOUND, f"run {run_id} has no device {host!r}", hint="The run's page lists its devices"
+        )
+    stored = read_run(service.state, run_id, host=host)
+    before = speeds_before(
+        History.read(service.state), {host: str(stored.devices[0].record.get("transport") or USUAL)}, stored.started_at
+    )
+    report = build_report(stored, written_at=moment(scene.at), written_by=report_author(), before=before)
+    return {
+        "run_id": run_id,
+        "at": moment(scene.at),
+        "is_alive": found.is_alive,
+        "device": mine,
+        "report": _without_samples(to_json(report.devices[0])),
+        "shown": device_row(found, mine, service.settings.site_names),
+        "section": device_section(report, report.devices[0]),
+    }
+
+
+def seen_run(request: Request, actor: Actor, run_id: str) -> tuple[Scene, RunNow]:
+    """Return a run as somebody sees it, and the scene that it is in.
+
+    Raises:
+        Problem: There is none, or it touches none of his sites (404).
+    """
+    scene = looker_of(request).some([run_id]).seen_from(sites_of(actor))
+    found = scene.run(run_id)
+    if found is None:
+        raise Problem(HTTPStatus.NOT_FOUND, f"there is no run {run_id!r}", hint="The page of runs lists them")
+    return scene, found
+
+
+def figures_of(found: RunNow) -> dict[str, object]:
+    """Return a run as JSON types, without its devices."""
+    figures = to_json(replace(found, devices=()))
+    assert isinstance(figures, dict)
+    del figures["devices"]
+    return figures
+
+
+def _is_chosen(found: RunNow, one: DeviceNow, state: str, words: str) -> bool:
+    if state == "not restored" and one.host not in found.unrestored:
+        return False
+    if state in set(Phase) and one.phase != state:
+        return False
+    told = " ".join((one.host, one.site, one.phase.value, one.step, one.text, one.verdict or "")).casefold()
+    return all(word in told for word in words.casefold().split())
+
+
+def _job(job: Job) -> dict[str, object]:
+    kept = ("job_id", "kind", "state", "requested_by", "reason", "created_at", "ended_at", "exit_code", "sentence")
+    return {name: to_json(getattr(job, name)) for name in kept}
+
+
+def _without_samples(report: Mapping[str, object]) -> dict[str, object]:
+    """Return a device's report without the readings that its graphs are drawn from; the run's report has them."""
+    transfers = report.get("transfers")
+    rows: Sequence[Mapping[str, object]] = transfers if isinstance(transfers, list) else []
+    return {**report, "transfers": [{key: one[key] for key in one if key != "samples"} for one in rows]}

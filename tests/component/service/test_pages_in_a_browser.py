@@ -1,0 +1,196 @@
+"""Pages in a real browser: the wall screen through a crash of the service, eight tabs, hostile names, a phone.
+
+A made-up night stands for a run: a process of its own, as a run is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from benchmarks.subjects import free_port
+from flashferry.service.actor import Role
+from flashferry.service.pages.frame import link
+from flashferry.store.journal import Journal
+from tests.browsing import browsing, cookie_of, is_as_wide_as_its_window, serving, signed_in
+from tests.unit.store.test_status import touch
+
+NASTY = "r1<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>\u202e"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture
+def state(tmp_path):
+    tmp_path.chmod(0o700)
+    return tmp_path
+
+
+@contextlib.contextmanager
+def night(state, devices: int = 40):
+    """Have a made-up night for the time of a block; yield its process and its run."""
+    command = [sys.executable, "-m", "benchmarks.service_night", str(state), "--devices", str(devices), "--skip", "60"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            yield process, json.loads(process.stdout.readline())["run_id"]
+        finally:
+            process.kill()
+
+
+def until(condition, wait_s: float = 12.0):
+    """Wait until something holds; return it."""
+    end_s = time.monotonic() + wait_s
+    while not (found := condition()):
+        assert time.monotonic() < end_s, "it did not come to pass"
+        time.sleep(0.05)
+    return found
+
+
+def age_of(page) -> str:
+    return page.locator("#age").inner_text()
+
+
+def is_live(page) -> bool:
+    return age_of(page).startswith("live") and "stale" not in (page.locator("body").get_attribute("class") or "")
+
+
+@pytest.mark.long
+def test_the_wall_screen_lives_through_a_crash_of_the_service(browser, state):
+    """Grey while nothing comes, never a frozen green; live again by itself, and with what happened meanwhile."""
+    with night(state) as (run, run_id), serving(state, free_port()) as served:
+        page = signed_in(browser, served.url, cookie_of(state, Role.VIEWER)).new_page()
+        page.goto("/tonight")
+        until(lambda: is_live(page))
+        assert run_id in page.locator("[data-table=runs]").inner_text()
+        served.kill()
+        until(lambda: age_of(page).startswith("No news for"))
+        assert "stands still" in page.locator("#alarm").inner_text()
+        run.kill()
+        served.start()
+        until(lambda: is_live(page))
+        until(lambda: "NOT RESTORED" in page.locator("#alarm").inner_text())
+        assert "died, NOT RESTORED" in page.locator("[data-table=runs]").inner_text()
+
+
+@pytest.mark.long
+def test_a_stream_that_hangs_without_an_error_is_grey_after_five_seconds(browser, state):
+    """No connection breaks and nothing comes: the page has a clock of its own, and comes back when the stream does."""
+    with serving(state, free_port()) as served:
+        page = signed_in(browser, served.url, cookie_of(state, Role.VIEWER)).new_page()
+        page.goto("/tonight")
+        until(lambda: is_live(page))
+        served.process.send_signal(signal.SIGSTOP)
+        began_s = time.monotonic()
+        until(lambda: age_of(page).startswith("No news for"))
+        assert 3.5 < time.monotonic() - began_s < 8
+        served.process.send_signal(signal.SIGCONT)
+        until(lambda: is_live(page))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("has_worker", [True, False])
+def test_eight_tabs_of_one_browser_stay_live(browser, state, has_worker):
+    """Over one stream: six connections are all that a browser has for a host. Also where it has no SharedWorker."""
+    with night(state) as (_, run_id), serving(state, free_port()) as served:
+        context = signed_in(browser, served.url, cookie_of(state, Role.VIEWER))
+        if not has_worker:
+            context.add_init_script("delete window.SharedWorker")
+        paths = ["/tonight", f"/runs/{run_id}"] * 4
+        pages = [context.new_page() for _ in paths]
+        for page, path in zip(pages, paths, strict=True):
+            page.goto(path)
+        until(lambda: all(is_live(page) for page in pages), 20)
+        time.sleep(6)
+        assert [age_of(page) for page in pages if not is_live(page)] == []
+        rates = [page.locator("[data-cell=rate]").first for page in pages]
+        before = [rate.inner_text() for rate in rates]
+        until(lambda: all(rate.inner_text() != was for rate, was in zip(rates, before, strict=True)), 20)
+        context.close()
+
+
+@pytest.mark.long
+def test_an_event_is_on_the_page_within_two_seconds(browser, state):
+    """From the journal's row to the cell."""
+    with Journal(state) as journal, serving(state, free_port()) as served:
+        run_id = journal.begin_run("stage")
+        journal.add_device(run_id, host="r1", address="192.0.2.1", port=22, platform="ios", site="AMS")
+        page = signed_in(browser, served.url, cookie_of(state, Role.VIEWER)).new_page()
+        page.goto(f"/runs/{run_id}")
+        until(lambda: is_live(page))
+        state_cell = page.locator("[data-table=devices] [data-cell=state]")
+        assert state_cell.inner_text() == "queued"
+        began_s = time.monotonic()
+        touch(journal, run_id, "r1")
+        until(lambda: state_cell.inner_text() == "under way")
+        assert time.monotonic() - began_s < 2.0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [1400, 400])
+def test_hostile_names_stay_text_nothing_is_fetched_elsewhere_and_no_page_scrolls_sideways(browser, state, width):
+    """On every page, by the server's templates and by the script alike; the content policy complains of nothing."""
+    with Journal(state) as journal:
+        run_id = journal.begin_run("stage")
+        site = "A" * 60 + NASTY
+        journal.add_device(run_id, host=NASTY, address="192.0.2.1", port=22, platform="ios", site=site)
+        touch(journal, run_id, NASTY)
+        with serving(state, free_port()) as served:
+            context = signed_in(browser, served.url, cookie_of(state, *Role), viewport={"width": width, "height": 800})
+            asked, complaints = [], []
+            context.on("request", lambda request: asked.append(request.url))
+            page = context.new_page()
+            page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+            for path in ("/tonight", "/runs", link("/runs", run_id), link("/runs", run_id, "devices", NASTY)):
+                answer = page.goto(path)
+                assert answer is not None
+                assert answer.status == 200, path
+                page.wait_for_timeout(1500)
+                assert page.title() != "owned"
+                assert page.locator("img").count() == 0
+                assert is_as_wide_as_its_window(page), path
+            assert complaints == []
+            assert [url for url in asked if not url.startswith(served.url)] == []
+            context.close()
+
+
+@pytest.mark.long
+def test_pages_work_without_scripts(browser, state):
+    """All is there but that it moves by itself: the page loads itself anew."""
+    with Journal(state) as journal, serving(state, free_port()) as served:
+        run_id = journal.begin_run("stage")
+        journal.add_device(run_id, host="r1", address="192.0.2.1", port=22, platform="ios", site="AMS")
+        page = signed_in(browser, served.url, cookie_of(state, Role.VIEWER), java_script_enabled=False).new_page()
+        page.goto("/tonight")
+        assert page.locator("#alarm").inner_text().startswith("Nothing is left changed")
+        assert re.match(r"as of \d{4}-", age_of(page))
+        page.get_by_role("link", name=run_id).first.click()
+        assert page.get_by_role("rowheader", name="r1").count() == 1
+        assert page.locator("noscript meta[http-equiv=refresh]").count() == 1
+
+
+@pytest.mark.long
+def test_the_wall_screen_is_read_by_keyboard_and_by_ear(browser, state):
+    """Landmarks, a way past the navigation, heads that say what they are of, and one line alone that speaks up."""
+    with serving(state, free_port()) as served:
+        page = signed_in(browser, served.url, cookie_of(state, Role.VIEWER)).new_page()
+        page.goto("/tonight")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+        for role in ("banner", "navigation", "main", "contentinfo"):
+            assert page.get_by_role(role).count() == 1, role
+        assert page.locator("[aria-live]").count() == 1
+        assert page.locator("[aria-live]").get_attribute("id") == "alarm"
+        assert page.locator("th:not([scope])").count() == 0

@@ -1,0 +1,128 @@
+"""Pages of what goes on: who sees which run, what is chosen, and what the twins have."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from flashferry.service.live.look import Looker
+from flashferry.store.journal import Journal
+from tests.contract import stored
+from tests.served import serve
+from tests.unit.store.test_status import touch
+
+
+@pytest.fixture
+def served(tmp_path, monkeypatch):
+    found = serve(tmp_path)
+    found.clock.now = datetime.now(UTC)  # that of the journal
+    monkeypatch.setattr(Looker, "FRESH_S", 0.0)
+    return found
+
+
+@pytest.fixture
+def run_id(served):
+    """A run that lives: a device at AMS that is changed, one at LIM that waits."""
+    with Journal(served.service.state) as journal:
+        found = journal.begin_run("stage")
+        journal.add_device(found, host="r1", address="192.0.2.1", port=22, platform="ios", site="AMS")
+        journal.add_device(found, host="r2/x", address="192.0.2.2", port=22, platform="ios", site="LIM", wave=1)
+        touch(journal, found, "r1")
+        yield found
+
+
+def page(served, by, path: str) -> str:
+    answer = served.call("GET", path, by, headers={"Accept": "text/html"})
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def twin(served, by, path: str) -> dict:
+    answer = served.call("GET", path, by)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_a_viewer_sees_runs_waves_and_devices(served, run_id):
+    """On the page, and as figures in its twin."""
+    ada = served.browser(served.person("ada", "viewer"))
+    assert run_id in page(served, ada, "/tonight")
+    assert run_id in page(served, ada, "/runs")
+    text = page(served, ada, f"/runs/{run_id}")
+    assert 'data-row="r1"' in text
+    assert f'href="/runs/{run_id}/devices/r2%2Fx"' in text
+    told = twin(served, ada, f"/runs/{run_id}.json")
+    assert told["run"]["whole"]["devices"] == 2
+    assert [one["host"] for one in told["devices"]] == ["r1", "r2/x"]
+    assert list(told["shown"]["waves"]) == ["0", "1"]
+    assert "devices" not in twin(served, ada, "/tonight.json")["runs"][0]
+
+
+def test_who_may_see_one_site_sees_no_other(served, run_id):
+    """Its devices are not there for him; a run that touches none of his sites is none."""
+    bob = served.browser(served.person("bob", "viewer@LIM"))
+    eve = served.browser(served.person("eve", "viewer@GVA"))
+    for path in ("/tonight.json", "/runs.json", f"/runs/{run_id}.json"):
+        assert "AMS" not in json.dumps(twin(served, bob, path))
+        assert "LIM" in json.dumps(twin(served, bob, path)) or path == "/runs.json"
+    assert served.call("GET", f"/runs/{run_id}/devices/r1", bob).status_code == 404
+    assert served.call("GET", f"/runs/{run_id}/devices/r2%2Fx.json", bob).status_code == 200
+    assert served.call("GET", f"/runs/{run_id}", eve).status_code == 404
+    assert twin(served, eve, "/runs.json")["runs"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "hosts"),
+    [
+        ("", ["r1", "r2/x"]),
+        ("?state=queued", ["r2/x"]),
+        ("?q=ams", ["r1"]),
+        ("?q=LIM+r2", ["r2/x"]),
+        ("?state=failed", []),
+        ("?state=nonsense", ["r1", "r2/x"]),
+    ],
+)
+def test_devices_are_chosen_by_state_and_words(served, run_id, query, hosts):
+    """Of name, site, step and reason."""
+    ada = served.browser(served.person("ada", "viewer"))
+    assert [one["host"] for one in twin(served, ada, f"/runs/{run_id}.json{query}")["devices"]] == hosts
+    assert ('data-template="device-row"' in page(served, ada, f"/runs/{run_id}{query}")) is (len(hosts) == 2)
+
+
+def test_a_run_that_is_not_there_is_told_so(served):
+    """And a device that a run does not have."""
+    ada = served.browser(served.person("ada", "viewer"))
+    for path in ("/runs/none", "/runs/none/devices/r1", "/runs/none.json"):
+        assert served.call("GET", path, ada).status_code == 404
+
+
+def test_many_runs_stand_on_several_pages(served):
+    """The latest first, each once."""
+    ada = served.browser(served.person("ada", "viewer"))
+    with Journal(served.service.state) as journal:
+        ids = [journal.begin_run("stage") for _ in range(33)]
+        for run_id in ids:
+            journal.add_device(run_id, host="r", address="192.0.2.1", port=22, platform="ios")
+            journal.finish_run(run_id)
+    first, second = twin(served, ada, "/runs.json"), twin(served, ada, "/runs.json?page=2")
+    shown = [one["run_id"] for one in (*first["runs"], *second["runs"])]
+    assert (len(first["runs"]), first["pages"], sorted(shown)) == (30, 2, sorted(ids))
+    assert 'href="?page=2"' in page(served, ada, "/runs")
+
+
+def test_a_device_has_what_the_report_says_of_it(tmp_path):
+    """Of a journal as a release wrote it: proof, steps, copies; the twin has no HTML and no readings."""
+    state = tmp_path / "state"
+    probe, *_ = stored.lay_out(4, state)
+    served = serve(state)
+    ada = served.browser(served.person("ada", "viewer"))
+    text = page(served, ada, f"/runs/{probe}/devices/xe1")
+    assert text.count('<svg class="graph"') == 12
+    assert "style=" not in text
+    assert "Configuration: " in text
+    told = twin(served, ada, f"/runs/{probe}/devices/xe1.json")
+    assert "section" not in told
+    assert told["report"]["transfers"]
+    assert "samples" not in told["report"]["transfers"][0]
