@@ -28,6 +28,7 @@ from flashferry.store.tables import (
     run_row,
     runs_by_age,
 )
+from flashferry.store.wishes import Wish
 from inventory.transport_policy import USUAL
 
 __all__ = [
@@ -191,11 +192,19 @@ class FollowedRun:
         status: Where it stands.
         request: What it was asked for, as the run kept it; empty where it did not say.
         row: Its row.
+        actor: Who began it, or None where nobody said.
+        events: Where it writes its events, or None.
+        plan_digest: The plan that it carries out, or None.
+        wishes: What was wanted of it, the oldest first.
     """
 
     status: RunStatus
     request: Mapping[str, Any]
     row: RunRow
+    actor: str | None = None
+    events: str | None = None
+    plan_digest: str | None = None
+    wishes: tuple[Wish, ...] = ()
 
 
 class StatusReader:
@@ -256,7 +265,15 @@ class StatusReader:
         if (known := self._over.get(row)) is not None and not is_held:
             return known
         run = stored_run(database, self._directory, row, with_transfers=False)
-        made = FollowedRun(status=_run_status(run, ControlRequest.of(row)), request=run.request, row=row)
+        made = FollowedRun(
+            status=_run_status(run, ControlRequest.of(row)),
+            request=run.request,
+            row=row,
+            actor=run.actor,
+            events=run.events,
+            plan_digest=run.plan_digest,
+            wishes=run.wishes,
+        )
         if row.finished_at is not None and not is_held:
             self._over[row] = made
         return made

@@ -123,12 +123,10 @@ class Looker:
         missing = [run_id for run_id in run_ids if scene.run(run_id) is None]
         with self._service.database.reading() as database:
             found = {run_id: jobs_of_run(database, run_id) for run_id in missing}
-            forecasts = {run_id: self._forecast(database, its) for run_id, its in found.items()}
-        older = {
-            one.status.run_id: run_now(one, NOTHING, forecasts[one.status.run_id], scene.at)
-            for one in self._status.some(missing)
-        }
-        runs = (scene.run(run_id) or older.get(run_id) for run_id in run_ids)
+            older = self._status.some(missing)
+            forecasts = {one.status.run_id: self._forecast(database, one.plan_digest) for one in older}
+        runs_then = {one.status.run_id: run_now(one, NOTHING, forecasts[one.status.run_id], scene.at) for one in older}
+        runs = (scene.run(run_id) or runs_then.get(run_id) for run_id in run_ids)
         return replace(
             scene,
             runs=tuple(one for one in runs if one is not None),
@@ -151,6 +149,8 @@ class Looker:
 
     def events_of(self, run: FollowedRun) -> Path | None:
         """Return the file of a run's events, or None where it writes none that anybody knows of."""
+        if run.events:
+            return self._service.state / run.events
         job_id = self._writers.get(run.status.run_id)
         return JobFolder.of(self._service.state, job_id).events if job_id else None
 
@@ -177,7 +177,7 @@ class Looker:
             found = {run_id: jobs_of_run(database, run_id) for run_id in ids}
             plans = waiting_plans(database, moment(now))
             jobs = {run_id: its[-1] for run_id, its in found.items() if its}
-            forecasts = {run_id: self._forecast(database, its) for run_id, its in found.items()}
+            forecasts = {one.status.run_id: self._forecast(database, one.plan_digest) for one in followed}
         self._writers = {
             run_id: its_jobs[-1]
             for run_id, its in found.items()
@@ -207,8 +207,7 @@ class Looker:
         alive = {one.run_id for one in status.runs if one.state is RunState.ALIVE}
         self._followers = {run_id: one for run_id, one in self._followers.items() if run_id in alive}
 
-    def _forecast(self, database: sqlite3.Connection, jobs: Sequence[Job]) -> Forecast:
-        digest = next((one.digest for one in jobs if one.digest is not None), None)
+    def _forecast(self, database: sqlite3.Connection, digest: str | None) -> Forecast:
         if digest is None:
             return _NO_FORECAST
         if digest not in self._forecasts:

@@ -14,6 +14,7 @@ from flashferry.core.json_access import Node
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.monitor.progress import Phase
 from flashferry.store.status import DeviceStatus, FollowedRun, RunState
+from flashferry.store.wishes import Wish, WishKind
 
 NOTHING_HEARD_S = 60.0
 """A run under way that says nothing for so long is told as silent; one that waits may be."""
@@ -185,6 +186,9 @@ class RunNow:
         is_at_least: Whether it may take longer than that: sites whose copies have not begun are not in it.
         heard_at: When it last said something, ISO 8601; empty where it was not heard.
         resumed: How often it was gone on with.
+        actor: Who began it; empty where nobody said.
+        plan_digest: The plan that it carries out, or None.
+        wishes: What was wanted of it, the oldest first.
     """
 
     run_id: str
@@ -206,6 +210,9 @@ class RunNow:
     is_at_least: bool = False
     heard_at: str = ""
     resumed: int = 0
+    actor: str = ""
+    plan_digest: str | None = None
+    wishes: tuple[Wish, ...] = ()
 
     @property
     def is_alive(self) -> bool:
@@ -249,10 +256,13 @@ def run_now(run: FollowedRun, heard: Heard, forecast: Forecast, now: datetime) -
         waves=tuple(sorted({one.wave for one in devices})),
         waiting_wave=status.waiting_wave if is_alive else None,
         hold=_hold(run, heard) if is_alive else "",
-        hold_since=heard.hold_since,
+        hold_since=heard.hold_since or _wished_at(run),
         until=_time(Node(run.request).text("until")),
         heard_at=heard.last_at,
         resumed=status.resumed,
+        actor=run.actor or "",
+        plan_digest=run.plan_digest,
+        wishes=run.wishes,
     )
     return _summed(made, forecast, now)
 
@@ -406,6 +416,13 @@ def _hold(run: FollowedRun, heard: Heard) -> str:
     if status.is_paused:
         return "paused"
     return "waiting" if status.waiting_wave is not None else heard.hold if heard.hold != "waiting" else ""
+
+
+def _wished_at(run: FollowedRun) -> str:
+    """Return when somebody asked for the halt that a run is in; empty where it is in none that somebody asked for."""
+    status = run.status
+    wanted = WishKind.STOP if status.is_stopping else WishKind.PAUSE if status.is_paused else None
+    return next((one.at for one in reversed(run.wishes) if one.what == wanted), "")
 
 
 def _sizes(request: Mapping[str, object]) -> dict[str, int]:

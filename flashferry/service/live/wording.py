@@ -188,7 +188,7 @@ def run_row(run: RunNow, scene: Scene) -> Row:
         "run": Cell(run.run_id, "", f"/runs/{run.run_id}"),
         "state": Cell(word, tone),
         "what": Cell(run.verb),
-        "by": Cell(shown(job.requested_by)) if job else _NONE,
+        "by": Cell(shown(by)) if (by := run.actor or (job.requested_by if job else "")) else _NONE,
         "done": Cell(f"{run.whole.done} of {run.whole.devices}"),
         "failed": Cell(str(run.whole.failed), "bad") if run.whole.failed else Cell("0", "quiet"),
         "unrestored": Cell(str(len(run.unrestored)), "bad") if run.unrestored else Cell("0", "quiet"),

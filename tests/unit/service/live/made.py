@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime
 
 from flashferry.service.live.look import Scene
@@ -23,9 +24,8 @@ def followed(*devices: DeviceStatus, state: RunState = RunState.ALIVE, sizes: in
     run_id = more.pop("run_id", RUN)
     given = {"verb": "stage", "started_at": "2026-11-22T01:00:00.000+00:00", "finished_at": None}
     status = RunStatus(run_id=run_id, state=state, devices=devices, **given | more)
-    row = RunRow(
-        run_id, status.verb, status.started_at, status.finished_at, 0, 0, 0, -1, status.waiting_wave, None
-    )  # fmt: skip
+    told = {"run_id": run_id, "verb": status.verb, "started_at": status.started_at, "finished_at": status.finished_at}
+    row = RunRow(**dict.fromkeys(field.name for field in fields(RunRow)) | told)
     request = {
         "images": [{"name": "i.bin", "size_bytes": sizes}],
         "image_of": {one.host: "i.bin" for one in devices},
