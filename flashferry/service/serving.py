@@ -32,6 +32,7 @@ from flashferry.core.state_folder import lock, make_private_directory, open_priv
 from flashferry.service.app import build_app
 from flashferry.service.audit import heads
 from flashferry.service.hooks import delivery
+from flashferry.service.jobs import supervisor
 from flashferry.service.keepers import Keeper, Keepers
 from flashferry.service.people.refusals import FIRST_WINDOW_S, RefusalBook
 from flashferry.service.plans import planning, waves
@@ -41,7 +42,14 @@ from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.transports.serving import check_files
 
-KEEPERS: tuple[Keeper, ...] = (scheduler.KEEPER, planning.KEEPER, waves.KEEPER, delivery.KEEPER, heads.KEEPER)
+KEEPERS: tuple[Keeper, ...] = (
+    supervisor.KEEPER,
+    scheduler.KEEPER,
+    planning.KEEPER,
+    waves.KEEPER,
+    delivery.KEEPER,
+    heads.KEEPER,
+)
 """Of all subjects."""
 
 LOCK = "service.lock"

@@ -87,6 +87,18 @@ def request_job(service: Service, database: sqlite3.Connection, actor: Actor, wi
     return job
 
 
+def why_not_now(service: Service, database: sqlite3.Connection, job: Job) -> str:
+    """Return why a job that waits may not begin any more, as it stands in this transaction; empty where it may."""
+    plan = plan_of(database, job.digest) if job.digest is not None else None
+    return "" if plan is None else _why_not_now(service, database, job.kind, plan)
+
+
+def _why_not_now(service: Service, database: sqlite3.Connection, kind: JobKind, plan: StoredPlan) -> str:
+    if kind is JobKind.STAGE:
+        return why_not_begun(database, plan, service.now())
+    return why_not_gone_on_with(plan, service.now()) if kind is JobKind.RESUME else ""
+
+
 def _plan(service: Service, database: sqlite3.Connection, actor: Actor, wish: JobWish) -> StoredPlan | None:
     if wish.digest is None:
         return None
@@ -95,12 +107,7 @@ def _plan(service: Service, database: sqlite3.Connection, actor: Actor, wish: Jo
         raise Problem(
             HTTPStatus.NOT_FOUND, f"no plan {wish.digest[:12]}… is known here", hint="'GET /api/v1/plans' lists them"
         )
-    why = ""
-    if wish.kind is JobKind.STAGE:
-        why = why_not_begun(database, plan, service.now())
-    elif wish.kind is JobKind.RESUME:
-        why = why_not_gone_on_with(plan, service.now())
-    if why:
+    if why := _why_not_now(service, database, wish.kind, plan):
         hint = "Have it approved, or make it anew and have that approved"
         raise Problem(HTTPStatus.CONFLICT, f"plan {plan.digest[:12]}… cannot be carried out: {why}", hint=hint)
     return plan

@@ -147,6 +147,12 @@ def jobs_after(database: sqlite3.Connection, parent: str) -> list[Job]:
     return _jobs(database, "WHERE parent = ? ORDER BY created_at, rowid", (parent,))
 
 
+def dead_jobs(database: sqlite3.Connection, since: str) -> list[Job]:
+    """Return the jobs that somebody asked for and that died since a time, the oldest first."""
+    where = "WHERE state = 'dead' AND parent IS NULL AND ended_at >= ? ORDER BY ended_at, rowid"
+    return _jobs(database, where, (since,))
+
+
 def claim_job(database: sqlite3.Connection, job_id: str, *, at: str, unit: str | None) -> bool:
     """Take a job out of the queue to start it; return whether it was ours to take, for it is given once.
 

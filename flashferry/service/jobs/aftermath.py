@@ -1,0 +1,94 @@
+"""What follows the death of a run: its devices are restored, then it is gone on with, each a job of its own. Pure.
+
+Asked again and again with what is known by then, so that it does not matter who was killed in between: what was asked
+for stands among the jobs, each under the dead one with its number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from flashferry.store.service.database import moment_of
+from flashferry.store.service.jobs import Job, JobKind, JobState
+
+RECOVERY_PAUSES_S = (0.0, 10.0, 60.0, 300.0)
+"""So long after what went before a recovery is tried: a device may be away for a while. Then people are needed."""
+
+CARED_FOR_S = 24 * 3600.0
+"""So long after its death a job is cared for; later people have long done something themselves."""
+
+RUNS = frozenset({JobKind.STAGE, JobKind.RESUME, JobKind.PROBE})
+"""Kinds that change devices, so that their death leaves something behind."""
+
+_GOES_ON = frozenset({JobKind.STAGE, JobKind.RESUME})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftRun:
+    """What the journal says of the run of a job that died.
+
+    Attributes:
+        is_alive: Whether a process has it in hand after all: somebody went on with it by himself.
+        is_finished: Whether it ended in good order since.
+        holds: How many devices are left in its hands.
+        is_stopped: Whether somebody wanted it to stop.
+    """
+
+    is_alive: bool
+    is_finished: bool
+    holds: int
+    is_stopped: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextTry:
+    """What is to be asked for.
+
+    Attributes:
+        kind: `recover` or `resume`.
+        attempt: Its number under the dead job, from 1.
+    """
+
+    kind: JobKind
+    attempt: int
+
+
+def next_try(dead: Job, tries: Sequence[Job], run: LeftRun, *, resumes: int, now: datetime) -> NextTry | None:
+    """Return what is to follow now; None: nothing, or not yet.
+
+    Args:
+        dead: A job that died, asked for by somebody.
+        tries: The jobs under it, the oldest first.
+        run: What the journal says of its run.
+        resumes: How often at most it is gone on with.
+        now: What time it is.
+    """
+    last = tries[-1] if tries else dead
+    if last.is_open or run.is_alive or last.ended_at is None:
+        return None
+    if now - moment_of(last.ended_at) > timedelta(seconds=CARED_FOR_S):
+        return None
+    if run.holds:
+        return _recovery(last, sum(one.kind is JobKind.RECOVER for one in _since_the_last_run(tries)), tries, now)
+    resumed = sum(one.kind is JobKind.RESUME for one in tries)
+    is_over = run.is_finished or run.is_stopped or (last.kind is JobKind.RESUME and last.state is JobState.ENDED)
+    if dead.kind not in _GOES_ON or is_over or resumed >= resumes:
+        return None
+    return NextTry(kind=JobKind.RESUME, attempt=resumed + 1)
+
+
+def _recovery(last: Job, in_a_row: int, tries: Sequence[Job], now: datetime) -> NextTry | None:
+    if in_a_row >= len(RECOVERY_PAUSES_S):
+        return None
+    assert last.ended_at is not None
+    if now < moment_of(last.ended_at) + timedelta(seconds=RECOVERY_PAUSES_S[in_a_row]):
+        return None
+    return NextTry(kind=JobKind.RECOVER, attempt=sum(one.kind is JobKind.RECOVER for one in tries) + 1)
+
+
+def _since_the_last_run(tries: Sequence[Job]) -> Sequence[Job]:
+    """Return the tries behind the last resume: each death has recoveries of its own."""
+    behind = next((number for number in range(len(tries), 0, -1) if tries[number - 1].kind in _GOES_ON), 0)
+    return tries[behind:]

@@ -1,0 +1,221 @@
+"""The keeper of jobs: begins those that wait, follows those under way, and cleans up after those that died.
+
+Each look goes by what stands in the tables, the journal and the jobs' folders alone: a service that was killed at any
+moment goes on where it was with its first look. Nothing but this begins jobs, and nothing of it owns one.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from datetime import timedelta
+from http import HTTPStatus
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.service.actor import SYSTEM
+from flashferry.service.auditing import note
+from flashferry.service.jobs.aftermath import CARED_FOR_S, RUNS, LeftRun, next_try
+from flashferry.service.jobs.ending import end, tell_begun
+from flashferry.service.jobs.folder import JobFolder
+from flashferry.service.jobs.launching import has_depot, prepare, start, unit_of
+from flashferry.service.jobs.processes import claim, read_mark
+from flashferry.service.jobs.queue import waiting
+from flashferry.service.jobs.requesting import request_job, why_not_now
+from flashferry.service.jobs.wishes import JobWish
+from flashferry.service.keepers import Keeper
+from flashferry.service.problems import Problem
+from flashferry.service.service import Service
+from flashferry.store.reader import reading
+from flashferry.store.run_lock import is_run_alive
+from flashferry.store.service.database import moment, moment_of
+from flashferry.store.service.jobs import (
+    UNDER_WAY,
+    Job,
+    JobState,
+    claim_job,
+    dead_jobs,
+    job_of,
+    jobs_after,
+    jobs_in,
+    set_run,
+    set_running,
+    set_sentence,
+)
+from flashferry.store.tables import held_devices, run_of_job, run_row, wishes_of
+from flashferry.store.wishes import WishKind
+
+LOOK_EVERY_S = 0.5
+
+_BEGINS_WITHIN_S = 120.0
+"""A process that has not taken its job after so long will not: systemd refused its unit, or the disk is full."""
+
+
+Starter = Callable[[Service, Job], "subprocess.Popen[bytes] | None"]
+
+
+class Supervisor:
+    """Looks after the jobs of a service; what it remembers between looks are only its own children, to fetch them.
+
+    Args:
+        starter: Begins the process of a job whose folder is prepared.
+    """
+
+    def __init__(self, starter: Starter = start) -> None:
+        self._starter = starter
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def look(self, service: Service) -> None:
+        """Take each job a step further, where there is one to take."""
+        with service.database.reading() as database:
+            under_way = jobs_in(database, UNDER_WAY)
+        for job in under_way:
+            self._follow(service, job)
+        self._begin_waiting(service)
+        _clean_up(service)
+        self._fetch()
+
+    def _begin_waiting(self, service: Service) -> None:
+        with service.database.reading() as database:
+            queued, under_way = jobs_in(database, {JobState.QUEUED}), jobs_in(database, UNDER_WAY)
+        for job, why in waiting(queued, under_way, has_depot=has_depot(service)):
+            if why:
+                with service.database.writing() as database:
+                    set_sentence(database, job.job_id, why)
+            elif (claimed := _claimed(service, job)) is not None:
+                self._start(service, claimed)
+
+    def _start(self, service: Service, job: Job) -> None:
+        """Have a job's process begun; where that fails, the next look tries again."""
+        known = self._children.get(job.job_id)
+        if known is not None and known.poll() is None:
+            return
+        try:
+            prepare(service, job)
+            child = self._starter(service, job)
+        except (ConfigInvalid, OSError) as error:
+            with service.database.writing() as database:
+                set_sentence(database, job.job_id, f"its process could not be begun, tried again: {error}")
+            return
+        if child is not None:
+            self._children[job.job_id] = child
+
+    def _follow(self, service: Service, job: Job) -> None:
+        """See what became of a job that was begun."""
+        folder = JobFolder.of(service.state, job.job_id)
+        mark = read_mark(folder.begun)
+        if mark is None:
+            if not _is_given_up(service, job):
+                self._start(service, job)
+                return
+            # From here on no process can take it any more.
+            if not claim(folder.begun):
+                return
+            end(service, job, state=JobState.DEAD, exit_code=None, sentence="its process did not begin")
+            return
+        # Asked before its folder is read: what it wrote before its end is there then.
+        lives = mark.is_alive()
+        job = _seen(service, job, pid=mark.pid, process_started=mark.started)
+        if lives:
+            return
+        if (outcome := folder.outcome()) is not None:
+            end(service, job, state=JobState.ENDED, exit_code=outcome.exit_code, sentence=outcome.sentence)
+        else:
+            words = folder.last_words()
+            sentence = "its process died" + (f"; its last words: {words}" if words else " without a word")
+            end(service, job, state=JobState.DEAD, exit_code=None, sentence=sentence)
+
+    def _fetch(self) -> None:
+        """Fetch children that ended, so that none stays behind as a zombie."""
+        for job_id, child in list(self._children.items()):
+            if child.poll() is not None:
+                del self._children[job_id]
+
+
+def _claimed(service: Service, job: Job) -> Job | None:
+    """Take a job out of the queue; None where somebody else did, or it may not be begun any more."""
+    unit = unit_of(service.settings.runs.unit, job.job_id)
+    with service.database.writing() as database:
+        why = why_not_now(service, database, job)
+        if not why:
+            is_ours = claim_job(database, job.job_id, at=moment(service.now()), unit=unit)
+            return job_of(database, job.job_id) if is_ours else None
+    end(service, job, state=JobState.ENDED, exit_code=None, sentence=f"not begun: {why}", outcome="refused")
+    return None
+
+
+def _is_given_up(service: Service, job: Job) -> bool:
+    begun_at = moment_of(job.started_at or job.created_at)
+    return service.now() - begun_at > timedelta(seconds=_BEGINS_WITHIN_S)
+
+
+def _seen(service: Service, job: Job, *, pid: int, process_started: str) -> Job:
+    """Keep which process does a job and which run that is, once each; return the job with both."""
+    run_id = job.run_id
+    if run_id is None and job.kind in RUNS:
+        with reading(service.state) as journal:
+            run_id = run_of_job(journal, job.job_id) if journal is not None else None
+    if job.state is JobState.RUNNING and run_id == job.run_id:
+        return job
+    with service.database.writing() as database:
+        is_new = set_running(database, job.job_id, pid=pid, process_started=process_started)
+        is_known = run_id is not None and set_run(database, job.job_id, run_id)
+        job = job_of(database, job.job_id) or job
+        if is_known or (is_new and job.run_id is not None):
+            tell_begun(service, database, job)
+        return job
+
+
+def _clean_up(service: Service) -> None:
+    """Ask for what is to follow the death of runs."""
+    since = moment(service.now() - timedelta(seconds=2 * CARED_FOR_S))
+    with service.database.reading() as database:
+        dead = [(job, jobs_after(database, job.job_id)) for job in dead_jobs(database, since)]
+    for job, tries in dead:
+        if job.kind not in RUNS or job.run_id is None:
+            continue
+        left = _left(service, job.run_id)
+        resumes = service.settings.runs.resumes
+        if left is None or (step := next_try(job, tries, left, resumes=resumes, now=service.now())) is None:
+            continue
+        reason = f"job {(tries[-1] if tries else job).job_id} died" if not tries else f"after job {tries[-1].job_id}"
+        wish = JobWish(
+            kind=step.kind,
+            digest=job.digest,
+            run_id=job.run_id,
+            sites=job.sites,
+            reason=reason,
+            parent=job.job_id,
+            attempt=step.attempt,
+        )
+        _ask(service, job, wish)
+
+
+def _ask(service: Service, dead: Job, wish: JobWish) -> None:
+    try:
+        with service.database.writing() as database:
+            request_job(service, database, SYSTEM, wish)
+    except Problem as problem:
+        if problem.status is HTTPStatus.FORBIDDEN:
+            raise
+        # Told once: the next look finds the same.
+        with service.database.writing() as database:
+            if set_sentence(database, dead.job_id, f"{dead.sentence.partition(' -- ')[0]} -- {problem.sentence}"):
+                about = f"job:{dead.job_id}"
+                note(service, database, SYSTEM, f"run.{wish.kind}", about, outcome="refused", reason=problem.sentence)
+
+
+def _left(service: Service, run_id: str) -> LeftRun | None:
+    """Return what the journal says of a run; None where it does not know it."""
+    with reading(service.state) as journal:
+        row = run_row(journal, run_id) if journal is not None else None
+        if journal is None or row is None:
+            return None
+        return LeftRun(
+            is_alive=is_run_alive(service.state, run_id),
+            is_finished=row.finished_at is not None,
+            holds=sum(device.run_id == run_id for device in held_devices(journal)),
+            is_stopped=any(wish.what == WishKind.STOP for wish in wishes_of(journal, run_id)),
+        )
+
+
+KEEPER = Keeper(name="jobs", every_s=LOOK_EVERY_S, look=Supervisor().look)

@@ -1,0 +1,111 @@
+"""Jobs as real processes: what a verb prints lands in the job's folder, and nothing of the service's goes along."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from flashferry.service.actor import SYSTEM
+from flashferry.service.jobs.child import TAKEN
+from flashferry.service.jobs.folder import JobFolder
+from flashferry.service.jobs.requesting import request_job
+from flashferry.service.jobs.supervisor import Supervisor
+from flashferry.service.jobs.wishes import JobWish
+from flashferry.service.service import Service
+from flashferry.service.settings import RunSettings, ServiceSettings
+from flashferry.store.service.database import ServiceDatabase
+from flashferry.store.service.jobs import Job, JobKind, JobState, job_of
+
+WITHIN_S = 30.0
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Service:
+    inventory = tmp_path / "inventory"
+    inventory.mkdir()
+    router = {"hostname": "127.0.0.1", "port": 1, "platform": "ios", "username": "u", "password": "p"}
+    (inventory / "hosts.yaml").write_text(json.dumps({"r1": router}))
+    state = tmp_path / "state"
+    settings = ServiceSettings(runs=RunSettings(inventory=str(inventory)))
+    return Service(state=state, settings=settings, database=ServiceDatabase(state))
+
+
+def ask(service: Service) -> str:
+    with service.database.writing() as database:
+        return request_job(service, database, SYSTEM, JobWish(kind=JobKind.CHECK)).job_id
+
+
+def seen(service: Service, job_id: str) -> Job:
+    with service.database.reading() as database:
+        found = job_of(database, job_id)
+    assert found is not None
+    return found
+
+
+class Services:
+    """Services that are killed all the time: each look is the first one of another."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.killed: list[Supervisor] = []
+
+    def look_until(self, job_id: str, is_so: Callable[[Job], bool]) -> Job:
+        """Look until a job is so."""
+        deadline = time.monotonic() + WITHIN_S
+        while not is_so(job := seen(self.service, job_id)):
+            assert time.monotonic() < deadline, job
+            self.killed.append(Supervisor())
+            self.killed[-1].look(self.service)
+            time.sleep(0.2)
+        return job
+
+
+@pytest.fixture
+def services(service: Service) -> Iterator[Services]:
+    made = Services(service)
+    yield made
+    # Their children would be init's.
+    for one in made.killed:
+        for child in one._children.values():
+            child.wait(WITHIN_S)
+
+
+def test_a_job_is_done_once_by_services_that_are_killed_all_the_time(service, services, monkeypatch):
+    """Each look is the first one of a service: one process, one result, its end in the row; no login goes along."""
+    monkeypatch.setenv("FLASHFERRY_PASSWORD", "verysecret")
+    monkeypatch.setenv("FLASHFERRY_OUTPUT", "/nowhere")
+    job_id = ask(service)
+    job = services.look_until(job_id, lambda one: not one.is_open)
+    folder = JobFolder.of(service.state, job_id)
+    assert (job.state, job.exit_code) == (JobState.ENDED, 3)
+    assert job.sentence == "some devices could not be looked at, or could not fetch from us"
+    document = folder.document()
+    assert (document["schema"], [one["host"] for one in document["devices"]]) == ("flashferry.check/1", ["r1"])
+    assert "verysecret" not in "".join(path.read_text() for path in folder.path.iterdir())
+    assert [path.name for path in folder.path.iterdir() if path.stat().st_mode & 0o077] == []
+    again = subprocess.run(
+        [sys.executable, "-m", "flashferry.service.jobs.child", str(folder.path)], capture_output=True, check=False
+    )
+    assert (again.returncode, folder.document()) == (TAKEN, document)
+
+
+def test_a_jobs_process_outlives_who_began_it(service, services):
+    """It has a session of its own: no signal to the service's group reaches it. Killed, it is told as dead."""
+    job_id = ask(service)
+    job = services.look_until(job_id, lambda one: one.state is not JobState.QUEUED and one.pid is not None)
+    process = Path(f"/proc/{job.pid}")
+    while b"check" not in (process / "cmdline").read_bytes():
+        time.sleep(0.01)
+    assert os.getsid(job.pid) == job.pid
+    assert f"FLASHFERRY_JOB={job_id}".encode() in (process / "environ").read_bytes().split(b"\0")
+    os.kill(job.pid, signal.SIGKILL)
+    job = services.look_until(job_id, lambda one: not one.is_open)
+    assert (job.state, job.exit_code) == (JobState.DEAD, None)

@@ -1,0 +1,261 @@
+"""Jobs looked after: begun once, found again, their ends told once, their deaths cleaned up after."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import timedelta
+
+import pytest
+
+from flashferry.service.actor import SYSTEM
+from flashferry.service.jobs.folder import JobFolder
+from flashferry.service.jobs.processes import ProcessMark, claim
+from flashferry.service.jobs.requesting import request_job
+from flashferry.service.jobs.supervisor import Supervisor
+from flashferry.service.jobs.wishes import JobWish
+from flashferry.store.journal import Journal
+from flashferry.store.service.audit import entries
+from flashferry.store.service.jobs import JobKind, JobState, claim_job, job_of, latest_jobs
+from flashferry.store.wishes import Origin
+
+from .conftest import AT, DIGEST
+
+
+class Processes:
+    """Begins processes that do nothing until a test ends them; they take their job as the real ones do."""
+
+    def __init__(self):
+        self.begun = []
+        self.is_slow = False
+
+    def __call__(self, service, job):
+        folder = JobFolder.of(service.state, job.job_id)
+        child = subprocess.Popen(["sleep", "100"])
+        self.begun.append((job.job_id, child))
+        if not self.is_slow:
+            self.take(folder, child)
+        return child
+
+    def take(self, folder, child):
+        mark = ProcessMark.of(child.pid)
+        with suppress(FileExistsError), (folder.begun).open("x") as file:
+            json.dump(asdict(mark), file)
+
+    def end(self, service, job_id, *, exit_code=None, words=""):
+        """Kill a job's process, which had said this at its end, or nothing."""
+        folder = JobFolder.of(service.state, job_id)
+        if exit_code is not None:
+            folder.result.write_text(json.dumps({"exit_code": exit_code, "meaning": "as it must be"}))
+        if words:
+            folder.stderr.write_text(words)
+        for one, child in self.begun:
+            if one == job_id:
+                child.kill()
+                child.wait()
+
+
+@pytest.fixture
+def processes():
+    made = Processes()
+    yield made
+    for _, child in made.begun:
+        child.kill()
+        child.wait()
+
+
+@pytest.fixture
+def supervisor(processes):
+    return Supervisor(processes)
+
+
+def ask(service, actor, **wish):
+    with service.database.writing() as database:
+        return request_job(service, database, actor, JobWish(**wish)).job_id
+
+
+def seen(service, job_id):
+    with service.database.reading() as database:
+        return job_of(database, job_id)
+
+
+def told(service):
+    with service.database.reading() as database:
+        return [(one.entry.action, one.entry.outcome, one.entry.actor) for one in entries(database)]
+
+
+def run_of(service, job_id, *, touched=False, dies=True):
+    """Have the journal know a run of a job."""
+    with Journal(service.state, Origin(job=job_id, actor="anna")) as journal:
+        run_id = journal.begin_run("stage")
+        journal.add_device(run_id, host="r1", address="x", port=22, platform="ios", image="x.bin")
+        if touched:
+            journal._write("UPDATE devices SET touched = 1, identity = 'r1'", ())
+        if not dies:
+            journal.finish_run(run_id)
+    return run_id
+
+
+def test_a_job_begins_runs_and_ends(service, anna, supervisor, processes):
+    """Its plan and its command are in its folder first; process, run and end are in its row, its end in the audit."""
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
+    supervisor.look(service)
+    folder = JobFolder.of(service.state, job_id)
+    assert json.loads(folder.command.read_text())["actor"] == "anna"
+    assert folder.plan.read_text() == "{}"
+    assert folder.path.stat().st_mode & 0o077 == 0
+    supervisor.look(service)
+    job = seen(service, job_id)
+    assert (job.state, job.pid) == (JobState.RUNNING, processes.begun[0][1].pid)
+    run_id = run_of(service, job_id, dies=False)
+    supervisor.look(service)
+    assert seen(service, job_id).run_id == run_id
+    processes.end(service, job_id, exit_code=0)
+    supervisor.look(service)
+    supervisor.look(service)
+    job = seen(service, job_id)
+    assert (job.state, job.exit_code, job.sentence) == (JobState.ENDED, 0, "as it must be")
+    assert told(service) == [("run.start", "done", "anna"), ("job.ended", "done", "system")]
+    assert len(processes.begun) == 1
+
+
+def test_a_service_killed_before_the_start_begins_the_job_later(service, anna, supervisor, processes):
+    """Claimed, and nothing begun: the next service does."""
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
+    with service.database.writing() as database:
+        assert claim_job(database, job_id, at=AT, unit=None)
+    supervisor.look(service)
+    assert [one for one, _ in processes.begun] == [job_id]
+
+
+def test_a_service_killed_between_start_and_row_finds_the_process(service, anna, processes):
+    """It begins no other, and another that is begun all the same finds the job taken."""
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
+    Supervisor(processes).look(service)
+    assert seen(service, job_id).state is JobState.STARTING
+    Supervisor(processes).look(service)
+    assert seen(service, job_id).state is JobState.RUNNING
+    assert len(processes.begun) == 1
+    assert not claim(JobFolder.of(service.state, job_id).begun)
+
+
+def test_a_slow_process_is_not_begun_twice_by_its_parent(service, anna, supervisor, processes):
+    """It has a moment before it takes its job."""
+    processes.is_slow = True
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
+    for _ in range(3):
+        supervisor.look(service)
+    assert len(processes.begun) == 1
+    assert seen(service, job_id).state is JobState.STARTING
+
+
+def test_a_process_that_never_begins_is_given_up_for_good(service, anna, supervisor, processes, clock):
+    """And should it come after all, it finds the job taken."""
+    processes.is_slow = True
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
+    supervisor.look(service)
+    clock.at += timedelta(minutes=3)
+    supervisor.look(service)
+    assert seen(service, job_id).state is JobState.DEAD
+    assert not claim(JobFolder.of(service.state, job_id).begun)
+
+
+def test_a_process_of_another_boot_is_dead(service, anna, supervisor, processes):
+    """Its number may be somebody else's now."""
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
+    supervisor.look(service)
+    folder = JobFolder.of(service.state, job_id)
+    mark = ProcessMark.of(os.getpid())
+    folder.begun.write_text(json.dumps(asdict(replace(mark, started=f"another:{mark.started.split(':')[1]}"))))
+    supervisor.look(service)
+    assert seen(service, job_id).state is JobState.DEAD
+
+
+def test_a_run_that_died_is_recovered_then_gone_on_with(service, anna, supervisor, processes):
+    """Each a job of its own, of the system's, in the audit; last words are told."""
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
+    supervisor.look(service)
+    run_id = run_of(service, job_id, touched=True)
+    processes.end(service, job_id, words="first\nfell over\n")
+    supervisor.look(service)
+    dead = seen(service, job_id)
+    assert (dead.state, dead.sentence) == (JobState.DEAD, "its process died; its last words: fell over")
+    with service.database.reading() as database:
+        recovery = latest_jobs(database, 1)[0]
+    assert (recovery.kind, recovery.run_id, recovery.parent, recovery.requested_by, recovery.sites) == (
+        JobKind.RECOVER,
+        run_id,
+        job_id,
+        "system",
+        ("AMS",),
+    )
+    supervisor.look(service)
+    with Journal(service.state) as journal:
+        journal._write("UPDATE devices SET touched = 0", ())
+    processes.end(service, recovery.job_id, exit_code=0)
+    supervisor.look(service)
+    with service.database.reading() as database:
+        resume = latest_jobs(database, 1)[0]
+    assert (resume.kind, resume.run_id, resume.attempt) == (JobKind.RESUME, run_id, 1)
+    assert told(service)[1:] == [
+        ("job.died", "failed", "system"),
+        ("run.recover", "done", "system"),
+        ("job.ended", "done", "system"),
+        ("run.resume", "done", "system"),
+    ]
+
+
+def test_a_run_whose_plan_was_withdrawn_is_not_gone_on_with(service, anna, supervisor, processes):
+    """It is said once why, in the audit and in its row."""
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
+    supervisor.look(service)
+    run_of(service, job_id)
+    processes.end(service, job_id)
+    with service.database.writing() as database:
+        database.execute("UPDATE plans SET state = 'withdrawn', withdrawn_by = 'anna', withdrawn_at = ''")
+    for _ in range(3):
+        supervisor.look(service)
+    assert "withdrawn" in seen(service, job_id).sentence
+    assert told(service)[-1] == ("run.resume", "refused", "system")
+    assert len(told(service)) == 3
+
+
+def test_a_plan_withdrawn_while_its_job_waits_is_not_begun(service, anna, supervisor, processes):
+    """Asked for, then taken back: the job ends as refused, and nothing is started."""
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
+    with service.database.writing() as database:
+        database.execute("UPDATE plans SET state = 'withdrawn', withdrawn_by = 'anna', withdrawn_at = ''")
+    supervisor.look(service)
+    job = seen(service, job_id)
+    assert (job.state, job.exit_code) == (JobState.ENDED, None)
+    assert job.sentence.startswith("not begun: it was withdrawn")
+    assert told(service)[-1] == ("job.ended", "refused", "system")
+    assert processes.begun == []
+
+
+def test_one_that_waits_says_for_whom(service, anna, chief, supervisor, processes):
+    """And begins once that one ended."""
+    first = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
+    second = ask(service, chief, kind=JobKind.PROBE)
+    supervisor.look(service)
+    assert first in seen(service, second).sentence
+    processes.end(service, first, exit_code=0)
+    supervisor.look(service)
+    assert seen(service, second).state is JobState.STARTING
+
+
+def test_a_process_that_cannot_be_begun_is_tried_again(service, anna):
+    """The disk was full for a moment; the row says so meanwhile."""
+
+    def refuses(service, job):
+        raise OSError(28, "No space left on device")
+
+    supervisor = Supervisor(refuses)
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
+    supervisor.look(service)
+    assert "No space left" in seen(service, job_id).sentence
+    assert seen(service, job_id).state is JobState.STARTING
+    assert SYSTEM.name == "system"
