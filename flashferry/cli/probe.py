@@ -13,13 +13,13 @@ from flashferry.api import FleetOptions
 from flashferry.api.checking import ALL
 from flashferry.cli.command_line import SERVER
 from flashferry.cli.options.fleet import fleet, fleet_options
-from flashferry.cli.options.origin import origin
 from flashferry.cli.options.server import TransportOption, asked, server_options
 from flashferry.cli.options.shared import (
     EventsOption,
     JsonOption,
     MetricsOption,
     StateOption,
+    origin,
 )
 from flashferry.cli.terminal.interrupt import graceful_interrupt
 from flashferry.cli.terminal.output import finish

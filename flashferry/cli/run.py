@@ -8,8 +8,7 @@ import typer
 
 from flashferry import api
 from flashferry.cli.command_line import App
-from flashferry.cli.options.origin import ReasonOption, asker
-from flashferry.cli.options.shared import JsonOption, RunsOption, StateOption
+from flashferry.cli.options.shared import JsonOption, ReasonOption, RunsOption, StateOption, asker
 from flashferry.cli.terminal.output import finish
 from flashferry.model.exit_codes import ExitCode
 from flashferry.store.reader import LATEST_RUNS

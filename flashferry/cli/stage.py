@@ -13,7 +13,6 @@ from flashferry import api
 from flashferry.api import FleetOptions, Overrides
 from flashferry.cli.command_line import TUNING
 from flashferry.cli.options.fleet import fleet, fleet_options, prompt
-from flashferry.cli.options.origin import origin
 from flashferry.cli.options.server import TransportOption, asked, server_options
 from flashferry.cli.options.shared import (
     AnyImageOption,
@@ -25,6 +24,7 @@ from flashferry.cli.options.shared import (
     SignatureOption,
     StateOption,
     UncappedOption,
+    origin,
 )
 from flashferry.cli.options.waves import TuneOption, wave_options
 from flashferry.cli.terminal.interrupt import graceful_interrupt, looking
