@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
+from starlette.exceptions import HTTPException
 from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.types import Message, Receive
@@ -27,7 +28,10 @@ FIELD = "csrf"
 HEADER = "x-csrf-token"
 """The same from a script of ours, which sends no form."""
 
-MOST_FORM_BYTES = 8 * 2**20
+MOST_FORM_BYTES = 40 * 2**20
+MOST_KEPT_BYTES = 64 * 2**20
+MOST_PUBLIC_BYTES = 64 * 2**10
+"""So much is taken of somebody who is not signed in."""
 _LONGEST_NEXT = 2000
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -106,6 +110,29 @@ def safe_next(wanted: str) -> str:
         and not wanted.startswith(("/api/", "/login", "/logout"))
     )
     return wanted if is_ours else "/"
+
+
+def limited(request: Request, *, is_public: bool) -> Receive:
+    """Return from where a route reads its body, which is kept in memory and may therefore not be of any size.
+
+    What is sent as neither form nor JSON, an image say, is its route's own business, unless nobody needs to be signed
+    in for it.
+    """
+    receive, kind = request.receive, request.headers.get("content-type", "")
+    if not is_public and not kind.startswith((*_FORMS, "application/json")):
+        return receive
+    most = MOST_PUBLIC_BYTES if is_public else MOST_KEPT_BYTES
+    size = 0
+
+    async def counted() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > most:
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE.value)
+        return message
+
+    return counted
 
 
 async def _body(request: Request) -> bytes:

@@ -20,9 +20,9 @@ from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from flashferry.service.access import Access
+from flashferry.service.access import PUBLIC, Access
 from flashferry.service.actor import Actor
-from flashferry.service.people.forms import changes_something, check_begun_here, check_token
+from flashferry.service.people.forms import changes_something, check_begun_here, check_token, limited
 from flashferry.service.people.identity import Asked, Identity, anonymous, asked_of, identify
 from flashferry.service.people.refusals import RefusalBook
 from flashferry.service.problems import Problem
@@ -86,6 +86,8 @@ class Guard:
         Raises:
             Problem: Who asks may not.
         """
+        request = Request(scope, receive)
+        receive = limited(request, is_public=self._rows.get(request.method, PUBLIC).is_public)
         request = Request(scope, receive)
         method = "GET" if request.method == "HEAD" else request.method
         row = self._rows.get(method)

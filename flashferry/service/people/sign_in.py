@@ -122,11 +122,9 @@ class Door:
         return self._service.settings.people.lock_s
 
     def _locked_s(self, database: sqlite3.Connection, name: str, *, is_known: bool) -> float:
-        if is_known:
-            person = rows.person(database, name)
-            until = moment_of(person.locked_until) if person is not None and person.locked_until else None
-        else:
-            until = self._tries.unknown_locked_until(name)
+        person, unknown_until = rows.person(database, name), self._tries.unknown_locked_until(name)
+        known_until = moment_of(person.locked_until) if person is not None and person.locked_until else None
+        until = known_until if is_known else unknown_until
         # A lock that is further away than any is made of a clock that went back.
         left_s = (until - self._service.now()).total_seconds() if until is not None else 0.0
         return left_s if 0 < left_s <= self._lock_s else 0.0

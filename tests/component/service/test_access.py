@@ -66,7 +66,15 @@ async def _stream() -> StreamingResponse:
     return StreamingResponse(lines())
 
 
+@router.post("/said")
+@router.post("/kept")
+async def _said(request: Request) -> int:
+    return len(await request.body())
+
+
 TABLE = {
+    ("POST", "/said"): PUBLIC,
+    ("POST", "/kept"): OPERATES,
     ("GET", "/stream"): VIEWS,
     ("GET", "/open"): PUBLIC,
     ("POST", "/open"): PUBLIC,
@@ -295,10 +303,25 @@ def test_a_form_of_several_parts_is_read_too(served):
         assert served.call("POST", "/change", browser, content=broken, headers=sent).status_code in (400, 403)
 
 
-def test_a_form_larger_than_any_of_ours_is_not_kept(served):
+def test_a_form_larger_than_any_of_ours_is_not_kept(served, monkeypatch):
     """Who is signed in cannot fill the memory either."""
     browser = served.browser(served.person("ann", "operator"))
-    assert served.call("POST", "/change", browser, form={"x": "y" * (8 * 2**20 + 1)}).status_code == 413
+    monkeypatch.setattr("flashferry.service.people.forms.MOST_FORM_BYTES", 1000)
+    assert served.call("POST", "/change", browser, form={"x": "y" * 1001}).status_code == 413
+
+
+def test_a_body_of_any_size_is_not_kept(served, monkeypatch):
+    """Of somebody who is not signed in 64 KiB are taken, whatever he calls them; of others not without end."""
+    for kind in ("application/json", "application/x-www-form-urlencoded", "image/png", ""):
+        headers = {"Content-Type": kind}
+        assert served.call("POST", "/said", content=b"x" * 2**16, headers=headers).status_code == 200
+        assert served.call("POST", "/said", content=b"x" * (2**16 + 1), headers=headers).status_code == 413
+    monkeypatch.setattr("flashferry.service.people.forms.MOST_KEPT_BYTES", 100_000)
+    token = served.token(served.person("ann", "operator"))
+    json = {"Content-Type": "application/json"}
+    assert served.call("POST", "/kept", token, content=b"x" * 100_000, headers=json).status_code == 200
+    assert served.call("POST", "/kept", token, content=b"x" * 100_001, headers=json).status_code == 413
+    assert served.call("POST", "/kept", token, content=b"x" * 100_001, headers={}).status_code == 200
 
 
 def test_the_way_in_is_not_taken_from_another_page(served):
