@@ -133,6 +133,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/plans"): VIEWS,
     ("GET", "/plans.json"): VIEWS,
     ("POST", "/plans"): OPERATES_SITE,
+    ("POST", "/plans/make"): OPERATES_SITE,
     ("GET", "/plans/{digest}"): VIEWS_SITE,
     ("GET", "/plans/{digest}.json"): VIEWS_SITE,
     ("GET", "/plans/{digest}/diff"): VIEWS_SITE,
@@ -141,6 +142,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("POST", "/plans/{digest}/deny"): APPROVES,
     ("POST", "/plans/{digest}/withdraw"): WITHDRAWS,
     ("POST", "/plans/{digest}/start"): OPERATES_SITE,
+    ("POST", "/plans/{digest}/rehearse"): OPERATES_SITE,
     # Schedules.
     ("GET", "/api/v1/schedules"): VIEWS,
     ("POST", "/api/v1/schedules"): OPERATES_SITE,

@@ -15,9 +15,11 @@ from flashferry.service.pages.frame import link, twin
 from flashferry.service.plans import deciding
 from flashferry.service.plans.deciding import Verb
 from flashferry.service.plans.offering import MOST_BYTES, offer, told_sites
+from flashferry.service.plans.planning import PlanWish, being_made, make_plan
 from flashferry.service.plans.standing import found, why_not_begun
 from flashferry.service.plans.starting import begin
 from flashferry.service.plans.telling import told_plan
+from flashferry.store.service.jobs import Job, jobs_of_plan
 from flashferry.store.service.plans import PlanState, StoredPlan
 from flashferry.store.service.plans import plans as stored_plans
 
@@ -39,8 +41,10 @@ def plans(service: TheService, actor: TheActor, title: str = "", state: str = ""
             for one in seen
             if state in {"", one.state.value}
         ]
+        jobs = being_made(service, database, actor)
     return {
         "plans": rows,
+        "being_made": [_job_row(one) for one in jobs],
         "title": title,
         "state": state,
         "states": [one.value for one in PlanState],
@@ -53,6 +57,21 @@ def offer_file(service: TheService, actor: TheActor, file: UploadFile, title: _L
     """Keep a plan's file as a draft."""
     stored, _ = offer(service, actor, file.file.read(MOST_BYTES + 1), title)
     return _back(stored.digest)
+
+
+@router.post(f"{_PATH}/make")
+def make(
+    service: TheService,
+    actor: TheActor,
+    title: _Line = "",
+    image: _Line = "",
+    sites: _Line = "",
+    window: _Line = "",
+) -> Response:
+    """Have a plan made by a job, which looks at the devices; it is offered when the job has ended."""
+    names = tuple(sites.replace(",", " ").split())
+    make_plan(service, actor, PlanWish(title=title, image=image.strip(), sites=names, window=window.strip()))
+    return RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
 
 
 # Before the page of a plan, which would take `DIGEST/diff` for none of its own.
@@ -79,7 +98,9 @@ def plan(service: TheService, actor: TheActor, digest: str) -> object:
     told = api.read_plan(service, actor, digest)
     with service.database.reading() as database:
         stored = found(database, digest, actor)
+        jobs = jobs_of_plan(database, digest)
     return {
+        "jobs": [_job_row(one) for one in reversed(jobs)],
         "plan": _summary(stored) | {name: told[name] for name in ("is_startable", "why_not")},
         "content": told["plan"],
         "may": {verb: _why_not(actor, verb, stored) for verb in ("approve", "deny", "withdraw")},
@@ -112,7 +133,19 @@ def withdraw(service: TheService, actor: TheActor, digest: str, comment: _Said =
 def start(service: TheService, actor: TheActor, digest: str, reason: _Said = "") -> Response:
     """Begin the run of a plan."""
     begin(service, actor, digest, reason=reason)
-    return RedirectResponse("/tonight", HTTPStatus.SEE_OTHER)
+    return _back(digest)
+
+
+@router.post(f"{_PATH}/{{digest}}/rehearse")
+def rehearse(service: TheService, actor: TheActor, digest: str) -> Response:
+    """Have it told what a run of a plan would do, by a job that changes nothing."""
+    begin(service, actor, digest, rehearse=True)
+    return _back(digest)
+
+
+def _job_row(job: Job) -> dict[str, object]:
+    names = ("job_id", "state", "run_id", "requested_by", "created_at", "exit_code", "sentence", "reason")
+    return {"kind": job.kind.value} | {name: getattr(job, name) for name in names}
 
 
 def _why_not(actor: Actor, verb: Verb, stored: StoredPlan) -> str:

@@ -7,8 +7,10 @@ a draft like any other: whoever asked for it is its maker and cannot approve it.
 from __future__ import annotations
 
 import re
+import sqlite3
 import threading
 from dataclasses import dataclass, field
+from datetime import timedelta
 from http import HTTPStatus
 
 from flashferry.core.state_folder import open_private
@@ -21,11 +23,13 @@ from flashferry.service.keepers import Keeper
 from flashferry.service.plans.offering import MOST_BYTES, checked_title, offer
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
-from flashferry.store.service.jobs import Job, JobKind, plan_jobs_to_offer, set_plan_made
+from flashferry.store.service.database import moment
+from flashferry.store.service.jobs import Job, JobKind, plan_jobs_to_offer, plans_being_made, set_plan_made
 from flashferry.store.service.people import ACTIVE, grants_of, person
 
 _WINDOW = re.compile(r"([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d", re.ASCII)
 _EVERY_S = 2.0
+_SHOWN = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +82,12 @@ def make_plan(service: Service, actor: Actor, wish: PlanWish) -> Job:
     except Problem as problem:
         note_refusal(service, actor, action_of(JobKind.PLAN), "plan", problem.sentence)
         raise
+
+
+def being_made(service: Service, database: sqlite3.Connection, actor: Actor) -> list[Job]:
+    """Return the jobs of the last day that make a plan, or failed to, and that somebody may see, the newest first."""
+    since = moment(service.now() - _SHOWN)
+    return [job for job in plans_being_made(database, since) if actor.may(Role, job.sites)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,6 +207,12 @@ def plan_jobs_to_offer(database: sqlite3.Connection) -> list[Job]:
     return _jobs(database, "WHERE kind = 'plan' AND state = 'ended' AND digest IS NULL ORDER BY created_at", ())
 
 
+def plans_being_made(database: sqlite3.Connection, since: str) -> list[Job]:
+    """Return the jobs that make a plan, or failed to, asked for since a time, the newest first."""
+    where = "WHERE kind = 'plan' AND digest IS NULL AND created_at >= ? ORDER BY created_at DESC, rowid DESC"
+    return _jobs(database, where, (since,))
+
+
 def set_plan_made(database: sqlite3.Connection, job_id: str, digest: str | None, sentence: str) -> None:
     """Keep which plan a job made, or why it is none."""
     where = "UPDATE jobs SET digest = ?, sentence = ? WHERE job_id = ? AND kind = 'plan'"

@@ -26,6 +26,7 @@ from flashferry.service.plans.deciding import approve
 from flashferry.service.plans.offering import offer
 from flashferry.service.schedules.making import ScheduleWish, Step, make_schedule, step
 from flashferry.service.settings import RunSettings, ServiceSettings
+from flashferry.store.journal import Journal
 from flashferry.store.service.schedules import ScheduleKind
 from tests.served import ADMIN, Served, serve
 from tests.unit.service.plans.conftest import site
@@ -164,6 +165,13 @@ def _approved(world: World, _name: str) -> Mapping[str, str]:
     return {"digest": world.plan(is_approved=True)}
 
 
+def _run(world: World, _name: str) -> Mapping[str, str]:
+    with Journal(world.served.service.state) as journal:
+        run_id = journal.begin_run("stage", {"plan": {"digest": world.plan(is_approved=True)}})
+        journal.add_device(run_id, host="r1", address="x", port=22, platform="ios", wave=0, image="new.bin", site="AMS")
+    return {"run_id": run_id, "wave": "0"}
+
+
 def _schedule(world: World, _name: str) -> Mapping[str, str]:
     return {"schedule_id": world.schedule()}
 
@@ -250,6 +258,11 @@ CALLS: dict[tuple[str, str], Call] = {
     ("POST", "/api/v1/users/{name}/enable"): Call(arrange=_person, json=_REASON),
     # Plans.
     ("POST", "/api/v1/plans"): Call(content=_plan_body),
+    ("POST", "/api/v1/plans/make"): Call(json={"sites": ["AMS"]}),
+    ("POST", "/plans/make"): Call(form={"sites": "AMS", "title": "t"}),
+    ("POST", "/api/v1/runs/{run_id}/waves/{wave}/approve"): Call(
+        arrange=_run, json={}, may_answer=frozenset({409}), why="the run is not under way, and another plan was read"
+    ),
     ("GET", "/api/v1/plans/{digest}"): Call(arrange=_plan),
     ("GET", "/api/v1/plans/{digest}/file"): Call(arrange=_plan),
     ("GET", "/api/v1/plans/{digest}/diff"): Call(arrange=lambda world, _: (world.plan(), _plan(world, ""))[1]),
@@ -265,6 +278,7 @@ CALLS: dict[tuple[str, str], Call] = {
     ("POST", "/plans/{digest}/deny"): Call(arrange=_plan, form={"comment": "why"}),
     ("POST", "/plans/{digest}/withdraw"): Call(arrange=_plan, form={"comment": "why"}),
     ("POST", "/plans/{digest}/start"): Call(arrange=_approved, form=_REASON),
+    ("POST", "/plans/{digest}/rehearse"): Call(arrange=_plan, form={}),
     # Schedules.
     ("POST", "/api/v1/schedules"): Call(content=_schedule_body),
     ("GET", "/api/v1/schedules/{schedule_id}"): Call(arrange=_schedule),

@@ -83,6 +83,13 @@ def service(tmp_path: Path, images: Path, clock: list[datetime]) -> Service:
 
 
 @pytest.fixture
+def able(service: Service, images: Path) -> Service:
+    """Return the service with an inventory, so that jobs can be asked for."""
+    settings = ServiceSettings(runs=RunSettings(images=images, inventory="/etc/fleet"))
+    return Service(state=service.state, settings=settings, database=service.database, now=service.now)
+
+
+@pytest.fixture
 def who() -> Callable[[str], Actor]:
     """Return somebody as he signs in."""
     return lambda name: Actor(

@@ -96,14 +96,12 @@ def test_a_plan_goes_from_its_file_to_a_run_by_two_people(client, service, plan)
     assert client("ann").post(f"{path}/start").status_code == 403
 
 
-def test_a_run_is_begun_by_a_form(service, who, images, plan):
+def test_a_run_is_begun_by_a_form(able, service, who, images, plan):
     """One job for the plan; a second one at the same time is refused, and so is one for another image."""
-    from flashferry.service.service import Service
-    from flashferry.service.settings import RunSettings, ServiceSettings
 
-    runs = RunSettings(images=images, inventory="/etc/fleet")
-    able = Service(state=service.state, settings=ServiceSettings(runs=runs), database=service.database, now=service.now)
-    client = lambda name: made(able, who(name), router)  # noqa: E731
+    def client(name):
+        return made(able, who(name), router)
+
     path = client("maker").post("/plans", files={"file": plan_text(plan)}).headers["Location"]
     assert client("maker").post(f"{path}/start").status_code == 409
     client("ann").post(f"{path}/approve")
@@ -158,3 +156,20 @@ def test_who_may_not_see_a_plan_gets_no_page_of_it(client, plan, offered):
     for path in ("", ".json", "/diff", "/diff.json"):
         assert client("viv").get(f"/plans/{digest}{path}").status_code == 404
     assert json.loads(client("viv").get("/plans.json").text)["plans"] == []
+
+
+def test_a_plan_is_made_and_rehearsed_by_forms(able, service, who, plan, offered):
+    """Both are jobs, which are shown with what came of them."""
+    maker, digest = made(able, who("maker"), router), offered(plan)
+    asked = {"title": "x", "sites": "AMS, LIM", "window": "22:00-05:00"}
+    assert maker.post("/plans/make", data=asked).headers["Location"] == "/plans"
+    assert maker.post(f"/plans/{digest}/rehearse").headers["Location"] == f"/plans/{digest}"
+    with service.database.writing() as database:
+        database.execute("UPDATE jobs SET sentence = '<b>came', run_id = 'r<i>'")
+    for path, word in (("/plans", "Being made"), (f"/plans/{digest}", "What was run of it")):
+        text = maker.get(path).text
+        assert word in text
+        assert "&lt;b&gt;came" in text
+        assert "<b>came" not in text
+    assert maker.get("/plans.json").json()["being_made"][0]["state"] == "queued"
+    assert made(able, who("viv"), router).get("/plans.json").json()["being_made"] == []

@@ -11,20 +11,11 @@ from flashferry.service.api.plans import router
 from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.plans.planning import PlanJobs, PlanWish, make_plan
 from flashferry.service.problems import Problem
-from flashferry.service.service import Service
-from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.service.jobs import job_of
 from flashferry.store.service.plans import plans
 from tests.unit.service.plans.calling import client
 
 WISH = PlanWish(title="core", sites=("AMS", "LIM"), window="22:00-05:00")
-
-
-@pytest.fixture
-def able(service, images):
-    """Return the service with an inventory."""
-    settings = ServiceSettings(runs=RunSettings(images=images, inventory="/etc/fleet"))
-    return Service(state=service.state, settings=settings, database=service.database, now=service.now)
 
 
 @pytest.fixture
