@@ -109,9 +109,10 @@ def _of_http(request: Request, error: Exception) -> Response:
 
 def _of_database(request: Request, error: Exception) -> Response:
     """Tell that what was asked for could not be kept; its transaction is undone, so nothing of it was done."""
-    # The trace is for whoever has the log: it may be a fault of ours, too.
-    _LOG.error("%s %s: %s", request.method, request.url.path, error, exc_info=error)
-    if "full" in str(error):
+    is_full = "full" in str(error)
+    # The trace is for whoever has the log: it may be a fault of ours. A full disk is none, and logs fill disks.
+    _LOG.error("%s %s: %s", request.method, request.url.path, error, exc_info=None if is_full else error)
+    if is_full:
         hint = "Make room on the disk of the state folder, then ask again; runs go on meanwhile"
         problem = Problem(HTTPStatus.INSUFFICIENT_STORAGE, "nothing was done: the service's disk is full", hint=hint)
     else:

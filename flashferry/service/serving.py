@@ -29,6 +29,7 @@ import uvicorn
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import lock, make_private_directory, open_private
+from flashferry.service import reminders
 from flashferry.service.app import build_app
 from flashferry.service.audit import heads
 from flashferry.service.hooks import delivery
@@ -49,6 +50,7 @@ KEEPERS: tuple[Keeper, ...] = (
     waves.KEEPER,
     delivery.KEEPER,
     heads.KEEPER,
+    reminders.KEEPER,
 )
 """Of all subjects."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from http import HTTPStatus
@@ -37,6 +38,8 @@ from flashferry.store.service.sessions import (
 
 TOUCH_S = 60.0
 """That somebody was there is written at most so often, for each session and token."""
+CLOCK_SLACK_S = 300.0
+"""A clock that is put back by no more than that ends no session."""
 _FOR_EVER = "9999-12-31T00:00:00.000Z"
 _SIGN_IN = "Sign in, or send 'Authorization: Bearer' with a token"
 
@@ -143,7 +146,7 @@ def _by_token(service: Service, asked: Asked, shown: str) -> Identity:
         raise _unknown("expected a token that is good, found one that is unknown, over or taken back")
     keep_secret(shown, is_random=True)
     if row.last_used_at is None or not _is_lately(service, row.last_used_at):
-        with service.database.writing() as database:
+        with _where_there_is_room(), service.database.writing() as database:
             touch_token(database, row.token_id, at=moment(now))
     return Identity(actor=Actor(name=row.person, via=Via.TOKEN, address=asked.address, grants=token_grants(row, has)))
 
@@ -202,12 +205,20 @@ def _stand_for(database: sqlite3.Connection, name: str, user: str, asked: Asked,
 def _in_session(service: Service, asked: Asked, row: SessionRow, actor: Actor) -> Identity:
     keep_secret(row.csrf, is_random=True)
     past_s = (service.now() - moment_of(row.seen_at)).total_seconds()
+    if actor.via is Via.SESSION and past_s < -CLOCK_SLACK_S:
+        # It would last longer than any sign-in may.
+        raise _unknown("expected a session of the past, found one of the time to come: the clock was put back")
     is_idle = actor.via is Via.SESSION and past_s > service.settings.idle_s
     # One who came back after that is not taken for the one who left: he signs in again before he changes anything.
     if not is_idle and not asked.is_watch and past_s > min(TOUCH_S, service.settings.idle_s / 4):
-        with service.database.writing() as database:
+        with _where_there_is_room(), service.database.writing() as database:
             touch_session(database, row.hash, at=moment(service.now()))
     return Identity(actor=actor, csrf=row.csrf, session=row.hash, is_idle=is_idle)
+
+
+def _where_there_is_room() -> AbstractContextManager[None]:
+    """Return what passes over a disk that is full: people may look all the same, above all then."""
+    return suppress(sqlite3.OperationalError)
 
 
 def _is_lately(service: Service, at: str) -> bool:

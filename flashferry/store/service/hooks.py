@@ -213,6 +213,24 @@ def forget_delivered(database: sqlite3.Connection, before: str) -> None:
     database.execute("DELETE FROM outbox WHERE next_at IS NULL AND at < ?", (before,))
 
 
+def reminders(database: sqlite3.Connection) -> dict[str, str]:
+    """Return what people were reminded of, by key, and when last."""
+    return {row[0]: row[1] for row in database.execute("SELECT key, told_at FROM reminders")}
+
+
+def set_reminder(database: sqlite3.Connection, key: str, told_at: str) -> None:
+    """Keep that people were reminded of something."""
+    database.execute(
+        "INSERT INTO reminders (key, told_at) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET told_at = excluded.told_at",
+        (key, told_at),
+    )
+
+
+def forget_reminder(database: sqlite3.Connection, key: str) -> None:
+    """Forget what is over: should it come again, people are told at once."""
+    database.execute("DELETE FROM reminders WHERE key = ?", (key,))
+
+
 def _changeable(hook: HookRow) -> tuple[str | None, ...]:
     state = "paused" if hook.is_paused else "active"
     return hook.name, hook.form, hook.target, hook.secret_name, json.dumps(hook.kinds), state

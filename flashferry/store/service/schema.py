@@ -237,6 +237,10 @@ CREATE TABLE outbox (
     delivered_at TEXT,
     sentence TEXT NOT NULL DEFAULT ''
 );
+CREATE TABLE reminders (
+    key TEXT PRIMARY KEY,
+    told_at TEXT NOT NULL
+);
 CREATE INDEX outbox_due ON outbox (next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX outbox_by_hook ON outbox (hook_id, at);
 """
