@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from flashferry.fileserver.caps import SiteLoad
     from flashferry.fileserver.processes.pushes import PushDesk
 
+_TICKET_S = 120.0
+"""A depot that has just come back may have to read the image once more before it takes a ticket for it."""
+
 _HOME, _PUSH = "depot", "push"
 """Where a ticket is good, as `Telemetry` knows it: at the depot, or here, where no end of the depot's ends it."""
 
@@ -54,7 +57,7 @@ class DepotClient:
 
     Raises:
         NobodyThere: No depot is there.
-        NotForUs: It is another user's.
+        NotForUs: It is another user's, or in another network.
         ConfigInvalid: It is of another release, or none.
     """
 
@@ -193,7 +196,7 @@ class DepotClient:
         if request.sample_interval_s is None:
             request = replace(request, sample_interval_s=self._sample_interval_s)
         ticket, grant = issue(request, self._known(request.image_name))
-        first: TransferProgress = self._line.ask(said.TakeTicket(grant=grant), TransferProgress, timeout_s=None)
+        first: TransferProgress = self._line.ask(said.TakeTicket(grant=grant), TransferProgress, timeout_s=_TICKET_S)
         self._telemetry.add(first, (_HOME,))
         return ticket
 

@@ -10,7 +10,6 @@ import itertools
 import os
 import threading
 import time
-from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Self
 
@@ -18,7 +17,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import make_private_directory
 from flashferry.depot.door import Door, answered
 from flashferry.depot.ground import Ground
-from flashferry.depot.messages import DepotView, Welcome, release
+from flashferry.depot.messages import DepotView, Welcome, network, release
 from flashferry.depot.options import DIGESTS
 from flashferry.depot.visit import Visit
 from flashferry.fileserver import (
@@ -41,6 +40,8 @@ if TYPE_CHECKING:
 
 RESTARTS = 3
 """So many times a serving process that died is replaced; then the depot ends, for who started it to start it anew."""
+
+_PAUSE_S = 0.5
 
 
 class Depot:
@@ -140,11 +141,15 @@ class Depot:
             self._has_news.set()
 
     def _let_in(self) -> None:
-        with suppress(OSError):
-            while True:
+        while not self._door.is_closed:
+            try:
                 line = self._door.accept()
-                if line is not None:
-                    threading.Thread(target=self._serve, args=(line,), name="depot-visit", daemon=True).start()
+            except OSError:
+                # Without descriptors or memory who waits has to wait on.
+                time.sleep(_PAUSE_S)
+                continue
+            if line is not None:
+                threading.Thread(target=self._serve, args=(line,), name="depot-visit", daemon=True).start()
 
     def _serve(self, line: socket.socket) -> None:
         connection = Connection(line.detach())
@@ -165,6 +170,7 @@ class Depot:
         return Welcome(
             settings=self.server.settings,
             ports=self.server.ports,
+            network=network(),
             host_keys=options.host_keys,
             certificate=None if options.certificate is None else options.certificate.absolute(),
             key=None if options.key is None else options.key.absolute(),

@@ -152,18 +152,24 @@ class Door:
     Args:
         path: The socket; a folder that is not there is made, for its owner alone.
 
+    Attributes:
+        path: The socket.
+        is_closed: Whether it was closed.
+
     Raises:
         ConfigInvalid: Another depot serves it, something else stands there, or it cannot be made.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.is_closed = path, False
         _check_length(path)
         try:
             if not path.parent.is_dir():
                 make_private_directory(path.parent)
-            self._lock = _locked(path)
-            self._listening = _listening_on(path)
+            with contextlib.ExitStack() as stack:
+                self._lock = stack.enter_context(_locked(path))
+                self._listening = _listening_on(path)
+                stack.pop_all()
         except OSError as error:
             raise ConfigInvalid(
                 f"depot {path}: it cannot listen there: {error.strerror}",
@@ -184,7 +190,10 @@ class Door:
         return None
 
     def close(self) -> None:
-        """Listen no more; the socket goes."""
+        """Listen no more; the socket goes. Twice is harmless."""
+        if self.is_closed:
+            return
+        self.is_closed = True
         with contextlib.suppress(OSError):
             # Wakes who waits in `accept`; closing alone does not.
             self._listening.shutdown(socket.SHUT_RDWR)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from flashferry.core.errors import FlashferryError
 from flashferry.depot.door import knock
-from flashferry.depot.messages import Welcome
+from flashferry.depot.messages import Welcome, network
 from flashferry.depot.places import NobodyThere, NotForUs
 from flashferry.depot.talk import LineBroken, Talk
 from flashferry.fileserver import ServerGone
@@ -72,7 +72,7 @@ class Link:
 
     Raises:
         NobodyThere: No depot is there.
-        NotForUs: It is another user's.
+        NotForUs: It is another user's, or in another network.
         ConfigInvalid: It is of another release, or none.
     """
 
@@ -155,9 +155,14 @@ class Link:
             welcome = talk.receive()
             if not isinstance(welcome, Welcome):
                 raise LineBroken(f"expected a welcome, found {type(welcome).__name__}")
+            if welcome.network != network():
+                raise NotForUs(f"depot {self.path}: it is in another network than this command, and so are its ports")
         except LineBroken as error:
             talk.close()
             raise NobodyThere(f"depot {self.path}: {error}") from None
+        except NotForUs:
+            talk.close()
+            raise
         return talk, welcome
 
     def _standing(self) -> Talk:

@@ -40,6 +40,18 @@ def release() -> str:
         return "unknown"
 
 
+def network() -> str:
+    """Return the name of the network that this process is in, as namespaces have them; empty where none can be told.
+
+    A socket in the file system leads from one network into another: a run in a lab's would come to a depot that its
+    devices cannot come to.
+    """
+    try:
+        return os.readlink("/proc/self/ns/net")  # noqa: PTH115 -- the link leads to no file
+    except OSError:
+        return ""
+
+
 class Greeting(msgspec.Struct, frozen=True):
     """The first message of either side."""
 
@@ -167,10 +179,11 @@ class _Saying(msgspec.Struct, frozen=True, tag=True):
 
 
 class Welcome(_Saying, frozen=True):
-    """It serves: in this way, at these ports, in the order of the listeners, and with these files."""
+    """It serves: in this way, at these ports, in the order of the listeners, in this network, and with these files."""
 
     settings: ServerSettings
     ports: tuple[int, ...]
+    network: str
     host_keys: Path
     certificate: Path | None = None
     key: Path | None = None

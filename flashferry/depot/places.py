@@ -23,7 +23,7 @@ class NobodyThere(ConnectionError):
 
 
 class NotForUs(ConnectionError):
-    """A depot that this user may not use, or whose word is not to be taken by this user."""
+    """A depot that this user may not use, whose word this user is not to take, or that is in another network."""
 
 
 def places(state: Path) -> tuple[Path, ...]:

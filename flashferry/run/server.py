@@ -81,7 +81,8 @@ def _knocked(path: Path, options: RunOptions) -> DepotClient:
         try:
             return DepotClient(path, options.verb, sample_interval_s=options.sample_interval_s)
         except NobodyThere:
-            if not path.exists() or time.monotonic() >= until_s:
+            # One that is insisted on may be between its end and its new start: then its socket is not there either.
+            if (options.depot == AUTO and not path.exists()) or time.monotonic() >= until_s:
                 raise
             time.sleep(_KNOCK_EVERY_S)
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot import door, messages
+from flashferry.depot import door, link, messages
 from flashferry.depot.daemon import Depot
 from flashferry.depot.looking import look_for_depot
 from flashferry.depot.options import DepotOptions
@@ -43,6 +43,21 @@ def test_the_socket_is_the_owner_s_alone(shared_depot):
     assert stat.S_IMODE(depot.socket.stat().st_mode) == 0o600
     with pytest.raises(ConfigInvalid, match="another depot serves this socket"):
         Depot(DepotOptions(state=depot.folder / "state")).__enter__()
+
+
+def test_readings_are_taken_as_often_as_each_run_asks(shared_depot):
+    """A speed test reads four times a second beside a run that reads once: an interval is its run's."""
+    depot = shared_depot
+    often, seldom = depot.run("probe", sample_interval_s=0.1), depot.run(sample_interval_s=30.0)
+    tickets = []
+    for run in (often, seldom):
+        tickets.append(depot.ticket(run, cap_bytes_per_s=2_500_000))
+        depot.fetch(run, tickets[-1])
+    many, few = (
+        len(run.wait_final(ticket.ticket_id, 20).record.samples)
+        for run, ticket in zip((often, seldom), tickets, strict=True)
+    )
+    assert many >= 5 > few
 
 
 def test_a_cap_holds_over_runs(shared_depot):
@@ -142,6 +157,13 @@ def test_another_release_is_refused(shared_depot, monkeypatch):
     assert (found.view, "0.0.1" in found.trouble) == (None, True)
     monkeypatch.undo()
     assert look_for_depot(depot.folder / "state").view.release == ours
+
+
+def test_a_depot_in_another_network_is_none(shared_depot, monkeypatch):
+    """Its ports are where this run's devices may never come: a lab's namespace shares files with the host."""
+    monkeypatch.setattr(link, "network", lambda: "net:[1]")
+    with pytest.raises(NotForUs, match="another network than this command"):
+        shared_depot.stranger()
 
 
 def test_another_user_s_depot_is_not_believed(shared_depot, monkeypatch):

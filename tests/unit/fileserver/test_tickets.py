@@ -113,6 +113,7 @@ def test_plain_addresses_lose_zone_and_mapping() -> None:
         ({"lifetime_s": 0}, "lifetime above 0 s"),
         ({"tries": 0}, "at least 1 try"),
         ({"cap_bytes_per_s": 10}, "cap of at least 1000"),
+        ({"sample_interval_s": 0.01}, r"readings every 0\.05 to 60 s, found 0\.01"),
         ({"source_addresses": ("router7",)}, "IP address or network, found 'router7'"),
     ],
 )

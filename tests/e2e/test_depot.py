@@ -1,0 +1,191 @@
+"""Two runs at once over one site: by the host's depot its cap is one cap, and both outlive the depot's death."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from benchmarks.fleet_tap import CopyTap
+from flashferry.depot.link import RETURN_S
+from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
+from flashferry.lab.world_spec import SiteSpec
+from flashferry.model.links import payload_cap_bytes_per_s
+from tests.e2e.conftest import Done
+from tests.e2e.test_fleet import FleetRig, outcomes
+
+pytestmark = [pytest.mark.lab, pytest.mark.long]
+
+SITE = "branch"
+FIRST, SECOND = ("a1", "a2"), ("b1", "b2")
+CAP_SHARE = 0.5
+"""Of a line of 16 Mbit/s: two runs that did not know of each other would fill it."""
+IMAGE_BYTES = 3_000_000
+_PAIR_BYTES = 2 * 1460
+"""The kernel sends two segments at a time at any pace; a stretch of time may begin with such a pair of each copy."""
+
+
+class DepotRig(FleetRig):
+    """Four routers behind one line, and a depot on the host in front of it."""
+
+    def write_inventory(self, **changes: object) -> None:
+        """Write it, with the share of the line that copies may take."""
+        super().write_inventory(**changes)
+        groups = self.inventory / "groups.yaml"
+        lines = (
+            f"{line}\n    cap_share: {CAP_SHARE}" if "link_rate_bps" in line else line
+            for line in groups.read_text().splitlines()
+        )
+        groups.write_text("\n".join(lines) + "\n")
+
+    @property
+    def cap_bytes_per_s(self) -> int:
+        """What copies to the site may take together."""
+        cap = payload_cap_bytes_per_s(self.world.sites[0].profile.rate_bps * CAP_SHARE)
+        assert cap is not None
+        return cap
+
+    @contextmanager
+    def depot(self, *more: str) -> Iterator[subprocess.Popen[str]]:
+        """Run a depot, ready to be used, and end it in order."""
+        with self.started("depot", "--json", *more) as process:
+            assert json.loads(process.stdout.readline())["event"] == "ready"
+            yield process
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+                assert process.wait(30) == 0
+                process.communicate()
+
+    @contextmanager
+    def staging(self, image: Path, hosts: tuple[str, ...], *more: str) -> Iterator[subprocess.Popen[str]]:
+        """Stage an image on some devices, in all at once."""
+        given = ("--inventory", self.inventory, "--image", image, "--no-canary", "--json")
+        named = [word for host in hosts for word in ("--host", host)]
+        with self.started("stage", *given, *named, *more) as process:
+            yield process
+
+    def both_begun(self, image: Path) -> bool:
+        """Tell whether every device has some of the image."""
+        return all(self.begun(name, image) for name in (*FIRST, *SECOND))
+
+
+def ended(process: subprocess.Popen[str]) -> Done:
+    """Wait for the end of a command."""
+    out, err = process.communicate(timeout=180)
+    return Done(code=process.returncode, out=out, err=err)
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[DepotRig]:
+    devices = tuple(DeviceSpec(name=name) for name in (*FIRST, *SECOND))
+    with start_world(WorldSpec(devices=(), sites=(SiteSpec(name=SITE, profile="dsl", devices=devices),))) as world:
+        yield DepotRig(world, tmp_path)
+
+
+@pytest.mark.clocked
+def test_two_runs_have_one_cap_between_them(rig):
+    """By the packets that leave: in no five seconds more than the cap, and most of it while both copy; all restored."""
+    before, image = rig.everywhere(), rig.image(IMAGE_BYTES)
+    with rig.depot(), CopyTap(rig.world) as tap:
+        with rig.staging(image, FIRST) as one, rig.staging(image, SECOND) as two:
+            assert rig.until(lambda: rig.both_begun(image), timeout_s=60)
+            told = rig.run("status", "--json").json["depot"]["view"]
+            done = ended(one), ended(two)
+        assert [one.code for one in done] == [0, 0], [one.err for one in done]
+    assert [run["copies"] for run in told["runs"]] == [2, 2]
+    assert [(site["site"], site["cap_bytes_per_s"]) for site in told["sites"]] == [(SITE, rig.cap_bytes_per_s)]
+    assert outcomes(done[0]) | outcomes(done[1]) == dict.fromkeys((*FIRST, *SECOND), "done")
+    assert all(rig.has(name, image) for name in (*FIRST, *SECOND))
+    assert rig.everywhere() == before
+    most = tap.most_bytes_per_s(SITE, 5)
+    print(f"most payload in 5 s: {most / rig.cap_bytes_per_s:.4f} of the cap, {rig.cap_bytes_per_s} bytes/s")  # noqa: T201
+    assert most <= rig.cap_bytes_per_s + 4 * _PAIR_BYTES / 5
+    assert most >= 0.8 * rig.cap_bytes_per_s
+
+
+def test_a_site_s_slots_are_all_runs(rig):
+    """Each run would have two copies there, and so they have two in all: the other's devices wait untuned."""
+    before, image = rig.everywhere(), rig.image(IMAGE_BYTES)
+    with rig.depot(), rig.staging(image, FIRST, "--site-copies", "2") as one:
+        assert rig.until(lambda: all(rig.begun(name, image) for name in FIRST), timeout_s=60)
+        with rig.staging(image, SECOND, "--site-copies", "2") as two:
+            most = 0
+            while one.poll() is None or two.poll() is None:
+                if (seen := rig.run("status", "--json").json["depot"]["view"]) and seen["sites"]:
+                    most = max(most, seen["sites"][0]["copies"])
+                    assert seen["sites"][0]["limit"] in {None, 2}
+            done = ended(one), ended(two)
+    assert [one.code for one in done] == [0, 0], [one.err for one in done]
+    assert most == 2
+    assert rig.everywhere() == before
+
+
+def test_runs_outlive_the_depot(rig):
+    """Killed in mid-copy and started again some seconds later: all are restored, tried again and staged."""
+    before, image = rig.everywhere(), rig.image(IMAGE_BYTES)
+    with ExitStack() as stack:
+        depot = stack.enter_context(rig.depot())
+        one, two = (
+            stack.enter_context(rig.staging(image, hosts, "--remove-partial", "--retries", "2"))
+            for hosts in (FIRST, SECOND)
+        )
+        assert rig.until(lambda: rig.both_begun(image), timeout_s=60)
+        os.killpg(depot.pid, signal.SIGKILL)
+        killed_s = time.monotonic()
+        depot.communicate()
+        time.sleep(3)
+        stack.enter_context(rig.depot())
+        done = ended(one), ended(two)
+        print(f"staged {time.monotonic() - killed_s:.0f} s after the depot was killed")  # noqa: T201
+    assert [one.code for one in done] == [0, 0], [one.err for one in done]
+    devices = [device for one in done for device in one.json["run"]["devices"]]
+    assert {device["outcome"] for device in devices} == {"done"}
+    assert all(rig.has(name, image) for name in (*FIRST, *SECOND))
+    assert rig.everywhere() == before
+
+
+def test_a_depot_that_stays_away_fails_the_run_and_leaves_nothing(rig):
+    """After a minute, as with a server of one's own that is dead for good: restored, told, and gone on with later."""
+    before, image = rig.everywhere(), rig.image(IMAGE_BYTES)
+    with rig.depot() as depot, rig.staging(image, FIRST, "--remove-partial") as one:
+        assert rig.until(lambda: all(rig.begun(name, image) for name in FIRST), timeout_s=60)
+        os.killpg(depot.pid, signal.SIGKILL)
+        killed_s = time.monotonic()
+        depot.communicate()
+        done = ended(one)
+        assert time.monotonic() - killed_s < RETURN_S + 60
+    assert done.code == 3, done.err
+    devices = done.json["run"]["devices"]
+    assert {device["failure"]["kind"] for device in devices} == {"ServerGone"}
+    assert {device["restored"] for device in devices} <= {"restored", "untouched"}
+    assert rig.everywhere() == before
+    again = rig.run("stage", "--resume", done.json["run"]["run_id"], "--remove-partial", "--json")
+    assert again.code == 0, again.err
+    assert all(rig.has(name, image) for name in FIRST)
+    assert rig.everywhere() == before
+
+
+def test_a_depot_that_is_insisted_on_has_to_be_there(rig):
+    """One sentence, before any device hears of us; by itself a run brings its own server then, and says why."""
+    before, image = rig.everywhere(), rig.image(300_000)
+    nowhere = rig.folder / "nowhere.sock"
+    done = rig.run("stage", "--inventory", rig.inventory, "--image", image, "--depot", nowhere)
+    assert done.code == 2
+    assert f"depot {nowhere}" in done.err
+    assert "give --depot never" in done.err
+    with rig.depot() as depot:
+        os.killpg(depot.pid, signal.SIGKILL)
+        depot.communicate()
+    events = rig.folder / "events.jsonl"
+    given = ("--inventory", rig.inventory, "--image", image, "--host", "a1", "--json", "--events", events)
+    done = rig.run("stage", *given)
+    assert done.code == 0, done.err
+    assert "this run brings its own file server" in events.read_text()
+    assert rig.everywhere() == before

@@ -1,0 +1,135 @@
+"""Which file server a run takes: the host's depot or one of its own, and what it is refused for beforehand."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.depot import client
+from flashferry.depot.daemon import Depot
+from flashferry.depot.options import DepotOptions
+from flashferry.depot.places import NAME, NotForUs, socket_of
+from flashferry.fileserver import FileServer
+from flashferry.run import server
+from flashferry.run.options import RunOptions
+from flashferry.run.server import depot_for, own_fingerprints, port_notices, serving
+from flashferry.transports import HTTP, USUAL
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(server, "DEPOT_STARTS_S", 0.1)
+
+
+@pytest.fixture(scope="module")
+def depot(tmp_path_factory):
+    options = DepotOptions(state=tmp_path_factory.mktemp("d"), listen="127.0.0.1", port=0)
+    with Depot(options) as running:
+        yield running
+
+
+@pytest.fixture
+def image(tmp_path):
+    path = tmp_path / "x.bin"
+    path.write_bytes(b"an image")
+    return path
+
+
+def stale_socket(path: Path) -> Path:
+    with socket.socket(socket.AF_UNIX) as line:
+        line.bind(str(path))
+    return path
+
+
+def test_where_there_is_none_a_run_brings_its_own(tmp_path, image):
+    """By itself and where it is told to, without a word about it."""
+    for wish in ("auto", "never"):
+        options = RunOptions(listen_address="127.0.0.1", depot=wish)
+        with depot_for(options, tmp_path) as (found, same, note):
+            assert (found, same, note) == (None, options, "")
+            with serving((image,), options, state=tmp_path, depot=found) as own:
+                assert isinstance(own, FileServer)
+                assert (own.whose, own.slot_gate) == ("", None)
+
+
+def test_one_in_the_state_folder_is_found(depot, image):
+    """Its ports are no news, its image is the run's, and it is told apart where ports are told."""
+    options = RunOptions()
+    with depot_for(options, depot.options.state) as (found, same, note):
+        assert (same.certificate, same.host_keys, note) == (None, depot.options.host_keys, "")
+        with serving((image,), same, state=depot.options.state, depot=found) as there:
+            assert there.image("x.bin").size_bytes == 8
+            assert there.whose == f" of the depot at {depot.options.at}"
+            assert list(port_notices(there, same, (USUAL,))) == []
+            assert own_fingerprints(depot.options.state, (USUAL,), same) == ()
+
+
+def refusal(context) -> str:
+    """Return with what words entering a context is refused."""
+    with pytest.raises(ConfigInvalid) as told, context:
+        pytest.fail("it was entered")
+    return str(told.value)
+
+
+@pytest.mark.parametrize("wish", ["auto", "insisted"])
+def test_where_nobody_answers(tmp_path, wish):
+    """By itself a run goes on alone and says so; one that insists is refused."""
+    path = stale_socket(tmp_path / NAME)
+    options = RunOptions(depot=str(path) if wish == "insisted" else wish)
+    if wish == "insisted":
+        assert re.search("--depot: depot .*Connection refused.*--depot never", refusal(depot_for(options, tmp_path)))
+        return
+    with depot_for(options, tmp_path) as (found, same, note):
+        assert (found, same) == (None, options)
+        assert "this run brings its own file server" in note
+
+
+def test_another_user_s_is_none_of_ours(depot, monkeypatch):
+    """By itself a run goes on alone, with the reason."""
+
+    def refused(*_given, **_more):
+        raise NotForUs("depot: it is of user web")
+
+    monkeypatch.setattr(client, "DepotClient", refused)
+    with depot_for(RunOptions(), depot.options.state) as (found, _, note):
+        assert (found, "of user web" in note) == (None, True)
+
+
+def test_another_port_or_certificate_is_refused(depot, tmp_path):
+    """They are the depot's; its own port may be named."""
+    state = depot.options.state
+    of_http = RunOptions(other_ports={"http": 80})
+    certified = RunOptions(certificate=tmp_path / "c", key=tmp_path / "k")
+    assert "ftp port 4711: expected the depot's" in refusal(depot_for(RunOptions(port=4711), state))
+    assert re.search("http port 80: expected the depot's .* which has none", refusal(depot_for(of_http, state)))
+    assert re.search("--certificate .* which has none", refusal(depot_for(certified, state)))
+    with depot_for(RunOptions(port=depot.server.port), state) as (found, _, _note):
+        assert found is not None
+
+
+def test_a_transport_that_it_does_not_serve_is_told(depot, image):
+    """Before anything is touched."""
+    state = depot.options.state
+    with depot_for(RunOptions(), state) as (found, options, _):
+        told = refusal(serving((image,), options, state=state, transports=(USUAL, HTTP), depot=found))
+    assert "expected http, which devices of this run may fetch by, found ftp" in told
+
+
+def test_an_image_that_is_not_there_is_told(depot, tmp_path):
+    """As without a depot: the operator's to mend."""
+    state = depot.options.state
+    with depot_for(RunOptions(), state) as (found, options, _):
+        told = refusal(serving((tmp_path / "gone.bin",), options, state=state, depot=found))
+    assert "gone.bin: No such file" in told
+
+
+def test_where_sockets_are_looked_for(tmp_path):
+    """What is said counts, made whole; by itself only a socket that is there."""
+    assert socket_of("never", tmp_path) is None
+    assert socket_of("some.sock", tmp_path) == Path.cwd() / "some.sock"
+    (tmp_path / NAME).write_text("no socket")
+    assert socket_of("auto", tmp_path) is None
