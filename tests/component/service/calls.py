@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from flashferry.images.digests import PlannedImage
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, TuneMode
@@ -21,6 +22,7 @@ from flashferry.model.plan_file import plan_text
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.service.access import ROUTES
 from flashferry.service.actor import Actor, Grant, Role, Via
+from flashferry.service.hooks.managing import HookWish, add_hook
 from flashferry.service.people.accounts import NewPerson, add_person
 from flashferry.service.plans.deciding import approve
 from flashferry.service.plans.offering import offer
@@ -131,6 +133,7 @@ def world(folder: Path) -> World:
     served.person("root", "admin")
     served.person("maker", "operator")
     served.person("other", "approver")
+    served.app.state.looker.FRESH_S = 0.0  # the clock stands
     return World(served, images)
 
 
@@ -169,7 +172,24 @@ def _run(world: World, _name: str) -> Mapping[str, str]:
     with Journal(world.served.service.state) as journal:
         run_id = journal.begin_run("stage", {"plan": {"digest": world.plan(is_approved=True)}})
         journal.add_device(run_id, host="r1", address="x", port=22, platform="ios", wave=0, image="new.bin", site="AMS")
-    return {"run_id": run_id, "wave": "0"}
+    return {"run_id": run_id, "wave": "0", "host:path": "r1"}
+
+
+def _hook_wish(world: World) -> dict[str, Any]:
+    return {"name": f"h{world.number()}", "form": "webhook", "target": "http://127.0.0.1:1/", "kinds": ["run.began"]}
+
+
+def _hook(world: World, _name: str) -> Mapping[str, str]:
+    wish = _hook_wish(world) | {"kinds": ("run.began",)}
+    return {"hook_id": add_hook(world.served.service, ADMIN, HookWish(**wish)).hook_id}
+
+
+def _hook_body(world: World) -> tuple[str, bytes]:
+    return "application/json", json.dumps(_hook_wish(world)).encode()
+
+
+def _hook_form(world: World) -> tuple[str, bytes]:
+    return "application/x-www-form-urlencoded", urlencode(_hook_wish(world), doseq=True).encode()
 
 
 def _schedule(world: World, _name: str) -> Mapping[str, str]:
@@ -209,7 +229,6 @@ def _schedule_form(world: World) -> tuple[str, bytes]:
 
 
 _REASON = {"reason": "why"}
-_NO_RUN = "a run takes a journal; its sites are held in the tests of live data"
 
 CALLS: dict[tuple[str, str], Call] = {
     # Signing in and out.
@@ -295,8 +314,28 @@ CALLS: dict[tuple[str, str], Call] = {
     ("POST", "/schedules/{schedule_id}/remove"): Call(arrange=_schedule, form=_REASON),
     # What goes on.
     ("GET", "/api/v1/runs/{run_id}/events"): Call(
-        arrange=lambda *_: {"run_id": "none"}, may_answer=frozenset({404}), why=_NO_RUN
+        arrange=_run, may_answer=frozenset({409}), why="the run writes no events"
     ),
+    ("GET", "/runs/{run_id}"): Call(arrange=_run),
+    ("GET", "/runs/{run_id}.json"): Call(arrange=_run),
+    ("GET", "/runs/{run_id}/devices/{host:path}"): Call(arrange=_run),
+    ("GET", "/runs/{run_id}/devices/{host:path}.json"): Call(arrange=_run),
+    # Hooks.
+    ("POST", "/api/v1/hooks"): Call(content=_hook_body),
+    ("GET", "/api/v1/hooks/{hook_id}"): Call(arrange=_hook),
+    ("PUT", "/api/v1/hooks/{hook_id}"): Call(arrange=_hook, content=_hook_body),
+    ("DELETE", "/api/v1/hooks/{hook_id}"): Call(arrange=_hook),
+    ("POST", "/api/v1/hooks/{hook_id}/test"): Call(arrange=_hook),
+    ("POST", "/api/v1/hooks/{hook_id}/again"): Call(arrange=_hook),
+    ("POST", "/admin/hooks"): Call(content=_hook_form),
+    ("GET", "/admin/hooks/{hook_id}"): Call(arrange=_hook),
+    ("GET", "/admin/hooks/{hook_id}.json"): Call(arrange=_hook),
+    ("POST", "/admin/hooks/{hook_id}"): Call(arrange=_hook, content=_hook_form),
+    ("POST", "/admin/hooks/{hook_id}/test"): Call(arrange=_hook, form={}),
+    ("POST", "/admin/hooks/{hook_id}/again"): Call(arrange=_hook, form={}),
+    ("POST", "/admin/hooks/{hook_id}/pause"): Call(arrange=_hook, form={}),
+    ("POST", "/admin/hooks/{hook_id}/continue"): Call(arrange=_hook, form={}),
+    ("POST", "/admin/hooks/{hook_id}/remove"): Call(arrange=_hook, form={}),
 }
 
 STREAMS = frozenset({("GET", "/api/v1/live")})
