@@ -11,6 +11,8 @@ from flashferry.service.access import ROUTES, Access, routes_in
 from flashferry.service.api import audit as audit_api
 from flashferry.service.api import health, live, openapi, people, plans, schedules
 from flashferry.service.api import hooks as hooks_api
+from flashferry.service.api import jobs as jobs_api
+from flashferry.service.api import runs as runs_api
 from flashferry.service.api import sign_in as sign_in_api
 from flashferry.service.keepers import Keepers
 from flashferry.service.live.look import Looker
@@ -34,6 +36,8 @@ ROUTERS = (
     plans.router,
     plans.waves,
     schedules.router,
+    jobs_api.router,
+    runs_api.router,
     assets.router,
     sign_in.router,
     me.router,

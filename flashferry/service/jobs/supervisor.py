@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 
 from flashferry.core.errors import ConfigInvalid
@@ -27,6 +27,7 @@ from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.reader import reading
 from flashferry.store.run_lock import is_run_alive
+from flashferry.store.service.answers import forget_answers
 from flashferry.store.service.database import moment, moment_of
 from flashferry.store.service.jobs import (
     UNDER_WAY,
@@ -46,6 +47,9 @@ from flashferry.store.wishes import WishKind
 
 LOOK_EVERY_S = 0.5
 
+_ANSWERS_KEPT_S = 7 * 24 * 3600.0
+_FORGETS_EVERY_S = 3600.0
+
 _BEGINS_WITHIN_S = 120.0
 """A process that has not taken its job after so long will not: systemd refused its unit, or the disk is full."""
 
@@ -62,6 +66,7 @@ class Supervisor:
 
     def __init__(self, starter: Starter = start) -> None:
         self._starter = starter
+        self._forgot_at: datetime | None = None
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     def look(self, service: Service) -> None:
@@ -73,6 +78,7 @@ class Supervisor:
         self._begin_waiting(service)
         _clean_up(service)
         self._fetch()
+        self._forget(service)
 
     def _begin_waiting(self, service: Service) -> None:
         with service.database.reading() as database:
@@ -123,6 +129,14 @@ class Supervisor:
             words = folder.last_words()
             sentence = "its process died" + (f"; its last words: {words}" if words else " without a word")
             end(service, job, state=JobState.DEAD, exit_code=None, sentence=sentence)
+
+    def _forget(self, service: Service) -> None:
+        """Forget now and then what was answered long ago: nobody sends a request again after days."""
+        now = service.now()
+        if self._forgot_at is None or now - self._forgot_at > timedelta(seconds=_FORGETS_EVERY_S):
+            self._forgot_at = now
+            with service.database.writing() as database:
+                forget_answers(database, moment(now - timedelta(seconds=_ANSWERS_KEPT_S)))
 
     def _fetch(self) -> None:
         """Fetch children that ended, so that none stays behind as a zombie."""

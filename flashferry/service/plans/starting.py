@@ -9,13 +9,15 @@ from http import HTTPStatus
 
 from flashferry.service.actor import Actor
 from flashferry.service.auditing import note_refusal
-from flashferry.service.jobs.requesting import action_of, request_job
+from flashferry.service.jobs.asking import ask, asked_before
+from flashferry.service.jobs.requesting import action_of
 from flashferry.service.jobs.wishes import JobWish
 from flashferry.service.plans.deciding import checked_comment
 from flashferry.service.plans.standing import found, why_not_images
 from flashferry.service.plans.telling import object_of
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
+from flashferry.store.service.answers import Once
 from flashferry.store.service.jobs import Job, JobKind
 
 
@@ -27,6 +29,7 @@ def begin(
     reason: str = "",
     words: tuple[str, ...] = (),
     rehearse: bool = False,
+    once: Once | None = None,
 ) -> Job:
     """Ask for the run of a plan, or for its rehearsal.
 
@@ -37,6 +40,7 @@ def begin(
         reason: Why, for the audit.
         words: More words behind the verb, made of values that the caller has checked.
         rehearse: Whether only what a run would do is to be told; any plan may be rehearsed.
+        once: Under which key of who asks, if under any.
 
     Raises:
         Problem: 404 where he may not see it, 403 where he may not, 409 where its state or an image forbids it, or a run
@@ -45,6 +49,8 @@ def begin(
     kind = JobKind.DRY_RUN if rehearse else JobKind.STAGE
     with service.database.reading() as database:
         found(database, digest, actor)
+        if (before := asked_before(database, actor, once)) is not None:
+            return before
     try:
         if not rehearse and (why := why_not_images(service, digest)):
             raise Problem(
@@ -53,8 +59,7 @@ def begin(
                 hint="Put the image back, or make the plan anew and have that approved",
             )
         wish = JobWish(kind=kind, digest=digest, reason=checked_comment(reason), words=words)
-        with service.database.writing() as database:
-            return request_job(service, database, actor, wish)
     except Problem as problem:
         note_refusal(service, actor, action_of(kind), object_of(digest), problem.sentence)
         raise
+    return ask(service, actor, wish, once, about=object_of(digest))

@@ -1,0 +1,158 @@
+"""Jobs for programs: looks at devices asked for, and what became of whatever was asked for."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Header, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.service.actor import EVERYWHERE, Actor, Role
+from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.jobs.asking import ask, may_see, once_of, seen_job
+from flashferry.service.jobs.folder import JobFolder
+from flashferry.service.jobs.telling import JOBS, told_job
+from flashferry.service.jobs.wishes import Devices, JobWish
+from flashferry.service.plans.starting import begin
+from flashferry.service.problems import Problem, problem_of
+from flashferry.store.service.jobs import Job, JobKind, latest_jobs
+from flashferry.transports.choice import check_asked
+
+router = APIRouter(prefix="/api/v1", tags=["jobs"])
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(description="Send the same again where the answer was lost: the same job is answered, none is made anew."),
+]
+_MOST = 200
+
+
+class Looked(BaseModel):
+    """Which devices are to be looked at."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sites: list[str] = Field([], description="Sites; none: all that one operates.")
+    hosts: list[str] = Field([], description="Devices of them, by name; none: all.")
+    groups: list[str] = Field([], description="Groups, likewise.")
+    filters: list[str] = Field([], description="`key=value` over the inventory; not `site`.")
+    image: str = Field("", description="Name of an image in the service's folder.")
+    transport: str = Field("", description="By what devices fetch: a name, several by commas, or `auto`.")
+    reason: str = Field("", description="Why, for the audit.")
+
+
+class Check(Looked):
+    """A check."""
+
+    reach: bool = Field(False, description="Whether each device fetches a tiny file to null, too.")
+
+
+class Probe(Looked):
+    """A speed test."""
+
+    how: Literal["both", "as-is", "tuned"] = Field("both", description="With the settings as they are, tuned, or both.")
+    seconds: float = Field(8.0, ge=2, le=60, description="How long a copy should take.")
+
+
+class DryRun(Looked):
+    """What a run would do."""
+
+    plan: str = Field("", description="The digest of a plan; else an image is named.")
+
+
+@router.post("/checks", status_code=HTTPStatus.ACCEPTED)
+def check(
+    response: Response, service: TheService, actor: TheActor, wanted: Check, idempotency_key: IdempotencyKey = None
+) -> dict[str, object]:
+    """Have devices looked at; nothing is changed."""
+    words = ("--reach",) if wanted.reach else ()
+    wish = _wish(actor, JobKind.CHECK, wanted, words)
+    return accepted(response, ask(service, actor, wish, once_of(idempotency_key, "checks", wanted.model_dump())))
+
+
+@router.post("/probes", status_code=HTTPStatus.ACCEPTED)
+def probe(
+    response: Response, service: TheService, actor: TheActor, wanted: Probe, idempotency_key: IdempotencyKey = None
+) -> dict[str, object]:
+    """Have copies to null timed, as devices are and tuned; each is put back at once."""
+    words = ("--seconds", str(wanted.seconds), *(() if wanted.how == "both" else (f"--{wanted.how}",)))
+    wish = _wish(actor, JobKind.PROBE, wanted, words)
+    return accepted(response, ask(service, actor, wish, once_of(idempotency_key, "probes", wanted.model_dump())))
+
+
+@router.post("/dry-runs", status_code=HTTPStatus.ACCEPTED)
+def dry_run(
+    response: Response, service: TheService, actor: TheActor, wanted: DryRun, idempotency_key: IdempotencyKey = None
+) -> dict[str, object]:
+    """Have it told what would be sent to each device, by a plan in any state or for an image."""
+    once = once_of(idempotency_key, "dry-runs", wanted.model_dump())
+    if wanted.plan:
+        job = begin(service, actor, wanted.plan, reason=wanted.reason, rehearse=True, once=once)
+    else:
+        job = ask(service, actor, _wish(actor, JobKind.DRY_RUN, wanted, ()), once)
+    return accepted(response, job)
+
+
+@router.get("/jobs")
+def list_jobs(
+    service: TheService,
+    actor: TheActor,
+    last: Annotated[int, Query(ge=1, le=_MOST, description="How many.")] = 50,
+    before: Annotated[str | None, Query(max_length=40, description="Asked for before this time.")] = None,
+) -> dict[str, object]:
+    """List the jobs that one may see, the newest first."""
+    with service.database.reading() as database:
+        found = latest_jobs(database, last, before=before)
+    next_ = found[-1].created_at if len(found) == last else None
+    return {"jobs": [told_job(job) for job in found if may_see(actor, job)], "before": next_}
+
+
+@router.get("/jobs/{job_id}")
+def read_job(service: TheService, actor: TheActor, job_id: str) -> dict[str, object]:
+    """Tell how far a job is and, once it ended, what its verb printed."""
+    with service.database.reading() as database:
+        job = seen_job(database, actor, job_id)
+    result = None if job.is_open else JobFolder.of(service.state, job_id).document() or None
+    return told_job(job) | {"result": result}
+
+
+def accepted(response: Response, job: Job) -> dict[str, object]:
+    """Answer with a job that was asked for: where it is told how far it is."""
+    response.status_code = HTTPStatus.ACCEPTED
+    response.headers["Location"] = f"{JOBS}/{job.job_id}"
+    return told_job(job)
+
+
+def _wish(actor: Actor, kind: JobKind, wanted: Looked, words: tuple[str, ...]) -> JobWish:
+    """Return what is wanted as the wish for a job.
+
+    Raises:
+        Problem: The transport is none.
+    """
+    if wanted.transport:
+        try:
+            words = (*words, "--transport", check_asked(wanted.transport, option="transport"))
+        except ConfigInvalid as error:
+            raise problem_of(error) from None
+    return JobWish(
+        kind=kind,
+        devices=Devices(hosts=tuple(wanted.hosts), groups=tuple(wanted.groups), filters=tuple(wanted.filters)),
+        image=wanted.image,
+        sites=tuple(dict.fromkeys(wanted.sites)) or _operated(actor),
+        words=words,
+        reason=wanted.reason,
+    )
+
+
+def _operated(actor: Actor) -> tuple[str, ...]:
+    """Return the sites that somebody operates; none: all of them.
+
+    Raises:
+        Problem: He operates none.
+    """
+    sites = sorted({grant.site for grant in actor.grants if grant.role is Role.OPERATOR})
+    if not sites:
+        raise Problem(HTTPStatus.FORBIDDEN, "expected the role operator somewhere, found it nowhere", hint="Ask for it")
+    return () if EVERYWHERE in sites else tuple(sites)

@@ -1,0 +1,154 @@
+"""Runs for programs: begun by an approved plan, listed, read, reported, steered, restored and gone on with."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from flashferry import api
+from flashferry.api.reporting import ReportFormat
+from flashferry.service.actor import LOOKS
+from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.jobs import IdempotencyKey, accepted
+from flashferry.service.jobs import steering
+from flashferry.service.jobs.asking import once_of
+from flashferry.service.jobs.telling import sites_of_status, told_device, told_row, told_run
+from flashferry.service.plans.starting import begin
+from flashferry.service.plans.waves import run_of
+from flashferry.store.control import control_request
+from flashferry.store.service.jobs import jobs_of_run
+from flashferry.store.wishes import WishKind
+
+router = APIRouter(prefix="/api/v1/runs", tags=["runs"])
+
+_MOST = 200
+
+
+class NewRun(BaseModel):
+    """A run as somebody wants it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    plan: str = Field(description="The digest of a plan that is approved.")
+    reason: str = Field("", description="Why, for the audit.")
+
+
+class Why(BaseModel):
+    """Why somebody steps in."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str = Field("", description="A few words: they stand in the audit and at the run.")
+
+
+class Form(StrEnum):
+    """A report's form, by the end of its file's name."""
+
+    HTML = "html"
+    JSON = "json"
+    CSV = "csv"
+    XML = "xml"
+
+    @property
+    def media_type(self) -> str:
+        """Return what browsers take it for."""
+        return {"html": "text/html", "json": "application/json", "csv": "text/csv", "xml": "application/xml"}[self]
+
+
+@router.post("", status_code=HTTPStatus.ACCEPTED)
+def start(
+    response: Response, service: TheService, actor: TheActor, wanted: NewRun, idempotency_key: IdempotencyKey = None
+) -> dict[str, object]:
+    """Have an approved plan carried out; the job's run is known once its process has begun it."""
+    once = once_of(idempotency_key, "runs", wanted.model_dump())
+    return accepted(response, begin(service, actor, wanted.plan, reason=wanted.reason, once=once))
+
+
+@router.get("")
+def list_runs(
+    service: TheService,
+    actor: TheActor,
+    last: Annotated[int, Query(ge=1, le=_MOST, description="How many; those that hold a device are there too.")] = 50,
+) -> dict[str, object]:
+    """List the runs that one may see, the newest first."""
+    found = api.status(last, state=service.state).runs
+    return {"runs": [told_row(run) for run in found if actor.may(LOOKS, sites_of_status(run))]}
+
+
+@router.get("/{run_id}")
+def read(service: TheService, actor: TheActor, run_id: str) -> dict[str, object]:
+    """Tell where a run stands, who wanted what of it and why, and which jobs had it in hand."""
+    run = run_of(service.state, run_id, actor)
+    with service.database.reading() as database:
+        jobs = jobs_of_run(database, run_id)
+    return told_run(run, control_request(service.state, run_id), jobs)
+
+
+@router.get("/{run_id}/devices")
+def devices(service: TheService, actor: TheActor, run_id: str) -> dict[str, object]:
+    """Tell where each device of a run stands."""
+    return {"devices": [told_device(one) for one in run_of(service.state, run_id, actor).devices]}
+
+
+@router.get("/{run_id}/report.{form}", response_class=Response)
+def report(service: TheService, actor: TheActor, run_id: str, form: Form) -> Response:
+    """Tell all that is known of a run, as a file: a page, JSON (docs/report.md), CSV, or JUnit's XML."""
+    run = run_of(service.state, run_id, actor)
+    text = api.report_text(
+        api.report(run.run_id, state=service.state),
+        ReportFormat.JUNIT if form is Form.XML else ReportFormat(form.value),
+    )
+    # As a file: its page has style and graphs within, which no page of the service may have.
+    headers = {"Content-Disposition": f'attachment; filename="{run.run_id}.{form}"'}
+    return Response(text, media_type=form.media_type, headers=headers)
+
+
+@router.post("/{run_id}/pause")
+def pause(service: TheService, actor: TheActor, run_id: str, why: Why) -> dict[str, object]:
+    """Let no further device begin; those under way go on to their end."""
+    return asdict(steering.steer(service, actor, run_id, WishKind.PAUSE, why.reason))
+
+
+@router.post("/{run_id}/continue")
+def continue_run(service: TheService, actor: TheActor, run_id: str, why: Why) -> dict[str, object]:
+    """Go on with a run that is paused."""
+    return asdict(steering.steer(service, actor, run_id, WishKind.CONTINUE, why.reason))
+
+
+@router.post("/{run_id}/stop")
+def stop(service: TheService, actor: TheActor, run_id: str, why: Why) -> dict[str, object]:
+    """End what is under way, restore every device and report."""
+    return asdict(steering.steer(service, actor, run_id, WishKind.STOP, why.reason))
+
+
+@router.post("/{run_id}/resume", status_code=HTTPStatus.ACCEPTED)
+def resume(
+    response: Response,
+    service: TheService,
+    actor: TheActor,
+    run_id: str,
+    why: Why,
+    idempotency_key: IdempotencyKey = None,
+) -> dict[str, object]:
+    """Restore what a run left, and go on with it; its plan is still to be approved."""
+    once = once_of(idempotency_key, f"resume {run_id}", why.model_dump())
+    return accepted(response, steering.go_on(service, actor, run_id, why.reason, once))
+
+
+@router.post("/{run_id}/recover", status_code=HTTPStatus.ACCEPTED)
+def recover(
+    response: Response,
+    service: TheService,
+    actor: TheActor,
+    run_id: str,
+    why: Why,
+    idempotency_key: IdempotencyKey = None,
+) -> dict[str, object]:
+    """Restore what a dead run left tuned."""
+    once = once_of(idempotency_key, f"recover {run_id}", why.model_dump())
+    return accepted(response, steering.restore(service, actor, run_id, why.reason, once))

@@ -1,0 +1,139 @@
+"""A run that is under way is steered, one that is not is restored or gone on with; each with a reason, in the audit.
+
+What somebody does stands in the audit before the run is told, so that nothing is done without its line, whoever is
+killed in between. The run's journal has his name and his reason besides.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from flashferry import api
+from flashferry.core.errors import ConfigInvalid
+from flashferry.service.actor import Actor, Role
+from flashferry.service.auditing import note, note_refusal
+from flashferry.service.jobs.asking import ask
+from flashferry.service.jobs.wishes import JobWish
+from flashferry.service.plans.deciding import checked_comment
+from flashferry.service.plans.offering import told_sites
+from flashferry.service.plans.waves import run_of, sites_of_run
+from flashferry.service.problems import Problem
+from flashferry.service.service import Service
+from flashferry.store.control import ControlRequest
+from flashferry.store.run_lock import RunState
+from flashferry.store.service.answers import Once
+from flashferry.store.service.jobs import Job, JobKind
+from flashferry.store.service.plans import plan_of
+from flashferry.store.stored_run import StoredRun
+from flashferry.store.wishes import Asker, WishKind
+
+_LOOK_AGAIN = "GET /api/v1/runs/ID says where it stands"
+
+
+def steer(service: Service, actor: Actor, run_id: str, what: WishKind, reason: str) -> ControlRequest:
+    """Tell a run that is under way to pause, to go on, or to stop and restore; return what is wanted of it now.
+
+    Args:
+        service: The service.
+        actor: Who wants it: an operator at all sites of the run.
+        run_id: The run's whole identifier.
+        what: `pause`, `continue` or `stop`; waves are approved elsewhere.
+        reason: Why; it may not be empty.
+
+    Raises:
+        Problem: 404 where he may not see the run, 403 where he does not operate it, 422 without a reason, 409 where it
+            is not under way.
+    """
+    run, object_, action = run_of(service.state, run_id, actor), f"run:{run_id}", f"run.{what.value}"
+    try:
+        reason = _operated(run, actor, reason)
+        if run.state is not RunState.ALIVE:
+            raise _conflict(f"run {run_id} is {run.state}: expected one that is under way")
+    except Problem as problem:
+        note_refusal(service, actor, action, object_, problem.sentence)
+        raise
+    with service.database.writing() as database:
+        note(service, database, actor, action, object_, reason=reason)
+    asker = Asker(actor=actor.name, via=actor.via.value, reason=reason)
+    paused = {WishKind.PAUSE: True, WishKind.CONTINUE: False}.get(what)
+    stopping = True if what is WishKind.STOP else None
+    try:
+        return api.steer(run_id, paused=paused, stopping=stopping, asker=asker, state=service.state).control
+    except ConfigInvalid as error:
+        # It ended in between.
+        note_refusal(service, actor, action, object_, error.message)
+        raise _conflict(error.message) from None
+
+
+def restore(service: Service, actor: Actor, run_id: str, reason: str, once: Once | None = None) -> Job:
+    """Ask for the devices that a run left in its hands to be restored; those of other dead runs are, too.
+
+    Raises:
+        Problem: As `steer`; 409 where the run is under way, or left nothing.
+    """
+    run = run_of(service.state, run_id, actor)
+    wish = JobWish(kind=JobKind.RECOVER, run_id=run_id, sites=sites_of_run(run), reason=reason)
+    if run.state is RunState.ALIVE or not any(device.is_held for device in run.devices):
+        why = "is under way" if run.state is RunState.ALIVE else "left no device to restore"
+        return _refused(service, actor, wish, f"run {run_id} {why}")
+    return _asked(service, actor, run, wish, once)
+
+
+def go_on(service: Service, actor: Actor, run_id: str, reason: str, once: Once | None = None) -> Job:
+    """Ask for a run that died or was stopped to be gone on with; what it left is restored first.
+
+    Raises:
+        Problem: As `steer`; 409 where the run is under way, is no staging, or was not begun by a plan that is here and
+            approved.
+    """
+    run = run_of(service.state, run_id, actor)
+    sites = sites_of_run(run)
+    wish = JobWish(kind=JobKind.RESUME, run_id=run_id, digest=run.plan_digest, sites=sites, reason=reason)
+    with service.database.reading() as database:
+        has_plan = run.plan_digest is not None and plan_of(database, run.plan_digest) is not None
+    if run.state is RunState.ALIVE or run.verb != "stage":
+        why = "is under way" if run.state is RunState.ALIVE else f"is a {run.verb}, which is not gone on with"
+        return _refused(service, actor, wish, f"run {run_id} {why}")
+    if not has_plan:
+        return _refused(service, actor, wish, f"run {run_id} was not begun by a plan that was approved here")
+    return _asked(service, actor, run, wish, once)
+
+
+def _asked(service: Service, actor: Actor, run: StoredRun, wish: JobWish, once: Once | None) -> Job:
+    try:
+        _operated(run, actor, wish.reason)
+    except Problem as problem:
+        note_refusal(service, actor, f"run.{wish.kind}", f"run:{run.run_id}", problem.sentence)
+        raise
+    return ask(service, actor, wish, once, about=f"run:{run.run_id}")
+
+
+def _refused(service: Service, actor: Actor, wish: JobWish, why: str) -> Job:
+    note_refusal(service, actor, f"run.{wish.kind}", f"run:{wish.run_id}", why)
+    raise _conflict(why)
+
+
+def _operated(run: StoredRun, actor: Actor, reason: str) -> str:
+    """Return the reason of who operates a run.
+
+    Raises:
+        Problem: He does not, or gives none.
+    """
+    sites = sites_of_run(run)
+    if not actor.may({Role.OPERATOR}, sites):
+        raise Problem(
+            HTTPStatus.FORBIDDEN,
+            f"run: expected an operator at {told_sites(sites)} to steer it",
+            hint="Ask a colleague with that role",
+        )
+    if not (found := checked_comment(reason)):
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "reason: expected a few words, found none",
+            hint="Say why: it stands in the audit and at the run",
+        )
+    return found
+
+
+def _conflict(why: str) -> Problem:
+    return Problem(HTTPStatus.CONFLICT, why, hint=_LOOK_AGAIN)

@@ -1,0 +1,232 @@
+"""Jobs and runs for programs: what each route answers, and what stands in audit and journal behind it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flashferry.service.actor import Actor, Grant, Role
+from flashferry.service.api import jobs, runs
+from flashferry.service.jobs.folder import JobFolder
+from flashferry.store.journal import Journal
+from flashferry.store.service.audit import entries
+from flashferry.store.service.jobs import JobState, end_job, job_of, latest_jobs
+from flashferry.store.stored_run import read_run
+from flashferry.store.wishes import Origin
+from tests.unit.service.plans.calling import client
+
+from .conftest import AT, DIGEST, OTHERS
+
+
+@pytest.fixture
+def call(service, anna, monkeypatch):
+    """Call as anna, or as who is given."""
+    # Their texts are none; what is looked at there is for the tests of plans.
+    monkeypatch.setattr("flashferry.service.plans.starting.why_not_images", lambda service, digest: "")
+
+    def made(path, body=None, *, actor=anna, **headers):
+        router = runs.router if path.startswith("/runs") else jobs.router
+        opened = client(service, actor, router)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if body is None:
+            return opened.get(f"/api/v1{path}", headers=named)
+        return opened.post(f"/api/v1{path}", json=body, headers=named)
+
+    return made
+
+
+@pytest.fixture
+def eve(anna: Actor) -> Actor:
+    """One who may look at AMS, and nothing else."""
+    return replace(anna, name="ben", grants=frozenset({Grant(role=Role.VIEWER, site="AMS")}))
+
+
+@pytest.fixture
+def journal(service):
+    with Journal(service.state, Origin(actor="anna")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def run_id(journal):
+    """A run of AMS under way, of the approved plan."""
+    found = journal.begin_run("stage", {"plan": {"path": "/p", "digest": DIGEST}})
+    journal.add_device(found, host="r1", address="x", port=22, platform="ios", site="AMS", wave=0, image="x.bin")
+    return found
+
+
+def audit(service):
+    with service.database.reading() as database:
+        return [(one.entry.action, one.entry.outcome, one.entry.object) for one in entries(database)]
+
+
+def test_an_approved_plan_is_begun(call, service):
+    """202, where to look, and the job as it stands; nothing of its command line is told."""
+    answer = call("/runs", {"plan": DIGEST, "reason": "tonight"})
+    job = answer.json()
+    assert (answer.status_code, answer.headers["Location"]) == (202, f"/api/v1/jobs/{job['job_id']}")
+    assert (job["kind"], job["state"], job["digest"], job["reason"]) == ("stage", "queued", DIGEST, "tonight")
+    assert "words" not in job
+    assert call(f"/jobs/{job['job_id']}").json() == job | {"result": None}
+    assert call("/jobs").json()["jobs"] == [job]
+
+
+@pytest.mark.parametrize(("plan", "status"), [(OTHERS, 403), ("ef" * 32, 404)])
+def test_no_other_plan_is_begun(call, service, plan, status):
+    """The refusal is a problem with a hint, and stands in the audit."""
+    answer = call("/runs", {"plan": plan})
+    assert answer.status_code == status
+    assert answer.json()["hint"]
+    if status == 403:
+        assert audit(service) == [("run.start", "refused", f"plan:{OTHERS}")]
+    with service.database.reading() as database:
+        assert latest_jobs(database, 9) == []
+
+
+def test_a_request_that_is_sent_again_makes_no_second_job(call, service):
+    """The same key answers the same job, also after its end; for something else, or of somebody else, it is another."""
+    first = call("/runs", {"plan": DIGEST}, idempotency_key="k1").json()["job_id"]
+    assert call("/runs", {"plan": DIGEST}, idempotency_key="k1").json()["job_id"] == first
+    assert call("/runs", {"plan": DIGEST}, idempotency_key="k2").status_code == 409
+    with service.database.writing() as database:
+        end_job(database, first, at=AT, state=JobState.ENDED, exit_code=0, sentence="")
+    again = call("/runs", {"plan": DIGEST}, idempotency_key="k1")
+    assert (again.status_code, again.json()["job_id"], again.json()["state"]) == (202, first, "ended")
+    assert call("/checks", {}, idempotency_key="k1").status_code == 422
+    assert call("/checks", {}, idempotency_key="").status_code == 422
+
+
+def test_checks_and_probes_keep_to_the_sites_of_who_asks(call, service, chief):
+    """Named or not; where somebody operates all, nothing is said."""
+    one = call("/checks", {"hosts": ["r1"], "reach": True, "transport": "ftp,scp"}).json()
+    other = call("/probes", {"how": "tuned", "seconds": 4}, actor=chief).json()
+    assert call("/checks", {"sites": ["LIM"]}).status_code == 403
+    with service.database.reading() as database:
+        first, second = (job_of(database, found["job_id"]) for found in (one, other))
+    assert (first.sites, second.sites) == (("AMS",), ())
+    assert "--filter=site=AMS" in first.words
+    assert first.words[-3:] == ("--reach", "--transport", "ftp,scp")
+    assert second.words[-3:] == ("--seconds", "4.0", "--tuned")
+
+
+@pytest.mark.parametrize(
+    "body", [{"transport": "pigeon"}, {"filters": ["site=LIM"]}, {"image": "../x"}, {"command": "reload"}, {"hosts": 1}]
+)
+def test_what_is_no_check_is_refused(call, body):
+    """With a status that programs understand, and nothing is entered."""
+    assert call("/checks", body).status_code == 422
+    assert call("/jobs").json()["jobs"] == []
+
+
+def test_a_dry_run_is_of_a_plan_or_an_image(call, service):
+    """Neither is a mistake."""
+    assert call("/dry-runs", {"plan": DIGEST}).json()["digest"] == DIGEST
+    assert call("/dry-runs", {"image": "a.bin"}).json()["kind"] == "dry-run"
+    assert call("/dry-runs", {}).status_code == 422
+
+
+def test_what_a_jobs_verb_printed_is_told_once_it_ended(call, service):
+    """Its document, as it is."""
+    job_id = call("/checks", {}).json()["job_id"]
+    folder = JobFolder.of(service.state, job_id)
+    folder.make()
+    folder.tell(folder.result, '{"exit_code": 3, "devices": []}')
+    assert call(f"/jobs/{job_id}").json()["result"] is None
+    with service.database.writing() as database:
+        end_job(database, job_id, at=AT, state=JobState.ENDED, exit_code=3, sentence="no")
+    found = call(f"/jobs/{job_id}").json()
+    assert (found["exit_code"], found["result"]) == (3, {"exit_code": 3, "devices": []})
+
+
+def test_who_may_not_see_a_job_or_a_run_is_told_of_none(call, anna, eve, chief, run_id):
+    """404, and in no list."""
+    blind = replace(anna, name="x", grants=frozenset({Grant(role=Role.VIEWER, site="LIM")}))
+    job_id = call("/runs", {"plan": DIGEST}).json()["job_id"]
+    for path in (f"/jobs/{job_id}", f"/runs/{run_id}", f"/runs/{run_id}/devices", f"/runs/{run_id}/report.json"):
+        assert call(path, actor=eve).status_code == 200
+        assert call(path, actor=blind).status_code == 404
+    assert call("/jobs", actor=blind).json()["jobs"] == []
+    assert call("/runs", actor=blind).json()["runs"] == []
+    assert call(f"/runs/{run_id}/pause", {"reason": "x"}, actor=blind).status_code == 404
+
+
+def test_a_run_is_steered_with_a_reason(call, service, run_id, journal):
+    """What is wanted of it is answered; name, way and reason stand at the run, and in the audit."""
+    paused = call(f"/runs/{run_id}/pause", {"reason": "link down"}).json()
+    assert (paused["paused"], paused["stopping"]) == (True, False)
+    assert call(f"/runs/{run_id}/continue", {"reason": "link up"}).json()["paused"] is False
+    assert call(f"/runs/{run_id}/stop", {"reason": "enough"}).json()["stopping"] is True
+    wishes = call(f"/runs/{run_id}").json()["wishes"]
+    assert [(one["what"], one["actor"], one["via"], one["reason"]) for one in wishes] == [
+        ("pause", "anna", "session", "link down"),
+        ("continue", "anna", "session", "link up"),
+        ("stop", "anna", "session", "enough"),
+    ]
+    assert audit(service) == [(f"run.{what}", "done", f"run:{run_id}") for what in ("pause", "continue", "stop")]
+    assert read_run(service.state, run_id).wishes[0].reason == "link down"
+
+
+@pytest.mark.parametrize(("reason", "who", "status"), [("", "anna", 422), ("  ", "anna", 422), ("x", "eve", 403)])
+def test_steering_takes_a_reason_and_the_role(call, service, run_id, anna, eve, reason, who, status):
+    """Else nothing is done, and that stands in the audit."""
+    actor = {"anna": anna, "eve": eve}[who]
+    for what in ("pause", "stop"):
+        assert call(f"/runs/{run_id}/{what}", {"reason": reason}, actor=actor).status_code == status
+    assert call(f"/runs/{run_id}").json()["wishes"] == []
+    assert {outcome for _, outcome, _ in audit(service)} == {"refused"}
+
+
+def test_what_the_state_forbids_is_a_conflict(call, service, run_id, journal):
+    """Nothing is restored or gone on with while it is under way; nothing is steered that is not."""
+    why = {"reason": "x"}
+    assert call(f"/runs/{run_id}/resume", why).status_code == 409
+    assert call(f"/runs/{run_id}/recover", why).status_code == 409
+    journal.finish_run(run_id)
+    assert call(f"/runs/{run_id}/pause", why).status_code == 409
+    assert call(f"/runs/{run_id}/recover", why).status_code == 409
+    assert {outcome for _, outcome, _ in audit(service)} == {"refused"}
+
+
+def test_a_dead_run_is_restored_and_gone_on_with(call, service, run_id, journal):
+    """Each a job with its run, one at a time."""
+    journal._write("UPDATE devices SET touched = 1, identity = 'r1'", ())
+    journal.__exit__(None, None, None)
+    recovery = call(f"/runs/{run_id}/recover", {"reason": "now"}, idempotency_key="a")
+    assert (recovery.status_code, recovery.json()["kind"], recovery.json()["sites"]) == (202, "recover", ["AMS"])
+    assert call(f"/runs/{run_id}/resume", {"reason": "now"}).status_code == 409
+    with service.database.writing() as database:
+        end_job(database, recovery.json()["job_id"], at=AT, state=JobState.ENDED, exit_code=0, sentence="")
+    resume = call(f"/runs/{run_id}/resume", {"reason": "now"}).json()
+    assert (resume["kind"], resume["digest"], resume["run_id"]) == ("resume", DIGEST, run_id)
+    assert [one["kind"] for one in call(f"/runs/{run_id}").json()["jobs"]] == ["recover", "resume"]
+
+
+def test_a_run_of_no_approved_plan_is_not_gone_on_with(call, service, journal):
+    """Who began it at the command line goes on with it there."""
+    found = journal.begin_run("stage")
+    journal.add_device(found, host="r1", address="x", port=22, platform="ios", site="AMS", image="x.bin")
+    journal.finish_run(found)
+    answer = call(f"/runs/{found}/resume", {"reason": "x"})
+    assert (answer.status_code, "approved here" in answer.json()["detail"]) == (409, True)
+
+
+def test_runs_are_listed_read_and_reported(call, run_id):
+    """With their devices, and as a file in each form."""
+    (row,) = call("/runs").json()["runs"]
+    assert (row["run_id"], row["sites"], row["outcomes"], row["actor"]) == (run_id, ["AMS"], {"planned": 1}, "anna")
+    run = call(f"/runs/{run_id}").json()
+    assert (run["plan_digest"], run["waves"]) == (DIGEST, [{"wave": 0, "devices": 1, "outcomes": {"planned": 1}}])
+    (device,) = call(f"/runs/{run_id}/devices").json()["devices"]
+    assert (device["host"], device["state"], device["is_held"]) == ("r1", "planned", False)
+    for form, kind in (
+        ("html", "text/html"),
+        ("json", "application/json"),
+        ("csv", "text/csv"),
+        ("xml", "application/xml"),
+    ):
+        answer = call(f"/runs/{run_id}/report.{form}")
+        assert answer.headers["content-type"].startswith(kind)
+        assert answer.headers["content-disposition"] == f'attachment; filename="{run_id}.{form}"'
+        assert "r1" in answer.text
+    assert call(f"/runs/{run_id}/report.exe").status_code == 422
