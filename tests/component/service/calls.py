@@ -23,12 +23,15 @@ from flashferry.model.waves import Wave, WavePolicy
 from flashferry.service.access import ROUTES
 from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.hooks.managing import HookWish, add_hook
+from flashferry.service.jobs.asking import ask
+from flashferry.service.jobs.wishes import JobWish
 from flashferry.service.people.accounts import NewPerson, add_person
 from flashferry.service.plans.deciding import approve
 from flashferry.service.plans.offering import offer
 from flashferry.service.schedules.making import ScheduleWish, Step, make_schedule, step
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.journal import Journal
+from flashferry.store.service.jobs import JobKind
 from flashferry.store.service.schedules import ScheduleKind
 from tests.served import ADMIN, Served, serve
 from tests.unit.service.plans.conftest import site
@@ -228,7 +231,21 @@ def _schedule_form(world: World) -> tuple[str, bytes]:
     return "application/x-www-form-urlencoded", text.encode()
 
 
+def _run_body(world: World) -> tuple[str, bytes]:
+    return "application/json", json.dumps({"plan": world.plan(is_approved=True)}).encode()
+
+
+def _job(world: World, _name: str) -> Mapping[str, str]:
+    service = world.served.service
+    return {"job_id": ask(service, MAKER, JobWish(kind=JobKind.CHECK, sites=("AMS",))).job_id}
+
+
+def _report(world: World, name: str) -> Mapping[str, str]:
+    return {**_run(world, name), "form": "json"}
+
+
 _REASON = {"reason": "why"}
+_DEAD = "the run is not under way"
 
 CALLS: dict[tuple[str, str], Call] = {
     # Signing in and out.
@@ -312,6 +329,25 @@ CALLS: dict[tuple[str, str], Call] = {
     ("POST", "/schedules/{schedule_id}/hold"): Call(arrange=_schedule, form=_REASON),
     ("POST", "/schedules/{schedule_id}/release"): Call(arrange=_held, form=_REASON),
     ("POST", "/schedules/{schedule_id}/remove"): Call(arrange=_schedule, form=_REASON),
+    # Jobs and runs.
+    ("POST", "/api/v1/checks"): Call(json={"sites": ["AMS"]}),
+    ("POST", "/api/v1/probes"): Call(json={"sites": ["AMS"]}),
+    ("POST", "/api/v1/dry-runs"): Call(json={"sites": ["AMS"], "image": "new.bin"}),
+    ("GET", "/api/v1/jobs/{job_id}"): Call(arrange=_job),
+    ("POST", "/api/v1/runs"): Call(content=_run_body),
+    ("GET", "/api/v1/runs/{run_id}"): Call(arrange=_run),
+    ("GET", "/api/v1/runs/{run_id}/devices"): Call(arrange=_run),
+    ("GET", "/api/v1/runs/{run_id}/report.{form}"): Call(arrange=_report),
+    **{
+        ("POST", f"/api/v1/runs/{{run_id}}/{what}"): Call(
+            arrange=_run, json=_REASON, may_answer=frozenset({409}), why=_DEAD
+        )
+        for what in ("pause", "continue", "stop")
+    },
+    ("POST", "/api/v1/runs/{run_id}/resume"): Call(arrange=_run, json=_REASON),
+    ("POST", "/api/v1/runs/{run_id}/recover"): Call(
+        arrange=_run, json=_REASON, may_answer=frozenset({409}), why="the run left nothing to restore"
+    ),
     # What goes on.
     ("GET", "/api/v1/runs/{run_id}/events"): Call(
         arrange=_run, may_answer=frozenset({409}), why="the run writes no events"
