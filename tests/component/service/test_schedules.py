@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-import socket
 import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from benchmarks.subjects import free_port
 from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.schedules.making import ScheduleWish, make_schedule
 from flashferry.service.service import Service
@@ -44,12 +44,6 @@ def service(tmp_path):
         insert_person(open_, Person(name="maker", source="local", created_at="2026"), password=None)
         insert_grant(open_, "maker", GivenGrant(role="operator", site="*", given_by="system", given_at="2026"))
     return Service(state=state, settings=ServiceSettings(runs=RunSettings(nights=nights)), database=database)
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 @pytest.mark.long
