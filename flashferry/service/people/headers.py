@@ -1,11 +1,15 @@
 """What every answer says to browsers: load nothing from elsewhere, show it in no frame, guess no type, keep no copy.
 
 An answer that says otherwise for itself is left so: a report, say, which is one file with its own style.
+
+A request whose length is told in two ways is answered here, and its connection closed: RFC 9112 (6.1) takes it for an
+attempt to smuggle a second request past a proxy, and the server below would take the second one.
 """
 
 from __future__ import annotations
 
 from starlette.datastructures import MutableHeaders
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flashferry.service.settings import ServiceSettings
@@ -55,4 +59,8 @@ class SecurityHeaders:
                     headers.setdefault(name, value)
             await send(message)
 
+        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+            refused = PlainTextResponse("expected one length, found two\n", 400, {"Connection": "close"})
+            await refused(scope, receive, with_headers)
+            return
         await self._app(scope, receive, with_headers)

@@ -2,8 +2,8 @@
 
 Facts
 -----
-* One hash takes 64 MiB and 0.2 s of a processor, on purpose: so only a few are made at once, some wait, and more are
-  turned away at once. A flood of sign-ins must not take the memory, nor the threads that answer everybody else.
+* One hash takes 64 MiB and 0.2 s of a processor, on purpose: so one is made at a time, some wait, and more are turned
+  away at once. A flood of sign-ins must not take the memory, nor the threads that answer everybody else.
 * A password is in no text that leaves this module. It is not masked elsewhere either, as secrets of devices are:
   whoever chose `not restored` for his own would take these words off every page.
 """
@@ -24,8 +24,8 @@ from flashferry.service.problems import Problem
 from flashferry.service.settings import PeopleSettings
 
 MOST_CHARACTERS = 256
-MOST_AT_ONCE = 2
-MOST_WAITING = 6
+MOST_AT_ONCE = 1
+MOST_WAITING = 7
 """So many threads wait for those that hash; whoever comes then is told to try again."""
 _NOBODYS = "the password of nobody"  # no account has it: its hash is made anew with each start
 

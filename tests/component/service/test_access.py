@@ -324,6 +324,14 @@ def test_a_body_of_any_size_is_not_kept(served, monkeypatch):
     assert served.call("POST", "/kept", token, content=b"x" * 100_001, headers={}).status_code == 200
 
 
+def test_a_request_of_two_lengths_is_refused(served):
+    """It may be two requests to a proxy and one to us, or the other way round."""
+    headers = [("Content-Length", "5"), ("Transfer-Encoding", "chunked")]
+    answer = served.call("POST", "/open", content=b"hello", headers=headers)
+    assert (answer.status_code, answer.headers["connection"]) == (400, "close")
+    assert "content-security-policy" in answer.headers
+
+
 def test_the_way_in_is_not_taken_from_another_page(served):
     """Somebody who signs another in as himself would see what that one does (login CSRF)."""
     assert served.call("POST", "/open").status_code == 200

@@ -203,7 +203,7 @@ def test_spellings_of_one_password_are_one(passwords):
 
 
 def test_a_flood_takes_neither_memory_nor_threads(passwords):
-    """Two hash, six wait, and whoever comes then is turned away at once."""
+    """One hashes, some wait, and whoever comes then is turned away at once."""
     held = [passwords._places.acquire(blocking=False) for _ in range(MOST_AT_ONCE + MOST_WAITING)]
     assert all(held)
     with pytest.raises(Problem, match="at once"):
