@@ -48,8 +48,11 @@ class Made:
 class Night:
     """Five hundred devices at ten sites, eight copies at each at a time, told second by second."""
 
-    def __init__(self, devices: int, emit: Callable[[Event], None], faster: float) -> None:
+    def __init__(
+        self, devices: int, emit: Callable[[Event], None], faster: float, site_copies: int = SITE_COPIES
+    ) -> None:
         self.emit, self.faster, self.now_s = emit, faster, 0.0
+        self.site_copies = site_copies
         luck = random.Random(7)
         self.waiting: dict[str, list[Made]] = {site: [] for site in SITES}
         self.running: dict[str, list[Made]] = {site: [] for site in SITES}
@@ -71,7 +74,7 @@ class Night:
         self.tell(None, "wave", "started", "2 of 3: all sites", wave=2)
         while any(self.waiting.values()) or any(self.running.values()):
             for site in SITES:
-                while self.waiting[site] and len(self.running[site]) < SITE_COPIES:
+                while self.waiting[site] and len(self.running[site]) < self.site_copies:
                     self.running[site].append(self.waiting[site].pop(0))
                 self._site(self.running[site])
             yield self.now_s

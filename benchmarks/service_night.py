@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from benchmarks.live_view import IMAGE_BYTES, SITES, Night
+from benchmarks.live_view import IMAGE_BYTES, SITE_COPIES, SITES, Night
 from flashferry.core.state_folder import make_private_directory
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import Outcome, Restored, State
@@ -125,7 +125,13 @@ class Keeping:
 
 
 def begin(
-    state: Path, *, devices: int, faster: float = 1.0, window_s: float | None = 3 * 3600.0, skip_s: int = 0
+    state: Path,
+    *,
+    devices: int,
+    faster: float = 1.0,
+    window_s: float | None = 3 * 3600.0,
+    skip_s: int = 0,
+    site_copies: int = SITE_COPIES,
 ) -> None:
     """Make a night and live through it at the pace of the clock.
 
@@ -135,10 +141,11 @@ def begin(
         faster: How many times as fast its copies go.
         window_s: So long from now it must have ended; None: no end.
         skip_s: So many seconds of it pass at once, so that something is done already.
+        site_copies: So many copies run at a site at the same time.
     """
     until = None if window_s is None else datetime.now(UTC) + timedelta(seconds=window_s)
     with Journal(state) as journal:
-        night = Night(devices, lambda event: kept.take(event), faster)  # noqa: PLW0108 -- made a line below
+        night = Night(devices, lambda event: kept.take(event), faster, site_copies)  # noqa: PLW0108 -- made a line below
         kept = Keeping(journal, night, until)
         with event_log(job_of(state, kept.run_id, devices), devices=devices) as log:
             _live(night, kept, log, skip_s)
@@ -180,8 +187,16 @@ def main() -> None:
     parser.add_argument("--faster", type=float, default=1.0)
     parser.add_argument("--window", type=float, default=3 * 3600.0, help="seconds")
     parser.add_argument("--skip", type=int, default=0, help="seconds of it that pass at once")
+    parser.add_argument("--site-copies", type=int, default=SITE_COPIES)
     given = parser.parse_args()
-    begin(given.state, devices=given.devices, faster=given.faster, window_s=given.window, skip_s=given.skip)
+    begin(
+        given.state,
+        devices=given.devices,
+        faster=given.faster,
+        window_s=given.window,
+        skip_s=given.skip,
+        site_copies=given.site_copies,
+    )
 
 
 if __name__ == "__main__":

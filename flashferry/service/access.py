@@ -182,6 +182,12 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/runs/{run_id}.json"): VIEWS_SITE,
     ("GET", "/runs/{run_id}/devices/{host:path}"): VIEWS_SITE,
     ("GET", "/runs/{run_id}/devices/{host:path}.json"): VIEWS_SITE,
+    ("GET", "/devices"): VIEWS,
+    ("GET", "/devices.json"): VIEWS,
+    ("GET", "/devices/{name:path}"): VIEWS_SITE,
+    ("GET", "/devices/{name:path}.json"): VIEWS_SITE,
+    ("GET", "/trends"): VIEWS,
+    ("GET", "/trends.json"): VIEWS,
     ("GET", "/api/v1/live"): VIEWS,
     ("GET", "/api/v1/runs/{run_id}/events"): VIEWS_SITE,
 }

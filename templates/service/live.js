@@ -72,7 +72,9 @@
       const known = table.rows.get(key);
       if (!known) continue;
       const next = before ? before.nextElementSibling : table.place.firstElementChild;
-      if (next !== known.row) table.place.insertBefore(known.row, next);
+      // One row that went further down is moved itself, and not all the others up.
+      if (next && next !== known.row && next.nextElementSibling === known.row) table.place.append(next);
+      else if (next !== known.row) table.place.insertBefore(known.row, next);
       before = known.row;
     }
     if (table.empty) table.empty.hidden = told.order.length > 0;

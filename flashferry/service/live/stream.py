@@ -21,7 +21,7 @@ from flashferry.store.service.database import moment
 
 EVERY_S = 1.0
 _LEAST_REST = 4.0
-"""A look that takes long is made the more rarely: it has a fifth of the time at most."""
+"""A look that takes much of a processor is made the more rarely: it has a fifth of its time at most."""
 
 LIFE_S = 300.0
 """So long a stream lasts; whoever listens connects again by himself, and is let in again or not."""
@@ -97,7 +97,7 @@ class Streams:
         self._wanted: Counter[_Key] = Counter()
         self._turn = asyncio.Event()
         self._clock: asyncio.Task[None] | None = None
-        self._at, self._age_s = "", 0.0
+        self._at, self._age_s, self._spent_s = "", 0.0, 0.0
 
     @property
     def listeners(self) -> int:
@@ -156,15 +156,17 @@ class Streams:
                     self._channels.setdefault(key, _Channel()).turn(board, self._head(key))
             before, self._turn = self._turn, asyncio.Event()
             before.set()
-            spent_s = time.monotonic() - began_s
-            await asyncio.sleep(max(self._every_s - spent_s, _LEAST_REST * spent_s))
+            await asyncio.sleep(max(0.0, began_s + self._every_s - time.monotonic(), _LEAST_REST * self._spent_s))
 
     def _boards(self, wanted: tuple[_Key, ...]) -> dict[_Key, Board]:
+        began_s = time.thread_time()
         scene = self._looker.look()
         self._at = moment(scene.at)
         self._age_s = max(0.0, (scene.at - scene.read_at).total_seconds())
         seen = {sites: scene.seen_from(sites) for sites in {key.sites for key in wanted}}
-        return {key: self._board(seen[key.sites], key.name) for key in wanted}
+        boards = {key: self._board(seen[key.sites], key.name) for key in wanted}
+        self._spent_s = time.thread_time() - began_s
+        return boards
 
     def _board(self, scene: Scene, name: str) -> Board:
         if name == TONIGHT:

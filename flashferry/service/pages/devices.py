@@ -1,0 +1,110 @@
+"""Devices over all runs: where each stands, one with its history; and what copies ran at over time, and the nights."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from markupsafe import Markup
+
+from flashferry.core.codec import to_json
+from flashferry.model.states import Outcome
+from flashferry.nightly.artefacts.history_page import night_line
+from flashferry.nightly.artefacts.page import drawn_series
+from flashferry.nightly.artefacts.report import series_report
+from flashferry.nightly.artefacts.trend_graph import DRAWN
+from flashferry.nightly.history import READ_NIGHTS, by_series, past, told_nights
+from flashferry.reports.svg import svg
+from flashferry.service.actor import Actor
+from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.live import sites_of
+from flashferry.service.pages.frame import twin
+from flashferry.service.problems import Problem
+from flashferry.service.service import Service
+from flashferry.service.trends import device_graph, fleet_graph, site_speeds
+from flashferry.store.fleet_view import KnownDevice, device_runs, known_devices
+from flashferry.store.history import History, Measurement
+
+router = APIRouter()
+
+SHOWN_NIGHTS = 30
+Words = Annotated[str, Query(max_length=200)]
+
+
+@twin(router, "/devices", "devices.html")
+def devices(service: TheService, actor: TheActor, q: Words = "", site: Words = "") -> object:
+    """Return the devices that any run had, each as its last run has it, with its newest speed."""
+    seen = _seen(service, actor)
+    history = History.read(service.state)
+    chosen = [one for one in seen if site in ("", one.site) and _has_words(one, q)]
+    newest = {one.host: copies[-1] for one in chosen if (copies := history.of(one.host))}
+    return {
+        "devices": [_row(one, newest.get(one.host)) for one in chosen],
+        "all": len(seen),
+        "sites": sorted({one.site for one in seen if one.site}),
+        "q": q,
+        "site": site,
+    }
+
+
+@twin(router, "/devices/{name:path}", "device.html")
+def device(name: str, service: TheService, actor: TheActor) -> object:
+    """Return a device: its copies over time, drawn and listed, and every run that had it."""
+    sites = sites_of(actor)
+    had = [one for one in device_runs(service.state, name) if sites is None or one.site in sites]
+    if not had:
+        raise Problem(HTTPStatus.NOT_FOUND, f"no run had a device {name!r}", hint="The page of devices lists them")
+    mine = {one.run_id for one in had}
+    history = History.read(service.state)
+    copies = [one for one in history.of(name) if one.run_id in mine]
+    return {
+        "device": had[0],
+        "runs": [to_json(one) | {"tone": _tone(one)} for one in had],
+        "copies": copies,
+        "no_gain": history.shown_not_to_gain(name),
+        "graph": Markup(svg(device_graph(copies))),  # noqa: S704 -- svg escapes what it is given
+    }
+
+
+@twin(router, "/trends", "trends.html")
+def trends(service: TheService, actor: TheActor) -> object:
+    """Return what copies to flash ran at by day and by site, and the series of the nights in the lab."""
+    site_of = {one.host: one.site for one in _seen(service, actor)}
+    history = History.read(service.state)
+    copies = [one for host in site_of for one in history.of(host)]
+    series = [series_report(one) for one in by_series(past(service.state))]
+    nights = told_nights(service.state, last=min(SHOWN_NIGHTS, READ_NIGHTS))
+    speeds = site_speeds(copies, site_of)
+    return {
+        "sites": [to_json(one) | {"gain": one.gain} for one in speeds],
+        "site_names": service.settings.site_names,
+        "nights": [night_line(one) for one in reversed(nights)],
+        "series": [{"name": one.name, "unit": one.unit, "points": one.points} for one in series],
+        "fleet_graph": Markup(svg(fleet_graph(copies))),  # noqa: S704 -- svg escapes what it is given
+        "series_graphs": Markup("").join(
+            Markup('<figure class="trend">{}</figure>').format(drawn_series(one)) for one in series if one.unit in DRAWN
+        ),
+    }
+
+
+def _row(one: KnownDevice, newest: Measurement | None) -> dict[str, object]:
+    speed = newest.bytes_per_s if newest is not None and newest.counts else None
+    told: dict[str, object] = to_json(one)
+    return told | {"speed": to_json(newest), "speed_bytes_per_s": speed, "tone": _tone(one)}
+
+
+def _seen(service: Service, actor: Actor) -> tuple[KnownDevice, ...]:
+    sites = sites_of(actor)
+    return tuple(one for one in known_devices(service.state) if sites is None or one.site in sites)
+
+
+def _has_words(one: KnownDevice, words: str) -> bool:
+    told = " ".join(filter(None, (one.host, one.address, one.site, one.model, one.release, one.outcome, one.image)))
+    return all(word in told.casefold() for word in words.casefold().split())
+
+
+def _tone(one: KnownDevice) -> str:
+    if one.outcome in (Outcome.DONE, Outcome.ALREADY_THERE):
+        return "good"
+    return "warn" if one.outcome in (None, Outcome.NOT_BEGUN) else "bad"
