@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from flashferry.core.outside import forget_secrets
 from flashferry.lab.namespaces import probe
@@ -50,6 +51,10 @@ class _Lost:
             waiting_us = 0  # a kernel without PSI
         return cls(time.monotonic(), int(ticks[8]) / os.sysconf("SC_CLK_TCK"), waiting_us / 1e6)
 
+
+# How quickly examples are made up and looked at is this machine's affair, and on a busy one says nothing of us.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 # Workers have the width of a terminal that is not there, and commands heed it.
 os.environ.pop("COLUMNS", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -232,10 +233,12 @@ def test_a_lab_goes_down_whatever_is_refused_on_the_way(standin, backend, switch
 
 
 def test_tokens_that_live_shortly_are_renewed(standin, backend):
-    """In the midst of everything."""
-    standin.faults.set(token_lifetime_s=0.05)
+    """In the midst of everything: each step finds that of the step before expired."""
+    standin.faults.set(token_lifetime_s=0.5)
     lab = _booted(backend)
+    time.sleep(0.6)
     backend.condition(lab, LINK)
+    time.sleep(0.6)
     backend.down(lab, deadline=within())
 
 
