@@ -130,6 +130,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("POST", "/api/v1/plans/{digest}/deny"): APPROVES,
     ("POST", "/api/v1/plans/{digest}/withdraw"): WITHDRAWS,
     ("POST", "/api/v1/runs/{run_id}/waves/{wave}/approve"): APPROVES,
+    ("POST", "/runs/{run_id}/waves/{wave}/approve"): APPROVES,
     # Jobs and runs. Sites that are named, and those of the plan or the run, are held against the operator's.
     ("POST", "/api/v1/checks"): OPERATES_SITE,
     ("POST", "/api/v1/probes"): OPERATES_SITE,

@@ -16,6 +16,8 @@ from flashferry.model.limits import Limits
 from flashferry.model.plan_file import plan_text
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.service.actor import Role
+from flashferry.store.control import control_request
+from flashferry.store.journal import Journal
 from tests.browsing import browsing, cookie_of, is_as_wide_as_its_window, serving, signed_in
 
 pytestmark = pytest.mark.long
@@ -125,6 +127,24 @@ def test_what_differs_is_what_an_approver_is_shown(state, plan, tmp_path):
         page.wait_for_selector("h1:has-text('What differs')")
         assert page.locator("li.removed").all_inner_texts()[0] == "- r1"
         assert page.locator("li.added").all_inner_texts()[0] == "+ r2"
+
+
+def test_a_wave_that_waits_is_approved_on_the_runs_page(state):
+    """By an approver, for the run's plan; the run is told, and an operator is offered no such form."""
+    with Journal(state) as journal, serving(state, free_port()) as served, browsing() as browser:
+        run_id = journal.begin_run("stage")
+        journal.add_device(run_id, host="r1", address="192.0.2.1", port=22, platform="ios", site="AMS", image="x.bin")
+        journal.set_waiting_wave(run_id, 0)
+        maker = signed_in(browser, served.url, cookie_of(state, Role.OPERATOR, name="maker")).new_page()
+        maker.goto(f"/runs/{run_id}")
+        assert maker.locator("button:has-text('Approve')").count() == 0
+        page = signed_in(browser, served.url, cookie_of(state, Role.APPROVER, name="ann")).new_page()
+        page.goto(f"/runs/{run_id}")
+        page.fill("#f-wave", "canary is well")
+        page.click("text=Approve wave 0 as ann")
+        page.wait_for_url(f"**/runs/{run_id}")
+        assert _told(page, "canary is well")
+        assert control_request(state, run_id).approved_wave == 0
 
 
 def _told(page, word: str) -> bool:

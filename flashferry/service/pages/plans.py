@@ -19,6 +19,7 @@ from flashferry.service.plans.planning import PlanWish, being_made, make_plan
 from flashferry.service.plans.standing import found, why_not_begun
 from flashferry.service.plans.starting import begin
 from flashferry.service.plans.telling import told_plan
+from flashferry.service.plans.waves import approve_wave
 from flashferry.store.service.jobs import Job, jobs_of_plan
 from flashferry.store.service.plans import PlanState, StoredPlan
 from flashferry.store.service.plans import plans as stored_plans
@@ -141,6 +142,15 @@ def rehearse(service: TheService, actor: TheActor, digest: str) -> Response:
     """Have it told what a run of a plan would do, by a job that changes nothing."""
     begin(service, actor, digest, rehearse=True)
     return _back(digest)
+
+
+@router.post("/runs/{run_id}/waves/{wave}/approve")
+def approve_one(
+    service: TheService, actor: TheActor, run_id: str, wave: int, digest: _Line = "", comment: _Said = ""
+) -> Response:
+    """Let a run begin its waves up to one, for the plan that was read."""
+    approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
+    return RedirectResponse(link("/runs", run_id), HTTPStatus.SEE_OTHER)
 
 
 def _job_row(job: Job) -> dict[str, object]:

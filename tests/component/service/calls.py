@@ -299,6 +299,9 @@ CALLS: dict[tuple[str, str], Call] = {
     ("POST", "/api/v1/runs/{run_id}/waves/{wave}/approve"): Call(
         arrange=_run, json={}, may_answer=frozenset({409}), why="the run is not under way, and another plan was read"
     ),
+    ("POST", "/runs/{run_id}/waves/{wave}/approve"): Call(
+        arrange=_run, form={}, may_answer=frozenset({409}), why="the run is not under way, and another plan was read"
+    ),
     ("GET", "/api/v1/plans/{digest}"): Call(arrange=_plan),
     ("GET", "/api/v1/plans/{digest}/file"): Call(arrange=_plan),
     ("GET", "/api/v1/plans/{digest}/diff"): Call(arrange=lambda world, _: (world.plan(), _plan(world, ""))[1]),
