@@ -30,12 +30,13 @@ class Reminding:
     """Looks at what goes on; when people were told of what is in the tables, and outlives the service."""
 
     def __init__(self) -> None:
-        self._looker: Looker | None = None
+        self._looks: tuple[Service, Looker] | None = None
 
     def __call__(self, service: Service) -> None:
         """Announce what is due, and forget what is over."""
-        self._looker = self._looker or Looker(service)
-        scene = self._looker.look()
+        if self._looks is None or self._looks[0] is not service:
+            self._looks = (service, Looker(service))
+        scene = self._looks[1].look()
         # What cannot be read is not over.
         if not scene.trouble:
             remind(service, scene)

@@ -56,7 +56,7 @@ KEEPERS: tuple[Keeper, ...] = (
 
 LOCK = "service.lock"
 _GRACE_S = 1
-_KEEPERS_GRACE_S = 1.0
+_KEEPERS_GRACE_S = 0.5
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BACKLOG = 1024
 

@@ -24,12 +24,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
-
-import httpx
-from joserfc import jwt
-from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_secret, shown
@@ -37,6 +33,11 @@ from flashferry.service.people.mapped import MappedPerson, grants_for
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.settings import OidcSettings
+
+if TYPE_CHECKING:
+    # Late: a service whose people sign in here starts without what signs tokens, and what comes with a client of HTTP.
+    import httpx
+    from joserfc.jwk import KeySet
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 BEGUN_S = 600
@@ -155,6 +156,9 @@ class Provider:
         return token
 
     def _claims(self, token: str, nonce: str) -> Mapping[str, object]:
+        from joserfc import jwt
+        from joserfc.errors import JoseError
+
         try:
             try:
                 decoded = jwt.decode(token, self._keys(), algorithms=list(ALGORITHMS))
@@ -215,6 +219,8 @@ class Provider:
         return url
 
     def _keys(self, *, is_anew: bool = False) -> KeySet:
+        from joserfc.jwk import KeySet
+
         document = self._known("keys", self._endpoint("jwks_uri"), is_anew=is_anew)
         return KeySet.import_key_set({"keys": _listed(document.get("keys"))})
 
@@ -230,6 +236,8 @@ class Provider:
         return found
 
     def _fetch(self, method: str, url: str, form: Mapping[str, str] | None = None) -> Mapping[str, object]:
+        import httpx
+
         try:
             with self._client() as client:
                 answer = client.request(method, url, data=form, headers={"Accept": "application/json"})
@@ -271,6 +279,8 @@ def provider_of(service: Service, *, callback: str) -> Provider | None:
 
 
 def _client() -> httpx.Client:
+    import httpx
+
     return httpx.Client(timeout=TIMEOUT_S, follow_redirects=False)
 
 

@@ -6,8 +6,11 @@ import json
 import signal
 import socket
 import sqlite3
+import ssl
+import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from contextlib import closing
 
@@ -63,6 +66,24 @@ def test_it_answers_and_ends(tmp_path, number):
         assert asked(f"{service.url}/readyz")["status"] == "ready"
         assert service.end(number) == ""
         assert service.process.returncode == 0
+
+
+def test_it_answers_by_tls(tmp_path):
+    """With certificate and key of the configuration; in clear text nothing is answered."""
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    made = "openssl req -x509 -newkey rsa:2048 -nodes -days 5 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    words = [*made.split(), "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(words, check=True, capture_output=True, timeout=PATIENCE_S)
+    key.chmod(0o600)
+    config = tmp_path / "service.toml"
+    config.write_text('[listen]\ncertificate = "cert.pem"\nkey = "key.pem"\n')
+    with running(tmp_path / "state", "--config", config) as service:
+        assert service.url.startswith("https://127.0.0.1:")
+        trusted = ssl.create_default_context(cafile=certificate)
+        with urllib.request.urlopen(f"{service.url}/healthz", timeout=PATIENCE_S, context=trusted) as answer:
+            assert json.load(answer) == {"status": "ok"}
+        with pytest.raises((urllib.error.URLError, OSError)):
+            asked(service.url.replace("https:", "http:"))
 
 
 @pytest.mark.clocked
