@@ -15,6 +15,8 @@ import pytest
 
 from benchmarks.fleet_tap import CopyTap
 from flashferry.depot.link import RETURN_S
+from flashferry.depot.looking import look_for_depot
+from flashferry.depot.messages import DepotView
 from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
 from flashferry.lab.world_spec import SiteSpec
 from flashferry.model.links import payload_cap_bytes_per_s
@@ -56,8 +58,13 @@ class DepotRig(FleetRig):
     def depot(self, *more: str) -> Iterator[subprocess.Popen[str]]:
         """Run a depot, ready to be used, and end it in order."""
         with self.started("depot", "--json", *more) as process:
-            assert json.loads(process.stdout.readline())["event"] == "ready"
-            yield process
+            try:
+                assert json.loads(process.stdout.readline())["event"] == "ready"
+                yield process
+            except BaseException:
+                # It would never end by itself, and that is waited for.
+                process.kill()
+                raise
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)
                 assert process.wait(30) == 0
@@ -70,6 +77,13 @@ class DepotRig(FleetRig):
         named = [word for host in hosts for word in ("--host", host)]
         with self.started("stage", *given, *named, *more) as process:
             yield process
+
+    def seen(self) -> DepotView:
+        """Return how the depot stands."""
+        found = look_for_depot(self.state)
+        assert found is not None
+        assert found.view is not None, found.trouble
+        return found.view
 
     def both_begun(self, image: Path) -> bool:
         """Tell whether every device has some of the image."""
@@ -96,10 +110,11 @@ def test_two_runs_have_one_cap_between_them(rig):
     with rig.depot(), CopyTap(rig.world) as tap:
         with rig.staging(image, FIRST) as one, rig.staging(image, SECOND) as two:
             assert rig.until(lambda: rig.both_begun(image), timeout_s=60)
+            seen = rig.seen()
             told = rig.run("status", "--json").json["depot"]["view"]
             done = ended(one), ended(two)
         assert [one.code for one in done] == [0, 0], [one.err for one in done]
-    assert [run["copies"] for run in told["runs"]] == [2, 2]
+    assert [run.copies for run in seen.runs] == [2, 2]
     assert [(site["site"], site["cap_bytes_per_s"]) for site in told["sites"]] == [(SITE, rig.cap_bytes_per_s)]
     assert outcomes(done[0]) | outcomes(done[1]) == dict.fromkeys((*FIRST, *SECOND), "done")
     assert all(rig.has(name, image) for name in (*FIRST, *SECOND))
@@ -118,9 +133,10 @@ def test_a_site_s_slots_are_all_runs(rig):
         with rig.staging(image, SECOND, "--site-copies", "2") as two:
             most = 0
             while one.poll() is None or two.poll() is None:
-                if (seen := rig.run("status", "--json").json["depot"]["view"]) and seen["sites"]:
-                    most = max(most, seen["sites"][0]["copies"])
-                    assert seen["sites"][0]["limit"] in {None, 2}
+                for site in rig.seen().sites:
+                    most = max(most, site.copies)
+                    assert site.limit in {None, 2}
+                time.sleep(0.1)
             done = ended(one), ended(two)
     assert [one.code for one in done] == [0, 0], [one.err for one in done]
     assert most == 2
@@ -148,6 +164,25 @@ def test_runs_outlive_the_depot(rig):
     devices = [device for one in done for device in one.json["run"]["devices"]]
     assert {device["outcome"] for device in devices} == {"done"}
     assert all(rig.has(name, image) for name in (*FIRST, *SECOND))
+    assert rig.everywhere() == before
+
+
+def test_every_verb_that_serves_uses_it(rig):
+    """A look that fetches, a speed test, and a copy by SCP under the depot's host keys; all is as before."""
+    before, image = rig.everywhere(), rig.image(300_000)
+    given = ("--inventory", rig.inventory, "--json")
+    with rig.depot("--transports", "ftp,scp"):
+        reached = rig.run("check", "--reach", "--host", "a1", *given)
+        assert reached.code == 0, reached.err
+        probed = rig.run("probe", "--host", "a2", *given)
+        assert probed.code == 0, probed.err
+        staged = rig.run("stage", "--image", image, "--host", "b1", "--transport", "scp", *given)
+        assert staged.code == 0, staged.err
+        assert staged.json["run"]["devices"][0]["transfer"]["transport"] == "scp"
+        refused = rig.run("stage", "--image", image, "--host", "b2", "--transport", "http", *given)
+        assert refused.code == 2
+        assert "expected http, which devices of this run may fetch by, found ftp, scp" in refused.err
+    assert rig.has("b1", image)
     assert rig.everywhere() == before
 
 
