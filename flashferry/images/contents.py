@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from flashferry.images.digests import Digests
@@ -43,19 +43,39 @@ def read_contents(descriptor: int, size_bytes: int, on_progress: Callable[[int, 
     Raises:
         OSError: It cannot be read.
     """
-    # MD5 only because old IOS verifies nothing better; it guards against damage, not against an attacker.
-    md5, sha512, finder, done = hashlib.md5(usedforsecurity=False), hashlib.sha512(), NameFinder(), 0
+    so_far, done = ContentsSoFar(), 0
     # Side by side, where there are two processors: hashing frees the interpreter for the rest.
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="sha512") as beside:
         for chunk in _chunks(descriptor, size_bytes):
-            longer = beside.submit(sha512.update, chunk)
-            md5.update(chunk)
-            finder.feed(chunk)
-            longer.result()
+            so_far.feed(chunk, beside)
             done += len(chunk)
             if on_progress is not None:
                 on_progress(done, size_bytes)
-    return Contents(digests=Digests(md5=md5.hexdigest(), sha512=sha512.hexdigest()), inside=finder.end())
+    return so_far.end()
+
+
+class ContentsSoFar:
+    """What an image tells that comes piece by piece, from its beginning on."""
+
+    def __init__(self) -> None:
+        # MD5 only because old IOS verifies nothing better; it guards against damage, not against an attacker.
+        self._md5, self._sha512, self._finder = hashlib.md5(usedforsecurity=False), hashlib.sha512(), NameFinder()
+
+    def feed(self, piece: bytes | bytearray, beside: Executor | None = None) -> None:
+        """Take the next bytes of the file; SHA-512 is worked out beside the rest where there is a thread for it."""
+        longer = beside.submit(self._sha512.update, piece) if beside is not None else None
+        self._md5.update(piece)
+        self._finder.feed(bytes(piece))
+        if longer is not None:
+            longer.result()
+        else:
+            self._sha512.update(piece)
+
+    def end(self) -> Contents:
+        """Return what the whole file told, once it is at its end."""
+        return Contents(
+            digests=Digests(md5=self._md5.hexdigest(), sha512=self._sha512.hexdigest()), inside=self._finder.end()
+        )
 
 
 def _chunks(descriptor: int, size_bytes: int) -> Iterator[bytes]:

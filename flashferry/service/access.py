@@ -40,6 +40,7 @@ OPERATES = Access(roles=frozenset({Role.OPERATOR}))
 OPERATES_SITE = Access(roles=frozenset({Role.OPERATOR}), is_per_site=True)
 APPROVES = Access(roles=frozenset({Role.APPROVER}), is_per_site=True, not_own=True)
 WITHDRAWS = Access(roles=frozenset({Role.OPERATOR, Role.APPROVER}), is_per_site=True)
+SENDS = Access(roles=frozenset({Role.OPERATOR, Role.ADMIN}))
 AUDITS = Access(roles=frozenset({Role.AUDITOR}))
 ADMINISTERS = Access(roles=frozenset({Role.ADMIN}))
 
@@ -189,6 +190,19 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/devices/{name:path}.json"): VIEWS_SITE,
     ("GET", "/trends"): VIEWS,
     ("GET", "/trends.json"): VIEWS,
+    # Images, which have no site; an operator may give up an upload, and only an admin takes away what has arrived.
+    ("GET", "/api/v1/images"): VIEWS,
+    ("POST", "/api/v1/images"): OPERATES,
+    ("GET", "/api/v1/images/{name}"): VIEWS,
+    ("PATCH", "/api/v1/images/{name}"): OPERATES,
+    ("DELETE", "/api/v1/images/{name}"): SENDS,
+    ("POST", "/api/v1/images/{name}/verify"): SENDS,
+    ("POST", "/api/v1/images/{name}/vouch"): ADMINISTERS,
+    ("POST", "/api/v1/images/{name}/restore"): ADMINISTERS,
+    ("GET", "/api/v1/golden"): VIEWS,
+    ("GET", "/api/v1/golden/{model:path}"): VIEWS,
+    ("PUT", "/api/v1/golden/{model:path}"): ADMINISTERS,
+    ("DELETE", "/api/v1/golden/{model:path}"): ADMINISTERS,
     ("GET", "/api/v1/live"): VIEWS,
     ("GET", "/api/v1/runs/{run_id}/events"): VIEWS_SITE,
 }

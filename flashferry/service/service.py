@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from flashferry.service.images.arrivals import Arrivals
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
 
@@ -26,6 +27,7 @@ class Service:
         database: The service's tables.
         now: What time it is, with a time zone.
         stopping: Set when the service ends: whoever waits, a stream or a background thread, ends then.
+        arrivals: Who is sending which image just now.
     """
 
     state: Path
@@ -33,6 +35,7 @@ class Service:
     database: ServiceDatabase
     now: Callable[[], datetime] = field(default=_now)
     stopping: threading.Event = field(default_factory=threading.Event)
+    arrivals: Arrivals = field(default_factory=Arrivals)
 
     @property
     def images(self) -> Path:

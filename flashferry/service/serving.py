@@ -33,6 +33,7 @@ from flashferry.service import reminders
 from flashferry.service.app import build_app
 from flashferry.service.audit import heads
 from flashferry.service.hooks import delivery
+from flashferry.service.images import tending
 from flashferry.service.jobs import supervisor
 from flashferry.service.keepers import Keeper, Keepers
 from flashferry.service.people.refusals import FIRST_WINDOW_S, RefusalBook
@@ -51,6 +52,7 @@ KEEPERS: tuple[Keeper, ...] = (
     delivery.KEEPER,
     heads.KEEPER,
     reminders.KEEPER,
+    tending.KEEPER,
 )
 """Of all subjects."""
 

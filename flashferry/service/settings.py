@@ -128,6 +128,22 @@ class RunSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ImageSettings:
+    """How images are kept.
+
+    Attributes:
+        most_bytes: An image has at most so much.
+        reserve_bytes: So much stays free on the disk of the folder of images.
+        vendor_certificates: The vendor's certificates, PEM, against which that of a file of published hashes is held;
+            None: no such file is taken in.
+    """
+
+    most_bytes: int = 8 * 10**9
+    reserve_bytes: int = 10**9
+    vendor_certificates: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
     """What the service is told once.
 
@@ -144,6 +160,7 @@ class ServiceSettings:
         proxy: The proxy in front.
         oidc: OpenID Connect, or None.
         runs: How runs are begun.
+        images: How images are kept.
         keep_hidden_images_s: So long an image that was taken away can be brought back, seconds.
         hooks: Where hooks' secrets are to be had, by the name that a hook knows its own by.
         mail: The server that takes our mail, or None.
@@ -161,6 +178,7 @@ class ServiceSettings:
     proxy: ProxySettings = field(default_factory=ProxySettings)
     oidc: OidcSettings | None = None
     runs: RunSettings = field(default_factory=RunSettings)
+    images: ImageSettings = field(default_factory=ImageSettings)
     keep_hidden_images_s: float = 7 * 86400.0
     hooks: dict[str, SecretFrom] = field(default_factory=dict)
     mail: MailSettings | None = None

@@ -68,10 +68,16 @@ def document(routes: Iterable[BaseRoute]) -> dict[str, Any]:
         "token": {"type": "http", "scheme": "bearer"},
         "session": {"type": "apiKey", "in": "cookie", "name": "__Host-flashferry"},
     }
+    rows = {(method, written(path)): row for (method, path), row in ROUTES.items()}
     for path, item in made["paths"].items():
         for method in _METHODS & item.keys():
-            _complete(item[method], ROUTES.get((method.upper(), path), Access()))
+            _complete(item[method], rows.get((method.upper(), path), Access()))
     return made
+
+
+def written(path: str) -> str:
+    """Return a route's path as the document has it: `/golden/{model}`, also where a model may have slashes in it."""
+    return path.replace(":path}", "}")
 
 
 def _complete(operation: dict[str, Any], access: Access) -> None:

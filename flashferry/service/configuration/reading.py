@@ -13,12 +13,13 @@ from typing import Any
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.description.keys import Form, Place, read_section
 from flashferry.service.configuration.tables import TOP
-from flashferry.service.settings import ServiceSettings
+from flashferry.service.settings import ImageSettings, ServiceSettings
 
 USUAL_NAME = "service.toml"
 """What it is called in the state folder."""
 TEMPLATE = "template.toml"
 _HOUR_S, _MINUTE_S, _DAY_S = 3600.0, 60.0, 86400.0
+_GB = 10**9
 _TABLE = re.compile(r"\s*\[\s*([^\]]+?)\s*\]\s*(#.*)?")
 
 
@@ -32,7 +33,7 @@ def load_settings(path: Path) -> ServiceSettings:
         ConfigInvalid: It cannot be read, is no TOML, or a key is unknown, missing, or wrong.
     """
     top = read_section(Place(file=path, value=_parsed(path), form=FORM), TOP)
-    listen, sessions = top["listen"], top["sessions"]
+    listen, sessions, images = top["listen"], top["sessions"], top["images"]
     return ServiceSettings(
         **listen,
         session_s=sessions["hours"] * _HOUR_S,
@@ -42,7 +43,12 @@ def load_settings(path: Path) -> ServiceSettings:
         proxy=top["proxy"],
         oidc=top["oidc"],
         runs=top["runs"],
-        keep_hidden_images_s=top["images"]["keep_hidden_days"] * _DAY_S,
+        images=ImageSettings(
+            most_bytes=round(images["most_gigabytes"] * _GB),
+            reserve_bytes=round(images["reserve_gigabytes"] * _GB),
+            vendor_certificates=images["vendor_certificates"],
+        ),
+        keep_hidden_images_s=images["keep_hidden_days"] * _DAY_S,
         hooks=top["hooks"],
         mail=top["mail"],
     )

@@ -313,6 +313,27 @@ IMAGES = (
         values="0 to 365",
         says="so long an image that was taken away can be brought back",
     ),
+    Key(
+        name="most_gigabytes",
+        read=number(0.001, 100, "GB"),
+        default=8.0,
+        values="0.001 to 100",
+        says="how large an image may be",
+    ),
+    Key(
+        name="reserve_gigabytes",
+        read=number(0, 1000, "GB"),
+        default=1.0,
+        values="0 to 1000",
+        says="so much stays free on the disk of the folder of images",
+    ),
+    Key(
+        name="vendor_certificates",
+        read=present_file,
+        values="a file",
+        says="certificates of the vendor's, PEM, against which a file of published hashes is held",
+        shown_default="no such file is taken in",
+    ),
 )
 _SECRET = (
     Key(

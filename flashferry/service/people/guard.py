@@ -51,7 +51,7 @@ def _behind(
         raise LookupError(f"expected a route that can be guarded, found {type(route).__name__}")  # noqa: TRY004
     methods = (route.methods or set()) if isinstance(route, Route) else {"GET"}
     rows: dict[str, Access] = {}
-    for method in methods - {"HEAD"}:
+    for method in {"GET" if method == "HEAD" else method for method in methods}:
         if (row := table.get((method, route.path))) is None:
             raise LookupError(f"route {method} {route.path} has no row in the table of access")
         rows[method] = row

@@ -20,19 +20,13 @@ from flashferry.model.plan_file import plan_from
 from flashferry.planning.local_images import named_image
 from flashferry.reports import words
 from flashferry.service.actor import Actor, Role
+from flashferry.service.images.judging import usable
 from flashferry.service.plans.offering import told_sites
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
 from flashferry.store.service.people import roles_lost
-from flashferry.store.service.plans import ImageRow, PlanState, StoredPlan, image_row, plan_of, text_of
-
-_IN_THE_WAY = {
-    "arriving": "has not wholly arrived",
-    "mismatch": "is not what the vendor published",
-    "hidden": "was taken away",
-}
-"""States of the image store in which an image is not usable."""
+from flashferry.store.service.plans import PlanState, StoredPlan, plan_of, text_of
 
 
 def why_not_startable(service: Service, digest: str) -> str:
@@ -61,14 +55,14 @@ def why_fallen(database: sqlite3.Connection, plan: StoredPlan, now: datetime) ->
     why = _why_too_late(plan, now) or _why_lost(database, plan.made_by, "made", Role.OPERATOR, plan.sites)
     if not why and plan.decided_by is not None:
         why = _why_lost(database, plan.decided_by, "approved", Role.APPROVER, plan.sites)
-    return why or next(filter(None, (_why_not_usable(name, image_row(database, name)) for name in plan.images)), "")
+    return why or next(filter(None, (usable(database, name).why_not for name in plan.images)), "")
 
 
 def why_not_images(service: Service, digest: str) -> str:
     """Return which image of a plan is not the planned one, or not usable; empty where all are as they were."""
     with service.database.reading() as database:
         plan = plan_in(database, digest)
-        told = {image.name: _why_not_stored(image, image_row(database, image.name)) for image in plan.images}
+        told = {image.name: usable(database, image.name, image.sha512).why_not for image in plan.images}
     for image in plan.images:
         if why := told[image.name] or _why_other(service, image):
             return why
@@ -119,18 +113,6 @@ def _why_lost(database: sqlite3.Connection, person: str, did: str, role: Role, s
     if lost is None:
         return f"{person}, who {did} it, is disabled"
     return f"{person}, who {did} it, is no longer {role.value} at {told_sites(lost)}" if lost else ""
-
-
-def _why_not_usable(name: str, row: ImageRow | None) -> str:
-    if row is None or row.state not in _IN_THE_WAY:
-        return ""
-    return f"image {name} {_IN_THE_WAY[row.state]}" + (f": {row.told}" if row.told else "")
-
-
-def _why_not_stored(image: PlannedImage, row: ImageRow | None) -> str:
-    if row is not None and row.sha512 is not None and row.sha512 != image.sha512:
-        return f"image {image.name} of the image store is another one than the plan was made for"
-    return _why_not_usable(image.name, row)
 
 
 def _why_other(service: Service, image: PlannedImage) -> str:

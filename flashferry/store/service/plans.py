@@ -195,27 +195,6 @@ def _stored(row: sqlite3.Row) -> StoredPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageRow:
-    """What the image store says of an image.
-
-    Attributes:
-        state: As its table has it.
-        sha512: Of what arrived; None while it arrives.
-        told: Why it is in that state, in a sentence; may be empty.
-    """
-
-    state: str
-    sha512: str | None
-    told: str
-
-
-def image_row(database: sqlite3.Connection, name: str) -> ImageRow | None:
-    """Return what the image store says of an image, or None where it does not know it."""
-    row = database.execute("SELECT state, sha512, told FROM images WHERE name = ?", (name,)).fetchone()
-    return None if row is None else ImageRow(**dict(row))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WaveApproval:
     """Somebody's yes to a wave of a run.
 

@@ -168,6 +168,9 @@ CREATE TABLE images (
     md5 TEXT,
     sha512 TEXT,
     stated_sha512 TEXT,
+    stated_by TEXT REFERENCES people (name),
+    inside TEXT,
+    file_state TEXT,
     source TEXT NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('arriving', 'published', 'unknown', 'vouched', 'mismatch', 'hidden')),
     state_before_hidden TEXT,
@@ -175,16 +178,22 @@ CREATE TABLE images (
     uploaded_by TEXT NOT NULL REFERENCES people (name),
     created_at TEXT NOT NULL,
     completed_at TEXT,
-    hidden_at TEXT
+    vouched_by TEXT REFERENCES people (name),
+    hidden_by TEXT REFERENCES people (name),
+    hidden_at TEXT,
+    CHECK (state <> 'vouched' OR vouched_by IS NOT NULL),
+    CHECK (state <> 'hidden' OR (hidden_at IS NOT NULL AND state_before_hidden IS NOT NULL)),
+    CHECK (state NOT IN ('published', 'unknown', 'vouched') OR sha512 IS NOT NULL)
 );
 CREATE TABLE published (
     name TEXT NOT NULL,
-    md5 TEXT,
-    sha512 TEXT,
+    md5 TEXT NOT NULL DEFAULT '',
+    sha512 TEXT NOT NULL,
     source TEXT NOT NULL,
     at TEXT NOT NULL,
-    PRIMARY KEY (name, source)
-);
+    PRIMARY KEY (name, sha512)
+) WITHOUT ROWID;
+CREATE INDEX published_by_content ON published (sha512);
 CREATE TABLE golden (
     model TEXT NOT NULL,
     site TEXT NOT NULL DEFAULT '*',

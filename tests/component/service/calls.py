@@ -31,6 +31,7 @@ from flashferry.service.plans.offering import offer
 from flashferry.service.schedules.making import ScheduleWish, Step, make_schedule, step
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.journal import Journal
+from flashferry.store.service.images import Golden, ImageState, StoredImage, add_image, set_golden
 from flashferry.store.service.jobs import JobKind
 from flashferry.store.service.schedules import ScheduleKind
 from tests.served import ADMIN, Served, serve
@@ -112,6 +113,16 @@ class World:
             step(self.served.service, MAKER, made, Step.HOLD, "why")
         return made
 
+    def image(self, name: str = "", **values: Any) -> str:
+        """Return the name of an image in a state; one that is published where no state is named."""
+        name = name or f"i{self.number()}.bin"
+        kept = {"state": ImageState.PUBLISHED, "sha512": "0" * 128, "size_bytes": 5} | values
+        if kept["state"] is not ImageState.ARRIVING:
+            (self.images / name).write_bytes(b"image")
+        with self.served.service.database.writing() as database:
+            add_image(database, StoredImage(name=name, uploaded_by="maker", created_at="2026-11-23T20:00:00Z", **kept))
+        return name
+
     def person(self) -> str:
         """Return somebody's name, who has a password."""
         name = f"p{self.number()}"
@@ -137,7 +148,9 @@ def world(folder: Path) -> World:
     served.person("maker", "operator")
     served.person("other", "approver")
     served.app.state.looker.FRESH_S = 0.0  # the clock stands
-    return World(served, images)
+    made = World(served, images)
+    made.image("new.bin", state=ImageState.PUBLISHED, sha512=hashlib.sha512(b"image").hexdigest())
+    return made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +218,21 @@ def _held(world: World, _name: str) -> Mapping[str, str]:
 
 def _person(world: World, _name: str) -> Mapping[str, str]:
     return {"name": world.person()}
+
+
+def _image(**values: Any) -> Callable[[World, str], Mapping[str, str]]:
+    return lambda world, _name: {"name": world.image(**values)}
+
+
+def _golden(world: World, _name: str) -> Mapping[str, str]:
+    model = f"M{world.number()}"
+    with world.served.service.database.writing() as database:
+        set_golden(database, Golden(model=model, site="*", image="new.bin", by="root", at="2026"))
+    return {"model:path": model}
+
+
+def _image_body(world: World) -> tuple[str, bytes]:
+    return "application/json", json.dumps({"name": f"n{world.number()}.bin", "size_bytes": 5}).encode()
 
 
 def _own_token(world: World, name: str) -> Mapping[str, str]:
@@ -351,6 +379,21 @@ CALLS: dict[tuple[str, str], Call] = {
     ("POST", "/api/v1/runs/{run_id}/recover"): Call(
         arrange=_run, json=_REASON, may_answer=frozenset({409}), why="the run left nothing to restore"
     ),
+    # Images.
+    ("POST", "/api/v1/images"): Call(content=_image_body),
+    ("GET", "/api/v1/images/{name}"): Call(arrange=_image()),
+    ("PATCH", "/api/v1/images/{name}"): Call(
+        arrange=_image(state=ImageState.ARRIVING), may_answer=frozenset({422}), why="it does not tell an offset"
+    ),
+    ("DELETE", "/api/v1/images/{name}"): Call(arrange=_image(state=ImageState.ARRIVING), query="?reason=why"),
+    ("POST", "/api/v1/images/{name}/verify"): Call(arrange=_image(), json={}),
+    ("POST", "/api/v1/images/{name}/vouch"): Call(arrange=_image(state=ImageState.UNKNOWN), json=_REASON),
+    ("POST", "/api/v1/images/{name}/restore"): Call(
+        arrange=_image(), json=_REASON, may_answer=frozenset({409}), why="nobody took it away"
+    ),
+    ("GET", "/api/v1/golden/{model:path}"): Call(arrange=_golden),
+    ("PUT", "/api/v1/golden/{model:path}"): Call(arrange=_golden, json={"image": "new.bin"}),
+    ("DELETE", "/api/v1/golden/{model:path}"): Call(arrange=_golden),
     # What goes on.
     ("GET", "/api/v1/runs/{run_id}/events"): Call(
         arrange=_run, may_answer=frozenset({409}), why="the run writes no events"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from flashferry.service.plans.offering import offer
 from flashferry.service.service import Service
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
+from flashferry.store.service.images import ImageState, StoredImage, add_image
 
 NOW = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
 PEOPLE = {
@@ -79,7 +81,14 @@ def service(tmp_path: Path, images: Path, clock: list[datetime]) -> Service:
                     "INSERT INTO grants (person, role, site, given_by, given_at) VALUES (?, ?, ?, 'eve', '2026')",
                     (name, role, where),
                 )
+        digest = hashlib.sha512(b"image").hexdigest()
+        add_image(database, image("new.bin", state=ImageState.PUBLISHED, sha512=digest))
     return made
+
+
+def image(name: str, **values: Any) -> StoredImage:
+    """Return an image's row as the image store has it."""
+    return StoredImage(name=name, **{"size_bytes": 5, "uploaded_by": "maker", "created_at": "2026"} | values)
 
 
 @pytest.fixture

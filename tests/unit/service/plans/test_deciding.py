@@ -198,25 +198,27 @@ def test_an_approval_falls_with_the_image_on_disk(service, who, plan, offered, i
 
 
 @pytest.mark.parametrize(
-    ("state", "sha512", "why"),
+    ("values", "why"),
     [
-        ("mismatch", None, "is not what the vendor published: told"),
-        ("hidden", None, "was taken away: told"),
-        ("arriving", None, "has not wholly arrived"),
-        ("published", "0" * 128, "of the image store is another one"),
-        ("vouched", None, ""),
+        ({"state": "mismatch", "told": "told"}, "is not what the vendor published (told)"),
+        ({"state": "hidden", "state_before_hidden": "published", "hidden_at": "2026"}, "was taken away"),
+        ({"state": "arriving"}, "has not wholly arrived"),
+        ({"state": "unknown"}, "is unknown: nothing is known that the vendor published"),
+        ({"sha512": "0" * 128}, "of the image store is another one"),
+        ({"state": "vouched", "vouched_by": "eve"}, ""),
+        (None, "is not known to the image store"),
     ],
 )
-def test_an_approval_falls_with_what_the_image_store_says(service, who, plan, offered, state, sha512, why):
-    """A mismatch is never usable."""
+def test_an_approval_falls_with_what_the_image_store_says(service, who, plan, offered, values, why):
+    """Published or vouched for: nothing else is ever usable."""
     digest = offered(plan)
     approve(service, who("ann"), digest)
-    change(
-        service,
-        "INSERT INTO images (name, size_bytes, sha512, source, state, told, uploaded_by, created_at) "
-        "VALUES ('new.bin', 5, ?, 'upload', ?, 'told', 'maker', '2026')",
-        sha512,
-        state,
-    )
+    if values is None:
+        change(service, "DELETE FROM images")
+    for column, value in (values or {}).items():
+        if column != "state":
+            change(service, f"UPDATE images SET {column} = ?", value)
+    if "state" in (values or {}):
+        change(service, "UPDATE images SET state = ?", values["state"])
     found = why_not_startable(service, digest)
     assert why in found if why else found == ""

@@ -1,0 +1,136 @@
+"""Which image a model is to have, everywhere or at a site: its golden image. Only one that is for its platform."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+
+from flashferry.images.fit import Fits, Platform, image_fit
+from flashferry.service.actor import EVERYWHERE, Actor
+from flashferry.service.auditing import note, note_refusal
+from flashferry.service.images.arriving import found
+from flashferry.service.images.judging import usable, why_not_what_it_says
+from flashferry.service.problems import Problem
+from flashferry.service.service import Service
+from flashferry.store.service import images as store
+from flashferry.store.service.database import moment
+from flashferry.store.service.images import Golden, StoredImage
+
+_MODEL = re.compile(r"[A-Za-z0-9][\w./+-]{0,63}", re.ASCII)
+_LONGEST_SITE = 100
+
+
+def choose(service: Service, actor: Actor, model: str, site: str, image: str) -> Golden:
+    """Say which image a model is to have.
+
+    Args:
+        service: The service.
+        actor: Who says so, an admin.
+        model: The model as devices print it; capitals do not matter.
+        site: The site, or `*` for all that have none of their own.
+        image: Name of the image.
+
+    Raises:
+        Problem: 404 where the image is not here; 409 where it may not be used, or is of another platform than the
+            model, or its name and the name inside the file are of two.
+    """
+    model, site = checked_model(model), checked_site(site)
+    new = Golden(model=model, site=site, image=image, by=actor.name, at=moment(service.now()))
+    try:
+        with service.database.writing() as database:
+            why = usable(database, image).why_not
+            if why := why or why_not_for(found(database, image), model):
+                raise Problem(
+                    HTTPStatus.CONFLICT,
+                    f"golden image of {model}: {why}",
+                    hint="Choose an image for that model that was published, or that an admin vouched for",
+                )
+            before = store.golden_of(database, model, site)
+            store.set_golden(database, new)
+            was = None if before is None else {"image": before.image}
+            note(service, database, actor, "golden.set", object_of(model, site), before=was, after={"image": image})
+    except Problem as problem:
+        note_refusal(service, actor, "golden.set", object_of(model, site), problem.sentence)
+        raise
+    return new
+
+
+def unchoose(service: Service, actor: Actor, model: str, site: str) -> None:
+    """Say nothing any more of which image a model is to have.
+
+    Raises:
+        Problem: Nothing is said of it.
+    """
+    model, site = checked_model(model), checked_site(site)
+    with service.database.writing() as database:
+        before = store.golden_of(database, model, site)
+        if before is None:
+            raise _nothing(model, site)
+        store.remove_golden(database, model, site)
+        note(service, database, actor, "golden.removed", object_of(model, site), before={"image": before.image})
+
+
+def golden_for(service: Service, model: str, site: str) -> Golden:
+    """Return which image a model is to have at a site: the site's own, else that of all sites.
+
+    Raises:
+        Problem: None is said.
+    """
+    model, site = checked_model(model), checked_site(site)
+    with service.database.reading() as database:
+        golden = store.golden_of(database, model, site) or store.golden_of(database, model, EVERYWHERE)
+    if golden is None:
+        raise _nothing(model, site)
+    return golden
+
+
+def why_not_for(image: StoredImage, model: str) -> str:
+    """Return why an image is not for a model; empty where it is, or nobody can tell."""
+    if why := why_not_what_it_says(image.name, image.inside):
+        return why
+    fit = image_fit(image.name, image.inside, Platform(models=(model,)))
+    return fit.reason if fit.fits is Fits.NO else ""
+
+
+def object_of(model: str, site: str) -> str:
+    """Return what the audit calls a model's golden image."""
+    return f"golden:{model}@{site}"
+
+
+def checked_model(model: str) -> str:
+    """Return a model in capitals.
+
+    Raises:
+        Problem: It is none.
+    """
+    if not _MODEL.fullmatch(model):
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "model: expected one as devices print it, of at most 64 letters, digits and '. _ / + -', "
+            f"found {model[:70]!r}",
+            hint="'flashferry check' prints the models of devices",
+        )
+    return model.upper()
+
+
+def checked_site(site: str) -> str:
+    """Return the name of a site, or `*`.
+
+    Raises:
+        Problem: It is empty, longer than a hundred signs, or has some that no line can hold.
+    """
+    if not 1 <= len(site) <= _LONGEST_SITE or not site.isprintable():
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            f"site: expected the name of one, of at most {_LONGEST_SITE} signs, or '*', found {site[:110]!r}",
+            hint="Name it as the inventory does",
+        )
+    return site
+
+
+def _nothing(model: str, site: str) -> Problem:
+    return Problem(
+        HTTPStatus.NOT_FOUND,
+        f"golden image of {model}: expected one for site {site!r}, found none",
+        hint="GET /api/v1/golden lists them; an admin says which it is: PUT",
+    )
