@@ -17,7 +17,7 @@ from flashferry.service.api import sign_in as sign_in_api
 from flashferry.service.keepers import Keepers
 from flashferry.service.live.look import Looker
 from flashferry.service.live.stream import Streams
-from flashferry.service.pages import admin, assets, audit, devices, hooks, me, runs, sign_in, tonight
+from flashferry.service.pages import admin, assets, audit, devices, hooks, me, runs, sign_in, steering, tonight
 from flashferry.service.pages import plans as plan_pages
 from flashferry.service.pages import schedules as schedule_pages
 from flashferry.service.pages.frame import problem_page
@@ -48,6 +48,7 @@ ROUTERS = (
     tonight.router,
     runs.router,
     devices.router,
+    steering.router,
     live.router,
     hooks_api.router,
     hooks.router,

@@ -14,13 +14,14 @@ from flashferry.monitor.progress import Phase
 from flashferry.reports.as_html import device_section
 from flashferry.reports.build import build_report, report_author
 from flashferry.reports.speeds import speeds_before
-from flashferry.service.actor import Actor
+from flashferry.service.actor import LOOKS, Actor
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.live import looker_of, sites_of
 from flashferry.service.live.look import Scene
 from flashferry.service.live.scene import DeviceNow, RunNow
 from flashferry.service.live.wording import device_row, in_order, run_board, run_row
 from flashferry.service.pages.frame import twin
+from flashferry.service.pages.steering import offered
 from flashferry.service.problems import Problem
 from flashferry.store.history import History
 from flashferry.store.service.database import moment
@@ -63,6 +64,7 @@ def run(
 ) -> object:
     """Return a run: its sites, waves and devices, and the jobs that had it in hand."""
     scene, found = seen_run(request, actor, run_id)
+    whole = looker_of(request).some([run_id]).run(run_id) or found
     with service.database.reading() as database:
         jobs = jobs_of_run(database, run_id)
     names = service.settings.site_names
@@ -80,7 +82,8 @@ def run(
         "is_filtered": is_filtered,
         "is_alive": found.is_alive,
         "shown": {**shown, "devices": {one.host: device_row(found, one, names) for one in chosen}},
-        "forms": FORMS,
+        "forms": FORMS if actor.may(LOOKS, {one.site for one in whole.devices}) else (),
+        "offered": offered(service, actor, whole),
     }
 
 

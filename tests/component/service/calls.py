@@ -191,6 +191,10 @@ def _run(world: World, _name: str) -> Mapping[str, str]:
     return {"run_id": run_id, "wave": "0", "host:path": "r1"}
 
 
+def _device(world: World, name: str) -> Mapping[str, str]:
+    return {"name:path": _run(world, name)["host:path"]}
+
+
 def _hook_wish(world: World) -> dict[str, Any]:
     return {"name": f"h{world.number()}", "form": "webhook", "target": "http://127.0.0.1:1/", "kinds": ["run.began"]}
 
@@ -402,6 +406,22 @@ CALLS: dict[tuple[str, str], Call] = {
     ("GET", "/runs/{run_id}.json"): Call(arrange=_run),
     ("GET", "/runs/{run_id}/devices/{host:path}"): Call(arrange=_run),
     ("GET", "/runs/{run_id}/devices/{host:path}.json"): Call(arrange=_run),
+    ("GET", "/devices/{name:path}"): Call(arrange=_device),
+    ("GET", "/devices/{name:path}.json"): Call(arrange=_device),
+    **{
+        ("POST", f"/runs/{{run_id}}/{what}"): Call(arrange=_run, form=_REASON, may_answer=frozenset({409}), why=_DEAD)
+        for what in ("pause", "continue", "stop")
+    },
+    ("POST", "/runs/{run_id}/resume"): Call(arrange=_run, form=_REASON),
+    ("POST", "/runs/{run_id}/recover"): Call(
+        arrange=_run, form=_REASON, may_answer=frozenset({409}), why="the run left nothing to restore"
+    ),
+    ("POST", "/runs/{run_id}/approve"): Call(
+        arrange=_run,
+        form={"wave": "0"},
+        may_answer=frozenset({409}),
+        why="the run is not under way, and another plan was read",
+    ),
     # Hooks.
     ("POST", "/api/v1/hooks"): Call(content=_hook_body),
     ("GET", "/api/v1/hooks/{hook_id}"): Call(arrange=_hook),

@@ -126,3 +126,29 @@ def test_a_device_has_what_the_report_says_of_it(tmp_path):
     assert "section" not in told
     assert told["report"]["transfers"]
     assert "samples" not in told["report"]["transfers"][0]
+
+
+def test_who_operates_a_run_steps_in_by_forms(served, run_id):
+    """With a reason, which stands at the run; who only looks, or operates one of its sites, is offered none."""
+    ann = served.browser(served.person("ann", "operator"))
+    for name, grants in (("vera", ("viewer",)), ("lima", ("operator@LIM",))):
+        text = page(served, served.browser(served.person(name, *grants)), f"/runs/{run_id}")
+        assert "Stop and restore" not in text
+        assert "Approve" not in text
+    text = page(served, ann, f"/runs/{run_id}")
+    assert f'formaction="/runs/{run_id}/pause"' in text
+    answer = served.call("POST", f"/runs/{run_id}/pause", ann, form={"reason": "a <b>storm</b>"})
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/runs/{run_id}")
+    text = page(served, ann, f"/runs/{run_id}")
+    assert "a &lt;b&gt;storm&lt;/b&gt;" in text
+    assert "Paused since" in text
+    told = twin(served, ann, f"/runs/{run_id}.json")["run"]
+    assert (told["hold"], told["wishes"][0]["actor"]) == ("paused", "ann")
+    assert served.call("POST", f"/runs/{run_id}/continue", ann, form={"reason": " "}).status_code == 422
+
+
+def test_who_approves_is_offered_the_waves(served, run_id):
+    """At all sites of the run."""
+    text = page(served, served.browser(served.person("olga", "approver")), f"/runs/{run_id}")
+    assert f'action="/runs/{run_id}/approve"' in text
+    assert "Approve" not in page(served, served.browser(served.person("lim", "approver@LIM")), f"/runs/{run_id}")
