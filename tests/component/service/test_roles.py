@@ -38,9 +38,9 @@ def cases(row: Access) -> Iterator[Case]:
     for role in Role:
         is_let_in = not row.roles or role in row.roles
         yield Case(name=f"{role}-everywhere", grants=(role.value,), is_let_in=is_let_in)
-        if role not in WHOLE_ROLES:
+        if row.is_per_site and role not in WHOLE_ROLES:
             yield Case(name=f"{role}-here", grants=(f"{role}@AMS",), is_let_in=is_let_in)
-            yield Case(name=f"{role}-elsewhere", grants=(f"{role}@LIM",), is_let_in=is_let_in and not row.is_per_site)
+            yield Case(name=f"{role}-elsewhere", grants=(f"{role}@LIM",), is_let_in=False)
     if row.roles and row.roles != frozenset(Role):
         others = tuple(role.value for role in Role if role not in row.roles)
         yield Case(name=f"all-{'-'.join(others)}", grants=others, is_let_in=False)
