@@ -278,3 +278,16 @@ def test_schedules_do_not_wait_for_each_other(service, schedule, now, clock, who
     clock[0] = DUE
     look(service)
     assert [now(one)[1][0].outcome for one in (first, other)] == [Outcome.REFUSED, Outcome.STARTED]
+
+
+def test_a_clock_put_back_begins_nothing_twice(service, schedule, now, clock):
+    """What was begun at its time is not begun when that time comes again; the next one is, on its day."""
+    made = schedule()
+    for time in (DUE, DUE - timedelta(minutes=30), DUE, DUE + timedelta(seconds=GRACE_S / 2)):
+        clock[0] = time
+        look(service)
+    assert len(jobs(service)) == 1
+    assert len(now(made)[1]) == 1
+    clock[0] = DUE + timedelta(days=1)
+    look(service)
+    assert [occasion.due_at for occasion in now(made)[1]] == ["2026-11-21T21:00:00.000Z", "2026-11-22T21:00:00.000Z"]
