@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from flashferry.api.runs import DeviceHistory, Steered, approve, device_history, history, status, steer, stored_run
     from flashferry.api.serving import ServeOptions, Serving, image_catalogue, serve
     from flashferry.api.staging import DryRunResult, carry_out, dry_run, stage, stage_fleet
+    from flashferry.api.state import Backup, Pruned, StateCheck, back_up, check_state, prune, put_back
     from flashferry.api.watching import View, Watchers, roster_of, watchers
     from flashferry.depot.daemon import Depot
     from flashferry.depot.looking import DepotFound, look_for_depot
@@ -75,6 +76,7 @@ _PLACES = {
     "runs": ("DeviceHistory", "Steered", "approve", "device_history", "history", "status", "steer", "stored_run"),
     "serving": ("ServeOptions", "Serving", "image_catalogue", "serve"),
     "staging": ("DryRunResult", "carry_out", "dry_run", "stage", "stage_fleet"),
+    "state": ("Backup", "Pruned", "StateCheck", "back_up", "check_state", "prune", "put_back"),
     "watching": ("View", "Watchers", "roster_of", "watchers"),
     "flashferry.depot.daemon": ("Depot",),
     "flashferry.depot.looking": ("DepotFound", "look_for_depot"),
@@ -94,6 +96,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "Backup",
     "CheckResult",
     "Depot",
     "DepotFound",
@@ -108,6 +111,7 @@ __all__ = [
     "PlanRequest",
     "PlanResult",
     "ProbeOptions",
+    "Pruned",
     "RecoveryResult",
     "ReportFormat",
     "RunOptions",
@@ -116,16 +120,19 @@ __all__ = [
     "Serving",
     "StageJob",
     "StageOptions",
+    "StateCheck",
     "Steered",
     "View",
     "Watchers",
     "WaveBy",
     "approve",
     "at_place",
+    "back_up",
     "carry_out",
     "check",
     "check_as_begun",
     "check_is_no_plan",
+    "check_state",
     "checked_image",
     "dead_run_notices",
     "device_history",
@@ -146,6 +153,8 @@ __all__ = [
     "parse_threshold",
     "plan",
     "probe",
+    "prune",
+    "put_back",
     "read_image",
     "recover",
     "report",

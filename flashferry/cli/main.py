@@ -27,11 +27,11 @@ COMMANDS = {
     "Images by hand": ("serve", "images"),
     "For a team": ("service",),
     "Nights on a lab": ("nightly",),
-    "This host": ("depot", "doctor", "lab"),
+    "This host": ("depot", "state", "doctor", "lab"),
 }
 """Commands in the groups and the order of the help; a module of that name has a function of that name, or an `app`."""
 
-FAMILIES = frozenset({"run", "images", "service", "nightly", "lab"})
+FAMILIES = frozenset({"run", "images", "service", "nightly", "state", "lab"})
 """Those with commands of their own: `app` in a module of that name."""
 
 VERBS = tuple(name for names in COMMANDS.values() for name in names if name not in FAMILIES)

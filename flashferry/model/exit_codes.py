@@ -131,6 +131,16 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
         ExitCode.DEVICES_FAILED: "the audit is not whole",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
+    "state": {
+        ExitCode.OK: "the state folder was looked after as asked for",
+        ExitCode.USAGE: "wrong options, or the folder or the backup will not do; nothing was changed",
+        ExitCode.INTERRUPTED: "interrupted by the operator; what was there is there still",
+    },
+    "state-check": {
+        ExitCode.OK: "all databases are whole",
+        ExitCode.DEVICES_FAILED: "a database is damaged",
+        ExitCode.INTERRUPTED: _NOTHING_CHANGED,
+    },
     "doctor": {
         ExitCode.OK: "this host was looked at; 'is_good' says of each finding whether it is as it should be",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,

@@ -329,6 +329,15 @@ def last_figures(
 # All tables.
 
 
+def runs_ended_before(database: sqlite3.Connection, before: str) -> list[str]:
+    """Return the runs that ended before a time, ISO 8601 in UTC, and hold no device; the oldest first."""
+    query = (
+        "SELECT run_id FROM runs WHERE finished_at < ? "
+        "AND run_id NOT IN (SELECT run_id FROM devices WHERE touched = 1) ORDER BY started_at, rowid"
+    )
+    return [str(row[0]) for row in database.execute(query, (before,))]
+
+
 def unsound_rows(database: sqlite3.Connection) -> dict[str, int]:
     """Return by table how many rows are not what was written; tables without any are left out."""
     found = {}

@@ -252,6 +252,10 @@ ELSEWHERE = {
     "service init": "test_the_service_is_told",
     "service user": "test_the_service_is_told",
     "service audit": "test_the_service_is_told",
+    "state backup": "test_the_state_is_looked_after",
+    "state check": "test_the_state_is_looked_after",
+    "state restore": "test_the_state_is_looked_after",
+    "state prune": "test_the_state_is_looked_after",
     "nightly init": "test_a_night_is_described",
     "nightly history": "test_nights_are_told",
     "nightly run": "test_a_night_is_played",
@@ -617,6 +621,26 @@ def test_images(ground, flashferry_says):
         assert ":fire:.bin" in out
         out, _ = flashferry_says("images", verb, str(folder), "--json", is_document=True)
         assert secrets_in(out) == []
+
+
+def test_the_state_is_looked_after(ground, flashferry_says):
+    """Names of files in the folder and in an archive are shown as what they are; documents parse."""
+    left_in_the_journal(ground / "state")
+    (ground / "state" / f"[bold]{TOKEN}.json").write_text("{}")
+    folder = ground / f"b [bold]{TOKEN}"
+    for as_json in (False, True):
+        more = ["--json"] if as_json else []
+        out, _ = flashferry_says("state", "backup", str(folder), *more, is_document=as_json)
+        assert "[bold]" in out
+        assert secrets_in(out) == []
+        (archive,) = (path for path in folder.iterdir() if path.is_file())
+        for words in (("check",), ("check", "--backup", str(archive)), ("prune", "--older-than", "9")):
+            out, _ = flashferry_says("state", *words, *more, is_document=as_json)
+            assert out.strip()
+        target = str(ground / f"other-{as_json}")
+        out, _ = flashferry_says("state", "restore", str(archive), "--state-dir", target, *more, is_document=as_json)
+        assert secrets_in(out) == []
+        archive.unlink()
 
 
 def test_a_night_is_described(ground, flashferry_says):

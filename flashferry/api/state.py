@@ -1,0 +1,274 @@
+"""The state folder looked after: backed up while runs go on, put back, looked through, rid of what is old."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+from pathlib import Path, PurePosixPath
+
+from flashferry.api.options import state_folder
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.state_folder import make_private_directory, scratch_folder
+from flashferry.core.writing import sync_folder, write_whole
+from flashferry.store.run_lock import is_run_alive, locked_runs
+from flashferry.store.upkeep.copies import DATABASES, copy_database, faults_of, old_runs, remove_runs
+
+SCHEMA = "flashferry.backup/1"
+MANIFEST = "manifest.json"
+_NAME = re.compile(r"flashferry-state-\d{8}T\d{6}Z\.tar\.gz")
+_LEFT_OUT = frozenset({"runs", "scratch", "leases", "images", "jobs"})
+"""Folders that no backup has: locks and scratch of the living; leases, which the journal has too; images, which are
+large and had elsewhere; and what jobs printed."""
+_LEAST_DAYS = 1
+_MOST_BYTES = 4 * 1024**3
+"""Of one file: it is read as one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """A backup that was made.
+
+    Attributes:
+        path: The archive; its owner alone may read it, for host keys and people's names are in it.
+        size_bytes: Its size.
+        members: Files in it, by their names in the state folder.
+        removed: Older archives that were removed for it.
+    """
+
+    path: Path
+    size_bytes: int
+    members: tuple[str, ...]
+    removed: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateCheck:
+    """What a look through a state folder, or a backup of one, found.
+
+    Attributes:
+        looked_at: The databases that are there.
+        faults: What is wrong, a sentence each.
+    """
+
+    looked_at: tuple[str, ...]
+    faults: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """What was, or would be, removed.
+
+    Attributes:
+        before: Runs that ended before this time.
+        runs: The runs.
+    """
+
+    before: datetime
+    runs: tuple[str, ...]
+
+
+def back_up(folder: Path, *, keep: int | None = None, state: Path | str | None = None) -> Backup:
+    """Back a state folder up into an archive of a folder, while runs and the service go on.
+
+    Databases are copied as they are at one moment each; images, locks and what jobs printed are left out.
+
+    Args:
+        folder: Where archives are kept; made, private, where it is not there. It may not lie in the state folder.
+        keep: Archives of ours that stay there, this one counted, from 1; None: all.
+        state: The state folder; None: where the command line has it.
+
+    Raises:
+        ConfigInvalid: There is no state, or the archive cannot be written; no older archive is touched then.
+    """
+    source = state_folder(state)
+    if not source.is_dir():
+        raise ConfigInvalid(f"state folder {source}: expected a folder, found none", hint="Check --state-dir")
+    if folder.resolve().is_relative_to(source.resolve()):
+        raise ConfigInvalid(
+            f"backup folder {folder}: expected one outside of the state folder {source}",
+            hint="A backup beside what it is of is lost with it",
+        )
+    try:
+        make_private_directory(folder)
+        made = datetime.now(UTC)
+        target = folder / f"flashferry-state-{made:%Y%m%dT%H%M%SZ}.tar.gz"
+        with scratch_folder(folder) as scratch:
+            fresh = scratch / target.name
+            members = _write_archive(source, scratch, fresh, made)
+            fresh.replace(target)
+        sync_folder(folder)
+        archives = sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+        removed = tuple(archives[: max(0, len(archives) - keep)]) if keep is not None else ()
+        for path in removed:
+            path.unlink()
+        return Backup(path=target, size_bytes=target.stat().st_size, members=members, removed=removed)
+    except (OSError, tarfile.TarError) as error:
+        raise ConfigInvalid(
+            f"backup of {source} into {folder}: {error}", hint="Check the rights and the room on its disk"
+        ) from None
+
+
+def check_state(*, archive: Path | None = None, state: Path | str | None = None) -> StateCheck:
+    """Look through the databases of a state folder, or of a backup, for damage. Changes nothing.
+
+    Args:
+        archive: A backup; None: the state folder itself.
+        state: The state folder.
+
+    Raises:
+        ConfigInvalid: It cannot be read, or is no backup of ours.
+    """
+    if archive is None:
+        return _checked(state_folder(state))
+    with _unpacked(archive) as folder:
+        return _checked(folder)
+
+
+def put_back(archive: Path, *, state: Path | str | None = None) -> tuple[str, ...]:
+    """Put a backup back into a state folder that has nothing in it yet; return the files.
+
+    Args:
+        archive: The backup. Each file in it is held against its digest, and each database looked through, before.
+        state: The state folder.
+
+    Raises:
+        ConfigInvalid: The folder has something in it, or the archive is damaged or none of ours; nothing was written.
+    """
+    target = state_folder(state)
+    try:
+        if target.exists() and any(target.iterdir()):
+            raise ConfigInvalid(
+                f"state folder {target}: expected an empty one, found files in it",
+                hint="Move it away first: what it knows of devices in hand is not in the backup",
+            )
+        make_private_directory(target)
+        with _unpacked(archive, beside=target) as folder:
+            if faults := _checked(folder).faults:
+                raise ConfigInvalid(f"backup {archive}: {faults[0]}", hint="Take another backup")
+            members = tuple(sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()))
+            for path in folder.iterdir():
+                path.replace(target / path.name)
+        sync_folder(target)
+    except OSError as error:
+        raise ConfigInvalid(f"state folder {target}: {error}", hint="Check its rights and the room there") from None
+    return members
+
+
+def prune(days: int, *, is_dry: bool, state: Path | str | None = None) -> Pruned:
+    """Remove runs that ended long ago from the journal; how fast copies went stays, for forecasts are made of it.
+
+    A run that holds a device, or has not ended, stays whatever its age.
+
+    Args:
+        days: Runs that ended more days ago than this, from 1.
+        is_dry: Whether they are only told.
+        state: The state folder.
+
+    Raises:
+        ConfigInvalid: Too few days, or the journal cannot be used.
+    """
+    if days < _LEAST_DAYS:
+        raise ConfigInvalid(f"expected at least {_LEAST_DAYS} day, found {days}", hint="Check --older-than")
+    directory = state_folder(state)
+    before = datetime.now(UTC) - timedelta(days=days)
+    alive = {run for run in locked_runs(directory) if is_run_alive(directory, run)}
+    runs = tuple(run for run in old_runs(directory, before.isoformat()) if run not in alive)
+    if runs and not is_dry:
+        remove_runs(directory, runs)
+    return Pruned(before=before, runs=runs)
+
+
+def _write_archive(source: Path, scratch: Path, fresh: Path, made: datetime) -> tuple[str, ...]:
+    sums: dict[str, str] = {}
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:  # noqa: PTH123 -- a descriptor
+        with tarfile.open(fileobj=out, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
+            for name, path in _to_copy(source, scratch):
+                try:
+                    content = path.read_bytes()
+                except FileNotFoundError:
+                    continue
+                sums[name] = hashlib.sha256(content).hexdigest()
+                _add(archive, name, content, made)
+            manifest = {"schema": SCHEMA, "made_at": made.isoformat(), "by": version("flashferry"), "sha256": sums}
+            _add(archive, MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode(), made)
+        out.flush()
+        os.fsync(out.fileno())
+    return tuple(sums)
+
+
+def _to_copy(source: Path, scratch: Path) -> Iterator[tuple[str, Path]]:
+    """Yield what a backup has: databases as copies of one moment, then the files of ours, by their names there."""
+    for name in DATABASES:
+        if (source / name).is_file():
+            copy_database(source / name, scratch / name)
+            yield name, scratch / name
+            (scratch / name).unlink()
+    for path in sorted(source.rglob("*")):
+        inside = path.relative_to(source)
+        if inside.parts[0] in _LEFT_OUT or path.is_symlink() or not path.is_file() or _is_passing(path):
+            continue
+        yield inside.as_posix(), path
+
+
+def _is_passing(path: Path) -> bool:
+    """Return whether a file is a database, which is copied otherwise, or one that belongs to the living."""
+    name = path.name
+    return any(name.startswith(known) for known in DATABASES) or name.endswith((".lock", ".part", ".sock"))
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes, made: datetime) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode, member.mtime = len(content), 0o600, int(made.timestamp())
+    archive.addfile(member, io.BytesIO(content))
+
+
+def _checked(folder: Path) -> StateCheck:
+    there = tuple(name for name in DATABASES if (folder / name).is_file())
+    return StateCheck(looked_at=there, faults=tuple(fault for name in there for fault in faults_of(folder / name)))
+
+
+@contextmanager
+def _unpacked(archive: Path, *, beside: Path | None = None) -> Iterator[Path]:
+    """Yield a folder with the files of a backup, for the time of a block; each is what the manifest says."""
+    with scratch_folder(beside or archive.absolute().parent) as folder:
+        try:
+            _unpack(archive, folder)
+        except (OSError, EOFError, tarfile.TarError, zlib.error, ValueError, KeyError, TypeError) as error:
+            raise ConfigInvalid(
+                f"backup {archive}: {error}", hint="Name an archive that 'flashferry state backup' made"
+            ) from None
+        yield folder
+
+
+def _unpack(path: Path, folder: Path) -> None:
+    with tarfile.open(path, mode="r:gz") as archive:
+        content = {member.name: _content(archive, member) for member in archive}
+    manifest = json.loads(content.pop(MANIFEST, b"{}"))
+    if manifest.get("schema") != SCHEMA:
+        raise ValueError(f"expected the schema {SCHEMA}, found {manifest.get('schema') or 'none'}")
+    if {name: hashlib.sha256(one).hexdigest() for name, one in content.items()} != manifest["sha256"]:
+        raise ValueError("its files are not those that its manifest names")
+    for name, one in content.items():
+        (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(folder / name, one, is_private=True)
+
+
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    parts = PurePosixPath(member.name).parts
+    if not member.isreg() or not parts or parts[0] == "/" or ".." in parts:
+        raise ValueError(f"expected plain files below a folder, found {member.name!r}")
+    if member.size > _MOST_BYTES:
+        raise ValueError(f"expected files of {_MOST_BYTES} bytes at most, found {member.name!r} with {member.size}")
+    found = archive.extractfile(member)
+    assert found is not None
+    return found.read()

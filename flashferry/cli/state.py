@@ -1,0 +1,115 @@
+"""`flashferry state backup|check|restore|prune`: the state folder looked after, while runs and the service go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flashferry import api
+from flashferry.cli.command_line import App
+from flashferry.cli.options.shared import JsonOption, StateOption
+from flashferry.cli.terminal.output import finish
+from flashferry.cli.view.layout import console
+from flashferry.core.described import counted
+from flashferry.core.units import size
+from flashferry.model.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from flashferry.api import Backup, Pruned, StateCheck
+
+app = App(help="Back the state folder up, look it through, put it back, rid it of what is old.")
+
+
+@app.command("backup")
+def backup(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of backups, outside of the state folder.")],
+    keep: Annotated[
+        int | None, typer.Option("--keep", metavar="N", min=1, help="Keep only the newest N backups there.")
+    ] = None,
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Write databases, host keys and what else is kept into one archive. Runs and the service may go on meanwhile.
+
+    Images, locks and what jobs printed are left out. Our server's private host keys are in it: it is readable by its
+    owner alone.
+    """
+    made = api.back_up(folder, keep=keep, state=state_dir)
+    result: dict[str, object] = {name: getattr(made, name) for name in made.__slots__}
+    finish("state-backup", ExitCode.OK, result, as_json=json, human=lambda: _print_backup(made))
+
+
+@app.command("check")
+def check(
+    archive: Annotated[Path | None, typer.Option("--backup", metavar="FILE", help="A backup, in its place.")] = None,
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Look through the databases for damage: pages, references, and each row of the journal by its seal."""
+    found = api.check_state(archive=archive, state=state_dir)
+    code = ExitCode.DEVICES_FAILED if found.faults else ExitCode.OK
+    result: dict[str, object] = {"looked_at": found.looked_at, "faults": found.faults}
+    finish("state-check", code, result, as_json=json, human=lambda: _print_check(found))
+
+
+@app.command("restore")
+def restore(
+    archive: Annotated[Path, typer.Argument(metavar="FILE", help="A backup.")],
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Put a backup back into a state folder that is empty; it is looked through before.
+
+    What runs did since the backup is not in it; what it says is in hand, 'flashferry recover' looks at.
+    """
+    files = api.put_back(archive, state=state_dir)
+    finish("state-restore", ExitCode.OK, {"files": files}, as_json=json, human=lambda: _print_restored(files))
+
+
+@app.command("prune")
+def prune(
+    days: Annotated[int, typer.Option("--older-than", metavar="DAYS", min=1, help="Runs that ended before.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are only told.")] = False,
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Remove runs that ended long ago from the journal; the speed of their copies stays, for forecasts need it.
+
+    A run that holds a device stays whatever its age.
+    """
+    found = api.prune(days, is_dry=not yes, state=state_dir)
+    result: dict[str, object] = {"before": found.before, "runs": found.runs, "removed": yes}
+    finish("state-prune", ExitCode.OK, result, as_json=json, human=lambda: _print_pruned(found, removed=yes))
+
+
+def _print_backup(made: Backup) -> None:
+    out = console()
+    out.print(f"{made.path}: {counted(len(made.members), 'file')}, {size(made.size_bytes)}")
+    if made.removed:
+        out.print(f"removed: {counted(len(made.removed), 'older backup')}")
+
+
+def _print_check(found: StateCheck) -> None:
+    out = console()
+    for fault in found.faults:
+        out.print(f"✗ {fault}")
+    if not found.looked_at:
+        out.print("there is no database in it yet")
+    elif not found.faults:
+        out.print(f"✓ {', '.join(found.looked_at)}: whole")
+
+
+def _print_restored(files: tuple[str, ...]) -> None:
+    console().print(f"{counted(len(files), 'file')} put back; 'flashferry status' says what was in hand")
+
+
+def _print_pruned(found: Pruned, *, removed: bool) -> None:
+    out = console()
+    when = found.before.astimezone().strftime("%Y-%m-%d")
+    if not found.runs:
+        out.print(f"no run ended before {when} that may go")
+        return
+    out.print(f"{counted(len(found.runs), 'run')} ended before {when}: {found.runs[0]} to {found.runs[-1]}")
+    out.print("removed from the journal" if removed else "nothing was removed; with --yes they are")
