@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import FileResponse
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.actor import EVERYWHERE, Actor, Role
@@ -111,11 +112,24 @@ def list_jobs(
 
 @router.get("/jobs/{job_id}")
 def read_job(service: TheService, actor: TheActor, job_id: str) -> dict[str, object]:
-    """Tell how far a job is and, once it ended, what its verb printed."""
+    """Tell how far a job is and, once it ended, what its verb printed, up to a megabyte."""
     with service.database.reading() as database:
         job = seen_job(database, actor, job_id)
     result = None if job.is_open else JobFolder.of(service.state, job_id).document() or None
     return told_job(job) | {"result": result}
+
+
+@router.get("/jobs/{job_id}/result", response_class=FileResponse)
+def read_result(service: TheService, actor: TheActor, job_id: str) -> FileResponse:
+    """Answer the document that the verb of a job printed, however large it is."""
+    with service.database.reading() as database:
+        job = seen_job(database, actor, job_id)
+    path = JobFolder.of(service.state, job_id).result
+    if job.is_open or not path.is_file() or path.is_symlink():
+        raise Problem(
+            HTTPStatus.NOT_FOUND, f"job {job_id}: it has printed nothing, or is under way", hint="Look at its state"
+        )
+    return FileResponse(path, media_type="application/json")
 
 
 def accepted(response: Response, job: Job) -> dict[str, object]:

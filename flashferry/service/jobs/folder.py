@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flashferry.core.json_access import Node
 from flashferry.core.state_folder import make_private_directory, open_private
 from flashferry.core.writing import write_whole
 
-_MOST_RESULT_BYTES = 256 << 20
+MOST_TOLD_BYTES = 1 << 20
+"""A result that is larger is fetched as a file."""
+
+_HEAD_BYTES = 16384
+_END_BYTES = 64
+_TEXT = r'"(?:[^"\\]|\\.)*"'
+_BEGINNING = re.compile(
+    rf'\s*\{{\s*"schema":\s*{_TEXT},\s*"exit_code":\s*(?P<code>\d+),\s*"meaning":\s*(?P<meaning>{_TEXT})', re.ASCII
+)
+"""As all documents of the command line begin (`flashferry.cli.terminal.output`)."""
+_ERROR = re.compile(rf',\s*"verb":\s*{_TEXT},\s*"error":\s*({_TEXT})', re.ASCII)
 _TAIL_BYTES = 4096
 
 
@@ -92,19 +102,36 @@ class JobFolder:
         write_whole(path, text, is_private=True)
 
     def outcome(self) -> Outcome | None:
-        """Return what the verb said at its end; None where it did not get to say anything, or not wholly."""
-        found = self.document()
-        code = found.get("exit_code")
-        if not isinstance(code, int) or isinstance(code, bool):
-            return None
-        node = Node(found)
-        return Outcome(exit_code=code, sentence=node.text("error") or node.text("meaning") or f"exit code {code}")
+        """Return what the verb said at its end; None where it did not get to say anything, or not wholly.
 
-    def document(self) -> dict[str, Any]:
-        """Return the JSON document that the verb printed; empty where there is none, or not a whole one."""
+        Only the beginning is read, and whether there is an end: what a run of hundreds of devices prints takes many
+        times its size in memory.
+        """
         try:
             with open_private(self.result, "rb") as file:
-                found = json.loads(file.read(_MOST_RESULT_BYTES))
+                head = file.read(_HEAD_BYTES).decode("utf-8", "replace")
+                file.seek(max(0, file.seek(0, 2) - _END_BYTES))
+                # Set in by two, only the outermost bracket begins a line.
+                is_whole = file.read().rstrip().endswith(b"\n}")
+        except OSError:
+            return None
+        found = _BEGINNING.match(head)
+        if found is None or not is_whole:
+            return None
+        # Behind the verb's name, and nowhere else: a device may call anything an error.
+        error = _ERROR.match(head, found.end())
+        return Outcome(exit_code=int(found["code"]), sentence=str(json.loads(error[1] if error else found["meaning"])))
+
+    def document(self, most_bytes: int = MOST_TOLD_BYTES) -> dict[str, Any]:
+        """Return the JSON document that the verb printed; empty where there is none, not a whole one, or a large one.
+
+        Args:
+            most_bytes: How large it may be.
+        """
+        try:
+            with open_private(self.result, "rb") as file:
+                text = file.read(most_bytes + 1)
+            found = json.loads(text) if len(text) <= most_bytes else {}
         except (OSError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}

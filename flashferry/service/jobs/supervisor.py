@@ -38,6 +38,7 @@ from flashferry.store.service.jobs import (
     job_of,
     jobs_after,
     jobs_in,
+    jobs_of_run,
     set_run,
     set_running,
     set_sentence,
@@ -184,8 +185,12 @@ def _clean_up(service: Service) -> None:
     since = moment(service.now() - timedelta(seconds=2 * CARED_FOR_S))
     with service.database.reading() as database:
         dead = [(job, jobs_after(database, job.job_id)) for job in dead_jobs(database, since)]
+        latest = {job.run_id: jobs_of_run(database, job.run_id)[-1:] for job, _ in dead if job.run_id is not None}
     for job, tries in dead:
         if job.kind not in RUNS or job.run_id is None:
+            continue
+        if any(job.job_id not in (one.job_id, one.parent) for one in latest[job.run_id]):
+            # Somebody has asked for something with that run since: it is in his hands.
             continue
         left = _left(service, job.run_id)
         resumes = service.settings.runs.resumes

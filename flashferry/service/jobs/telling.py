@@ -20,7 +20,9 @@ def told_job(job: Job) -> dict[str, object]:
     """Return a job; what it is told by its command line stays here."""
     hidden = {"words", "pid", "process_started"}
     told = {name: value for name, value in asdict(job).items() if name not in hidden}
-    links = {"self": f"{JOBS}/{job.job_id}"} | ({"run": f"{RUNS}/{job.run_id}"} if job.run_id is not None else {})
+    links = {"self": f"{JOBS}/{job.job_id}", "result": f"{JOBS}/{job.job_id}/result"} | (
+        {"run": f"{RUNS}/{job.run_id}"} if job.run_id is not None else {}
+    )
     return told | {"is_open": job.is_open, "links": links}
 
 

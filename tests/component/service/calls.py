@@ -24,6 +24,7 @@ from flashferry.service.access import ROUTES
 from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.hooks.managing import HookWish, add_hook
 from flashferry.service.jobs.asking import ask
+from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.wishes import JobWish
 from flashferry.service.people.accounts import NewPerson, add_person
 from flashferry.service.plans.deciding import approve
@@ -32,7 +33,7 @@ from flashferry.service.schedules.making import ScheduleWish, Step, make_schedul
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.journal import Journal
 from flashferry.store.service.images import Golden, ImageState, StoredImage, add_image, set_golden
-from flashferry.store.service.jobs import JobKind
+from flashferry.store.service.jobs import JobKind, JobState, end_job
 from flashferry.store.service.schedules import ScheduleKind
 from tests.served import ADMIN, Served, serve
 from tests.unit.service.plans.conftest import site
@@ -272,6 +273,16 @@ def _job(world: World, _name: str) -> Mapping[str, str]:
     return {"job_id": ask(service, MAKER, JobWish(kind=JobKind.CHECK, sites=("AMS",))).job_id}
 
 
+def _ended_job(world: World, name: str) -> Mapping[str, str]:
+    made, service = _job(world, name), world.served.service
+    folder = JobFolder.of(service.state, made["job_id"])
+    folder.make()
+    folder.tell(folder.result, "{}")
+    with service.database.writing() as database:
+        end_job(database, made["job_id"], at="", state=JobState.ENDED, exit_code=0, sentence="")
+    return made
+
+
 def _report(world: World, name: str) -> Mapping[str, str]:
     return {**_run(world, name), "form": "json"}
 
@@ -369,6 +380,7 @@ CALLS: dict[tuple[str, str], Call] = {
     ("POST", "/api/v1/probes"): Call(json={"sites": ["AMS"]}),
     ("POST", "/api/v1/dry-runs"): Call(json={"sites": ["AMS"], "image": "new.bin"}),
     ("GET", "/api/v1/jobs/{job_id}"): Call(arrange=_job),
+    ("GET", "/api/v1/jobs/{job_id}/result"): Call(arrange=_ended_job),
     ("POST", "/api/v1/runs"): Call(content=_run_body),
     ("GET", "/api/v1/runs/{run_id}"): Call(arrange=_run),
     ("GET", "/api/v1/runs/{run_id}/devices"): Call(arrange=_run),

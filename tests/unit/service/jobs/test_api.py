@@ -133,10 +133,15 @@ def test_what_a_jobs_verb_printed_is_told_once_it_ended(call, service):
     folder.make()
     folder.tell(folder.result, '{"exit_code": 3, "devices": []}')
     assert call(f"/jobs/{job_id}").json()["result"] is None
+    assert call(f"/jobs/{job_id}/result").status_code == 404
     with service.database.writing() as database:
         end_job(database, job_id, at=AT, state=JobState.ENDED, exit_code=3, sentence="no")
     found = call(f"/jobs/{job_id}").json()
     assert (found["exit_code"], found["result"]) == (3, {"exit_code": 3, "devices": []})
+    assert call(f"/jobs/{job_id}/result").text == '{"exit_code": 3, "devices": []}'
+    folder.tell(folder.result, '"' + "x" * 2_000_000 + '"')
+    assert call(f"/jobs/{job_id}").json()["result"] is None
+    assert len(call(f"/jobs/{job_id}/result").content) == 2_000_002
 
 
 def test_who_may_not_see_a_job_or_a_run_is_told_of_none(call, anna, eve, chief, run_id):

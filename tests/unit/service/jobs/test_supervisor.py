@@ -49,7 +49,9 @@ class Processes:
         """Kill a job's process, which had said this at its end, or nothing."""
         folder = JobFolder.of(service.state, job_id)
         if exit_code is not None:
-            folder.result.write_text(json.dumps({"exit_code": exit_code, "meaning": "as it must be"}))
+            folder.result.write_text(
+                json.dumps({"schema": "x", "exit_code": exit_code, "meaning": "as it must be"}, indent=2)
+            )
         if words:
             folder.stderr.write_text(words)
         for one, child in self.begun:
@@ -259,3 +261,32 @@ def test_a_process_that_cannot_be_begun_is_tried_again(service, anna):
     assert "No space left" in seen(service, job_id).sentence
     assert seen(service, job_id).state is JobState.STARTING
     assert SYSTEM.name == "system"
+
+
+def test_a_run_that_somebody_went_on_with_himself_is_his(service, anna, supervisor, processes):
+    """Two dead jobs of one run ask for one recovery, the newer one's."""
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
+    supervisor.look(service)
+    run_id = run_of(service, job_id, touched=True)
+    processes.end(service, job_id)
+    service = replace(service, settings=replace(service.settings, runs=replace(service.settings.runs, resumes=0)))
+    supervisor.look(service)
+    with service.database.reading() as database:
+        recovery = latest_jobs(database, 1)[0].job_id
+    supervisor.look(service)
+    processes.end(service, recovery, exit_code=0)
+    supervisor.look(service)
+    again = ask(service, anna, kind=JobKind.RESUME, run_id=run_id, digest=DIGEST, sites=("AMS",))
+    supervisor.look(service)
+    processes.end(service, again)
+    for _ in range(3):
+        supervisor.look(service)
+    with service.database.reading() as database:
+        found = [(job.kind, job.parent) for job in latest_jobs(database, 9)[::-1]]
+    assert found == [
+        (JobKind.STAGE, None),
+        (JobKind.RECOVER, job_id),
+        (JobKind.RESUME, None),
+        (JobKind.RECOVER, again),
+    ]
+    assert [outcome for _, outcome, _ in told(service)].count("refused") == 0

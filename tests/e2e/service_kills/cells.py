@@ -1,0 +1,79 @@
+"""Who is killed when, around one run of the service: the cells of the matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.e2e.service_kills.ground import Ground
+
+SERVICE, RUN = "service", "run"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A moment, and who is killed in it.
+
+    Attributes:
+        name: What it is called.
+        moment: When, in words.
+        is_now: Whether it is that moment.
+        killed: Who: the service, the run, or both.
+        is_asleep: Whether the service sleeps (SIGSTOP) from before the job is asked for, so that it surely dies first.
+    """
+
+    name: str
+    moment: str
+    is_now: Callable[[Ground], bool]
+    killed: tuple[str, ...] = (SERVICE,)
+    is_asleep: bool = False
+
+
+CELLS = (
+    Cell(
+        name="before-start",
+        moment="the job is entered, nothing has taken it",
+        is_now=lambda ground: ground.job().state == "queued",
+        is_asleep=True,
+    ),
+    Cell(
+        name="claimed",
+        moment="the job was claimed, its process has not taken it",
+        is_now=lambda ground: ground.job().state == "starting" and not ground.has_begun(),
+    ),
+    Cell(
+        name="between-start-and-row",
+        moment="its process has taken the job, the service's row does not know it",
+        is_now=lambda ground: ground.has_begun() and ground.job().state == "starting",
+    ),
+    Cell(
+        name="in-copy",
+        moment="a router fetches the image",
+        is_now=lambda ground: ground.has_event("pull", "progress"),
+    ),
+    Cell(
+        name="in-restore",
+        moment="a router's configuration is being put back",
+        is_now=lambda ground: ground.has_event("restore", "started"),
+    ),
+    Cell(
+        name="run-in-copy",
+        moment="a router fetches the image",
+        is_now=lambda ground: ground.has_event("pull", "progress"),
+        killed=(RUN,),
+    ),
+    Cell(
+        name="run-in-restore",
+        moment="a router's configuration is being put back",
+        is_now=lambda ground: ground.has_event("restore", "started"),
+        killed=(RUN,),
+    ),
+    Cell(
+        name="both-in-copy",
+        moment="a router fetches the image",
+        is_now=lambda ground: ground.has_event("pull", "progress"),
+        killed=(SERVICE, RUN),
+    ),
+)
