@@ -59,7 +59,7 @@ def asked(url):
         return json.load(answer)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_it_answers_and_ends(tmp_path, number):
     """Ready with an empty state folder; a signal ends it with 0 and no further word."""
     with running(tmp_path / "state") as service:
@@ -68,6 +68,7 @@ def test_it_answers_and_ends(tmp_path, number):
         assert service.process.returncode == 0
 
 
+@pytest.mark.long
 def test_it_answers_by_tls(tmp_path):
     """With certificate and key of the configuration; in clear text nothing is answered."""
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
@@ -109,6 +110,7 @@ def test_a_port_in_use_is_told(tmp_path):
     assert not (tmp_path / "state").exists()
 
 
+@pytest.mark.long
 def test_one_service_has_a_state_folder(tmp_path):
     """A second one is refused, and the first goes on; killed, it leaves nothing that holds the next."""
     with running(tmp_path) as service:
