@@ -59,7 +59,12 @@ class Need:
 
 def needs_of(scene: Scene) -> tuple[Need, ...]:
     """Return what needs a person, the most urgent first."""
-    found = [*_lost(scene), *(need for run in scene.tonight for need in _of_run(run, scene.at)), *_plans(scene)]
+    found = [*_lost(scene), *_plans(scene)]
+    done_later: set[str] = set()
+    # The latest first: what failed, and was done by a later run, needs nobody any more.
+    for run in scene.tonight:
+        found += _of_run(run, scene.at, frozenset(done_later))
+        done_later |= {one.host for one in run.devices if one.phase is Phase.DONE}
     order = list(Urgency)
     return tuple(sorted(found, key=lambda need: order.index(need.urgency)))
 
@@ -74,7 +79,7 @@ def _lost(scene: Scene) -> Iterator[Need]:
         )
 
 
-def _of_run(run: RunNow, now: datetime) -> Iterator[Need]:
+def _of_run(run: RunNow, now: datetime, done_later: frozenset[str]) -> Iterator[Need]:
     path = f"/runs/{run.run_id}"
     if run.unrestored:
         is_dead = run.state is RunState.DIED
@@ -98,8 +103,8 @@ def _of_run(run: RunNow, now: datetime) -> Iterator[Need]:
         )
     if run.is_alive:
         yield from _of_one_alive(run, now, path)
-    if run.whole.failed and not run.unrestored:
-        failed = [one.host for one in run.devices if one.phase is Phase.FAILED]
+    failed = [one.host for one in run.devices if one.phase is Phase.FAILED and one.host not in done_later]
+    if failed and not run.unrestored:
         yield Need(
             key=f"failed {run.run_id}",
             urgency=Urgency.FAILED,

@@ -85,6 +85,14 @@ def test_what_else_needs_somebody(made, expected):
     assert urgencies(scene(made)) == [expected]
 
 
+def test_what_failed_and_was_done_later_needs_nobody():
+    """The other way round it does: the later run counts."""
+    failed = run(device("r1", "failed", outcome="failed"), state=RunState.FINISHED, run_id="failed")
+    done = run(device("r1", "done", outcome="done"), state=RunState.FINISHED, run_id="done")
+    assert urgencies(scene(done, failed)) == []
+    assert urgencies(scene(failed, done)) == [Urgency.FAILED]
+
+
 def test_a_run_that_waits_or_speaks_is_not_silent():
     """A paused one has nothing to say."""
     assert urgencies(scene(run(device("r1", "copying"), heard=Heard(last_at="2026-11-22T02:13:50.000Z")))) == []
