@@ -19,6 +19,8 @@ from flashferry.lab.world import DeviceSpec, SiteSpec, World, WorldSpec, start_w
 from flashferry.lab.world_inventory import write_inventory
 from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.audit.verifying import verify
+from flashferry.service.images.keeping import vouch
+from flashferry.service.images.tending import tend
 from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.processes import read_mark
 from flashferry.service.plans.deciding import approve
@@ -73,6 +75,8 @@ class Ground:
         self.images.mkdir(exist_ok=True)
         self.image = self.images / f"{self.name}.bin"
         self.image.write_bytes(os.urandom(IMAGE_BYTES))
+        # One that was just written may be in the midst of a copy, and is not taken in yet.
+        os.utime(self.image, (time.time() - 3600, time.time() - 3600))
         runs = RunSettings(inventory=str(self.inventory), images=self.images)
         self.service = Service(
             state=self.state, settings=ServiceSettings(runs=runs), database=ServiceDatabase(self.state)
@@ -105,6 +109,8 @@ class Ground:
                 database.execute("INSERT INTO people (name, source, created_at) VALUES (?, 'local', ?)", (name, at))
                 database.execute("INSERT INTO grants VALUES (?, ?, '*', 'system', ?)", (name, role.value, at))
                 actors[name] = Actor(name=name, via=Via.SESSION, grants=frozenset({Grant(role=role)}))
+        tend(self.service)
+        vouch(self.service, actors["other"], self.image.name, "random bytes of this test")
         plan = self.folder / f"{self.name}.plan.json"
         options = ("--no-canary", "--wave-by", "all", "--tune", "always", "--output", plan, "--state-dir", self.state)
         words = ("plan", "--inventory", self.inventory, "--image", self.image, *options)
