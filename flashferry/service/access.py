@@ -24,12 +24,14 @@ class Access:
         is_public: Whether nobody needs to have signed in.
         is_per_site: Whether the roles are held against the sites of the object besides.
         not_own: Whether who made the object is refused.
+        is_large: Whether its form has a file that is larger than any other form: only its beginning is read ahead.
     """
 
     roles: frozenset[Role] = frozenset()
     is_public: bool = False
     is_per_site: bool = False
     not_own: bool = False
+    is_large: bool = False
 
 
 PUBLIC = Access(is_public=True)
@@ -41,6 +43,7 @@ OPERATES_SITE = Access(roles=frozenset({Role.OPERATOR}), is_per_site=True)
 APPROVES = Access(roles=frozenset({Role.APPROVER}), is_per_site=True, not_own=True)
 WITHDRAWS = Access(roles=frozenset({Role.OPERATOR, Role.APPROVER}), is_per_site=True)
 SENDS = Access(roles=frozenset({Role.OPERATOR, Role.ADMIN}))
+UPLOADS = Access(roles=frozenset({Role.OPERATOR}), is_large=True)
 AUDITS = Access(roles=frozenset({Role.AUDITOR}))
 ADMINISTERS = Access(roles=frozenset({Role.ADMIN}))
 
@@ -206,6 +209,17 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("POST", "/api/v1/images/{name}/verify"): SENDS,
     ("POST", "/api/v1/images/{name}/vouch"): ADMINISTERS,
     ("POST", "/api/v1/images/{name}/restore"): ADMINISTERS,
+    ("GET", "/images"): VIEWS,
+    ("GET", "/images.json"): VIEWS,
+    ("POST", "/images"): UPLOADS,
+    ("POST", "/images/golden"): ADMINISTERS,
+    ("POST", "/images/golden/remove"): ADMINISTERS,
+    ("GET", "/images/{name}"): VIEWS,
+    ("GET", "/images/{name}.json"): VIEWS,
+    ("POST", "/images/{name}/verify"): SENDS,
+    ("POST", "/images/{name}/vouch"): ADMINISTERS,
+    ("POST", "/images/{name}/remove"): SENDS,
+    ("POST", "/images/{name}/restore"): ADMINISTERS,
     ("GET", "/api/v1/golden"): VIEWS,
     ("GET", "/api/v1/golden/{model:path}"): VIEWS,
     ("PUT", "/api/v1/golden/{model:path}"): ADMINISTERS,

@@ -18,6 +18,7 @@ from flashferry.service.keepers import Keepers
 from flashferry.service.live.look import Looker
 from flashferry.service.live.stream import Streams
 from flashferry.service.pages import admin, assets, audit, devices, hooks, me, runs, sign_in, steering, tonight
+from flashferry.service.pages import images as image_pages
 from flashferry.service.pages import plans as plan_pages
 from flashferry.service.pages import schedules as schedule_pages
 from flashferry.service.pages.frame import problem_page
@@ -44,6 +45,7 @@ ROUTERS = (
     me.router,
     admin.router,
     plan_pages.router,
+    image_pages.router,
     schedule_pages.router,
     tonight.router,
     runs.router,

@@ -25,6 +25,7 @@ _KINDS = {
     "live.js": "text/javascript",
     "live-worker.js": "text/javascript",
     "service.css": "text/css",
+    "upload.js": "text/javascript",
 }
 _FOR_EVER = "public, max-age=31536000, immutable"
 _ASK_AGAIN = "no-cache"

@@ -20,6 +20,7 @@ from starlette.formparsers import FormParser, MultiPartException, MultiPartParse
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
+from flashferry.service.people.form_pieces import FormPieces
 from flashferry.service.problems import Problem
 from flashferry.service.settings import ServiceSettings
 
@@ -28,6 +29,7 @@ FIELD = "csrf"
 HEADER = "x-csrf-token"
 """The same from a script of ours, which sends no form."""
 
+_MOST_AHEAD_BYTES = 256 << 10
 MOST_FORM_BYTES = 40 * 2**20
 MOST_KEPT_BYTES = 64 * 2**20
 MOST_PUBLIC_BYTES = 64 * 2**10
@@ -81,6 +83,33 @@ async def check_token(request: Request, csrf: str) -> Receive:
         raise _refused(f"expected the form's token in the field {FIELD!r} or the header X-CSRF-Token, found none")
     if not hmac.compare_digest(given.encode(), csrf.encode()):
         raise _refused("expected the token of this session's forms, found another one")
+    return receive
+
+
+async def check_token_ahead(request: Request, csrf: str) -> Receive:
+    """Check that a form with a large file brings the session's token before the file; the rest is not read here.
+
+    Raises:
+        Problem: There is no token among its first bytes, or another one.
+    """
+    if HEADER in request.headers:
+        return await check_token(request, csrf)
+    pieces = FormPieces(request.headers.get("content-type", ""))
+    read: list[Message] = []
+    size = 0
+    while FIELD not in pieces.fields and size < _MOST_AHEAD_BYTES:
+        message = await request.receive()
+        read.append(message)
+        size += len(message.get("body", b""))
+        pieces.feed(message.get("body", b""))
+        if not message.get("more_body", False):
+            break
+    if not hmac.compare_digest(pieces.fields.get(FIELD, "").encode(), csrf.encode()):
+        raise _refused("expected the token of this session's forms before the file, found none or another one")
+
+    async def receive() -> Message:
+        return read.pop(0) if read else await request.receive()
+
     return receive
 
 

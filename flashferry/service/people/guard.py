@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flashferry.service.access import PUBLIC, Access
 from flashferry.service.actor import Actor
-from flashferry.service.people.forms import changes_something, check_begun_here, check_token, limited
+from flashferry.service.people.forms import changes_something, check_begun_here, check_token, check_token_ahead, limited
 from flashferry.service.people.identity import Asked, Identity, anonymous, asked_of, identify
 from flashferry.service.people.refusals import RefusalBook
 from flashferry.service.problems import Problem
@@ -87,8 +87,10 @@ class Guard:
             Problem: Who asks may not.
         """
         request = Request(scope, receive)
-        receive = limited(request, is_public=self._rows.get(request.method, PUBLIC).is_public)
-        request = Request(scope, receive)
+        asked_for = self._rows.get(request.method, PUBLIC)
+        if not asked_for.is_large:
+            receive = limited(request, is_public=asked_for.is_public)
+            request = Request(scope, receive)
         method = "GET" if request.method == "HEAD" else request.method
         row = self._rows.get(method)
         if row is None:
@@ -110,7 +112,7 @@ class Guard:
                 request.state.identity, request.state.csrf = identity, identity.csrf
                 _check_roles(row, actor)
                 if changes_something(method) and identity.csrf:
-                    receive = await self._check_meant(request, identity)
+                    receive = await self._check_meant(request, identity, row)
         except Problem as problem:
             if problem.status is HTTPStatus.UNAUTHORIZED and _is_for_people(request):
                 await RedirectResponse(_sign_in(request), HTTPStatus.SEE_OTHER)(scope, receive, send)
@@ -146,7 +148,7 @@ class Guard:
             return False
         return now.grants == actor.grants
 
-    async def _check_meant(self, request: Request, identity: Identity) -> Receive:
+    async def _check_meant(self, request: Request, identity: Identity, row: Access) -> Receive:
         if identity.is_idle:
             idle_min = self._service.settings.idle_s / 60
             raise Problem(
@@ -155,7 +157,8 @@ class Guard:
                 hint="Sign in again; until then the session may look and change nothing",
             )
         check_begun_here(request, self._service.settings, is_demanded=True)
-        return await check_token(request, identity.csrf)
+        check = check_token_ahead if row.is_large else check_token
+        return await check(request, identity.csrf)
 
 
 def _check_roles(row: Access, actor: Actor) -> None:

@@ -240,6 +240,11 @@ def _image_body(world: World) -> tuple[str, bytes]:
     return "application/json", json.dumps({"name": f"n{world.number()}.bin", "size_bytes": 5}).encode()
 
 
+def _image_form(world: World) -> tuple[str, bytes]:
+    part = b'--x\r\nContent-Disposition: form-data; name="file"; filename="f%d.bin"\r\n\r\nimage\r\n--x--\r\n'
+    return "multipart/form-data; boundary=x", part % world.number()
+
+
 def _own_token(world: World, name: str) -> Mapping[str, str]:
     return {"token_id": world.token(name) if name else "t0"}
 
@@ -410,6 +415,19 @@ CALLS: dict[tuple[str, str], Call] = {
     ("GET", "/api/v1/golden/{model:path}"): Call(arrange=_golden),
     ("PUT", "/api/v1/golden/{model:path}"): Call(arrange=_golden, json={"image": "new.bin"}),
     ("DELETE", "/api/v1/golden/{model:path}"): Call(arrange=_golden),
+    ("POST", "/images"): Call(content=_image_form),
+    ("GET", "/images/{name}"): Call(arrange=_image()),
+    ("GET", "/images/{name}.json"): Call(arrange=_image()),
+    ("POST", "/images/golden"): Call(form={"model": "M1", "image": "new.bin"}),
+    ("POST", "/images/golden/remove"): Call(
+        arrange=_golden, form={"model": "M1"}, may_answer=frozenset({404}), why="the call before removed it"
+    ),
+    ("POST", "/images/{name}/verify"): Call(arrange=_image(), form={}),
+    ("POST", "/images/{name}/vouch"): Call(arrange=_image(state=ImageState.UNKNOWN), form=_REASON),
+    ("POST", "/images/{name}/remove"): Call(arrange=_image(state=ImageState.ARRIVING), form=_REASON),
+    ("POST", "/images/{name}/restore"): Call(
+        arrange=_image(), form=_REASON, may_answer=frozenset({409}), why="nobody took it away"
+    ),
     # What goes on.
     ("GET", "/api/v1/runs/{run_id}/events"): Call(
         arrange=_run, may_answer=frozenset({409}), why="the run writes no events"

@@ -1,0 +1,185 @@
+"""Images for people: which are here and what is held of them, which is golden, and sending one by a form.
+
+The form works without a script, in one go; with the page's own script it is sent by the API and gone on with after a
+break.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+import anyio
+from fastapi import APIRouter, Form, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+from starlette.responses import RedirectResponse, Response
+
+from flashferry.core.codec import to_json
+from flashferry.service.actor import EVERYWHERE, Actor, Role
+from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.images import arriving, golden, keeping
+from flashferry.service.images.arrivals import Arrival
+from flashferry.service.images.arriving import NewImage
+from flashferry.service.images.keeping import told_image, told_whole
+from flashferry.service.images.tending import left_out
+from flashferry.service.pages.frame import link, twin
+from flashferry.service.people.form_pieces import FormPieces
+from flashferry.service.problems import Problem
+from flashferry.service.service import Service
+from flashferry.store.service.images import ImageState, StoredImage, golden_images
+from flashferry.store.service.images import images as stored_images
+
+router = APIRouter(include_in_schema=False)
+
+_PATH = "/images"
+_TONES = {
+    ImageState.ARRIVING: "",
+    ImageState.PUBLISHED: "good",
+    ImageState.VOUCHED: "good",
+    ImageState.UNKNOWN: "warn",
+    ImageState.MISMATCH: "bad",
+    ImageState.HIDDEN: "",
+}
+_AT_REST = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.VOUCHED, ImageState.MISMATCH)
+_GATHER_BYTES = 1 << 20
+_Line = Annotated[str, Form(max_length=2000)]
+
+
+@twin(router, _PATH, "images.html")
+def images(service: TheService, actor: TheActor) -> object:
+    """Return the images, and which is golden for which model."""
+    with service.database.reading() as database:
+        rows = [_row(service, image) for image in stored_images(database)]
+        chosen = [dict(to_json(one)) for one in golden_images(database)]
+    return {
+        "images": rows,
+        "left_out": left_out(service),
+        "golden": chosen,
+        "most_bytes": service.settings.images.most_bytes,
+        "may_send": actor.has({Role.OPERATOR}),
+        "may_choose": actor.has({Role.ADMIN}),
+        "usable": [row["name"] for row in rows if row["is_usable"]],
+    }
+
+
+@router.post(_PATH)
+async def send(request: Request, service: TheService, actor: TheActor) -> Response:
+    """Take an image by a form, in one go; what breaks off is given up."""
+    pieces, turn = FormPieces(request.headers.get("content-type", "")), None
+    bound = int(length) if (length := request.headers.get("content-length", "")).isdigit() else 0
+    gathered = bytearray()
+    try:
+        async for piece in request.stream():
+            gathered += pieces.feed(piece)
+            if turn is None and pieces.file_name is not None:
+                turn = await run_in_threadpool(_begun, service, actor, pieces, bound)
+            if turn is not None and len(gathered) >= _GATHER_BYTES:
+                full, gathered = gathered, bytearray()
+                await run_in_threadpool(arriving.take_in, service, turn, full)
+        if turn is None or not pieces.is_ended or not (gathered or turn.offset):
+            raise _broken()
+        await run_in_threadpool(arriving.take_in, service, turn, gathered)
+        await run_in_threadpool(arriving.keep, service, turn)
+        image = await run_in_threadpool(arriving.complete, service, actor, turn)
+    except BaseException as error:
+        if turn is not None:
+            with anyio.CancelScope(shield=True):
+                await run_in_threadpool(_given_up, service, actor, turn)
+        if isinstance(error, ClientDisconnect):
+            raise _broken() from None
+        raise
+    return _back(image.name)
+
+
+@twin(router, f"{_PATH}/{{name}}", "image.html")
+def image(service: TheService, actor: TheActor, name: str) -> object:
+    """Return all of an image, and what may be done about it."""
+    with service.database.reading() as database:
+        found = arriving.found(database, name)
+        told = told_whole(service, database, found)
+    is_admin, sends = actor.has({Role.ADMIN}), actor.has({Role.OPERATOR, Role.ADMIN})
+    is_arriving = found.state is ImageState.ARRIVING
+    may = {
+        "verify": sends and found.state in _AT_REST,
+        "vouch": is_admin and found.state is ImageState.UNKNOWN,
+        "remove": sends if is_arriving else is_admin and found.state is not ImageState.HIDDEN,
+        "restore": is_admin and found.state is ImageState.HIDDEN,
+    }
+    return _row(service, found) | told | {"may": may, "is_arriving": is_arriving}
+
+
+@router.post(f"{_PATH}/golden")
+def choose(service: TheService, actor: TheActor, model: _Line, image: _Line, site: _Line = "") -> Response:
+    """Say which image a model is to have."""
+    golden.choose(service, actor, model.strip(), site.strip() or EVERYWHERE, image)
+    return RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
+
+
+@router.post(f"{_PATH}/golden/remove")
+def unchoose(service: TheService, actor: TheActor, model: _Line, site: _Line = EVERYWHERE) -> Response:
+    """Say nothing any more of which image a model is to have."""
+    golden.unchoose(service, actor, model, site)
+    return RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
+
+
+@router.post(f"{_PATH}/{{name}}/verify")
+def verify(service: TheService, actor: TheActor, name: str, sha512: _Line = "") -> Response:
+    """Hold an image against what was published, and against a pasted digest."""
+    return _back(keeping.verify(service, actor, name, sha512).name)
+
+
+@router.post(f"{_PATH}/{{name}}/vouch")
+def vouch(service: TheService, actor: TheActor, name: str, reason: _Line = "") -> Response:
+    """Vouch for an image."""
+    return _back(keeping.vouch(service, actor, name, reason).name)
+
+
+@router.post(f"{_PATH}/{{name}}/remove")
+def remove(service: TheService, actor: TheActor, name: str, reason: _Line = "") -> Response:
+    """Take an image away."""
+    kept = keeping.take_away(service, actor, name, reason)
+    return _back(kept.name) if kept is not None else RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
+
+
+@router.post(f"{_PATH}/{{name}}/restore")
+def restore(service: TheService, actor: TheActor, name: str, reason: _Line = "") -> Response:
+    """Bring an image back."""
+    return _back(keeping.bring_back(service, actor, name, reason).name)
+
+
+def _begun(service: Service, actor: Actor, pieces: FormPieces, bound: int) -> Arrival:
+    """Begin an image whose size is not known before its end: at most that of the whole form."""
+    name = pieces.file_name or ""
+    new = NewImage(name=name, size_bytes=bound, sha512=pieces.fields.get("sha512", ""))
+    _, is_new = arriving.announce_image(service, actor, new)
+    if not is_new:
+        raise Problem(
+            HTTPStatus.CONFLICT,
+            f"image {name}: expected a name that is free, found one that is arriving",
+            hint="Go on with that upload, or give it up on its page",
+        )
+    return arriving.go_on(service, actor, name, 0, None)
+
+
+def _given_up(service: Service, actor: Actor, turn: Arrival) -> None:
+    with service.database.reading() as database:
+        image = arriving.found(database, turn.name)
+    if image.state is ImageState.ARRIVING:
+        arriving.give_up(service, actor, image)
+
+
+def _broken() -> Problem:
+    return Problem(
+        HTTPStatus.BAD_REQUEST,
+        "image: expected a form with a whole file in it, found one that broke off, or none",
+        hint="Choose the file and send it again; by curl an upload can be gone on with",
+    )
+
+
+def _row(service: Service, image: StoredImage) -> dict[str, object]:
+    return {"tone": _TONES[image.state]} | told_image(service, image)
+
+
+def _back(name: str) -> Response:
+    return RedirectResponse(link(_PATH, name), HTTPStatus.SEE_OTHER)

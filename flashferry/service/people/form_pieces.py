@@ -1,0 +1,111 @@
+"""A form with a file in it, read as it comes: fields are kept, and the file is handed on piece by piece.
+
+For files that are larger than any memory: the form's token stands before the file, and is held before that is read.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from flashferry.service.problems import Problem
+
+MOST_FIELDS, LONGEST_FIELD = 20, 4096
+
+
+class FormPieces:
+    """A form of one file, fed piece by piece.
+
+    Args:
+        content_type: What its sender calls it, with the boundary of its parts.
+
+    Attributes:
+        fields: The fields so far; those behind the file may be missing.
+        file_name: The file's name, once it has begun; None before.
+        is_ended: Whether the form is at its end.
+
+    Raises:
+        Problem: It is no form that can hold a file.
+    """
+
+    def __init__(self, content_type: str) -> None:
+        kind, options = parse_options_header(content_type)
+        if kind != b"multipart/form-data" or not options.get(b"boundary"):
+            raise _no_form()
+        self.fields: dict[str, str] = {}
+        self.file_name: str | None = None
+        self.is_ended = False
+        self._header, self._value, self._disposition = b"", b"", b""
+        self._name, self._text, self._is_file = "", bytearray(), False
+        self._file = bytearray()
+        self._parser = MultipartParser(
+            options[b"boundary"],
+            {
+                "on_part_begin": self._part_begins,
+                "on_header_field": self._header_field,
+                "on_header_value": self._header_value,
+                "on_header_end": self._header_ends,
+                "on_headers_finished": self._headers_end,
+                "on_part_data": self._data,
+                "on_part_end": self._part_ends,
+                "on_end": self._ends,
+            },
+        )
+
+    def feed(self, piece: bytes) -> bytearray:
+        """Take the next bytes of the form; return what they have of the file.
+
+        Raises:
+            Problem: It is no form, has too many or too long fields, or a second file.
+        """
+        try:
+            self._parser.write(piece)
+        except (FormParserError, UnicodeDecodeError):
+            raise _no_form() from None
+        found, self._file = self._file, bytearray()
+        return found
+
+    def _part_begins(self) -> None:
+        self._disposition, self._text, self._is_file = b"", bytearray(), False
+
+    def _header_field(self, data: bytes, start: int, end: int) -> None:
+        self._header += data[start:end]
+
+    def _header_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _header_ends(self) -> None:
+        if self._header.lower() == b"content-disposition":
+            self._disposition = self._value
+        self._header, self._value = b"", b""
+
+    def _headers_end(self) -> None:
+        _, options = parse_options_header(self._disposition)
+        self._name = options.get(b"name", b"").decode()
+        self._is_file = b"filename" in options
+        if self._is_file:
+            if self.file_name is not None:
+                raise _no_form()
+            self.file_name = options[b"filename"].decode()
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        (self._file if self._is_file else self._text).extend(data[start:end])
+        if len(self._text) > LONGEST_FIELD or len(self.fields) > MOST_FIELDS:
+            raise _no_form()
+
+    def _part_ends(self) -> None:
+        if not self._is_file:
+            self.fields[self._name] = self._text.decode()
+
+    def _ends(self) -> None:
+        self.is_ended = True
+
+
+def _no_form() -> Problem:
+    return Problem(
+        HTTPStatus.BAD_REQUEST,
+        "expected a form with one file, its fields before it, found what cannot be read as one",
+        hint="Load the page again, and send it from there",
+    )

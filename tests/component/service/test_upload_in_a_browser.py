@@ -1,0 +1,49 @@
+"""An upload in a real browser: broken off by a service that is killed, it goes on by itself."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+
+import pytest
+
+from benchmarks.subjects import free_port
+from flashferry.service.actor import Role
+from flashferry.service.images.arrivals import SYNC_BYTES
+from tests.browsing import browsing, cookie_of, serving, signed_in
+
+NAME = "cat9k_iosxe.17.12.04.SPA.bin"
+_SLOW = {"offline": False, "latency": 5, "downloadThroughput": -1, "uploadThroughput": 8_000_000}
+
+
+@pytest.mark.long
+def test_an_upload_goes_on_after_a_break(tmp_path):
+    """Killed in its midst and begun again, the service is sent the rest; the SHA-512 is the file's."""
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    content = os.urandom(5 * SYNC_BYTES)
+    (tmp_path / NAME).write_bytes(content)
+    with serving(state, free_port()) as service, browsing() as browser:
+        cookie = cookie_of(state, Role.OPERATOR)
+        with signed_in(browser, service.url, cookie) as context:
+            page = context.new_page()
+            network = context.new_cdp_session(page)
+            network.send("Network.enable")
+            network.send("Network.emulateNetworkConditions", _SLOW)
+            page.goto("/images")
+            page.set_input_files("#f-file", tmp_path / NAME)
+            page.fill("#f-sha512", hashlib.sha512(content).hexdigest())
+            page.click("#upload button")
+            part = state / "images" / ".arriving" / f"{NAME}.part"
+            until_s = time.monotonic() + 60
+            while not part.exists() or part.stat().st_size < 2 * SYNC_BYTES:
+                assert time.monotonic() < until_s, page.inner_text("#upload-state")
+                time.sleep(0.05)
+            service.kill()
+            page.wait_for_function("/going on/.test(document.getElementById('upload-state').textContent)")
+            service.start()
+            page.wait_for_url(re.compile(re.escape(f"/images/{NAME}") + "$"), timeout=60_000)
+            assert page.inner_text(".badge") == "published"
+    assert (state / "images" / NAME).read_bytes() == content
