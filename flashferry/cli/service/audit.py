@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flashferry.cli.command_line import App
-from flashferry.cli.options.shared import JsonOption, StateOption
+from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption, StateOption
 from flashferry.cli.service.opening import opened
 from flashferry.cli.service.serve import ConfigOption
 from flashferry.cli.terminal.output import echo, finish, printed
@@ -59,7 +59,10 @@ def verify(
 @app.command("export")
 def export(
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A new file (default: standard output).")
+        Path | None,
+        typer.Option(
+            "--output", "-o", envvar=OUTPUT_VARIABLE, metavar="FILE", help="A new file (default: standard output)."
+        ),
     ] = None,
     form: Annotated[str, typer.Option("--format", metavar="FORM", help="jsonl or csv.")] = "jsonl",
     since: Annotated[

@@ -98,7 +98,7 @@ def _check_place(ctx: typer.Context) -> None:
         option = f"--{given[0].replace('_', '-')}"
         raise ConfigInvalid(
             f"{option}: expected behind 'service {ctx.invoked_subcommand}', found before it",
-            hint=f"For example: flashferry service {ctx.invoked_subcommand} {option} ...",
+            hint=f"Write it behind the command, as in 'flashferry service {ctx.invoked_subcommand} {option} ...'",
         )
 
 

@@ -17,6 +17,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from starlette.requests import Request
 
+from flashferry.core.described import counted
 from flashferry.core.outside import keep_secret
 from flashferry.service.actor import ANONYMOUS, Actor, Grant, Role, Via
 from flashferry.service.people.mapped import MappedPerson, enter, grants_for, is_as_told
@@ -234,7 +235,7 @@ def _once(request: Request, name: str) -> str | None:
     if len(values) > 1:
         raise Problem(
             HTTPStatus.BAD_REQUEST,
-            f"expected the header {name} once, found it {len(values)} times",
+            f"expected the header {name} once, found it {counted(len(values), 'time')}",
             hint="Have the proxy replace what clients send under that name, not add to it",
         )
     return values[0].strip() if values else None

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from flashferry.core.described import counted
 from flashferry.service.actor import Actor
 from flashferry.service.auditing import note
 from flashferry.service.service import Service
@@ -124,7 +125,7 @@ class RefusalBook:
         if not bucket.takes(now):
             bucket.unwritten += times
             return False
-        more = f"; {times} times more since it was written last" if times else ""
+        more = f"; {counted(times, 'time')} more since it was written last" if times else ""
         if bucket.unwritten:
             more += f"; {bucket.unwritten} other refusals of {one.actor.name} were not written"
             bucket.unwritten = 0
