@@ -220,6 +220,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("POST", "/images/{name}/vouch"): ADMINISTERS,
     ("POST", "/images/{name}/remove"): SENDS,
     ("POST", "/images/{name}/restore"): ADMINISTERS,
+    ("POST", "/api/v1/published"): ADMINISTERS,
     ("GET", "/api/v1/golden"): VIEWS,
     ("GET", "/api/v1/golden/{model:path}"): VIEWS,
     ("PUT", "/api/v1/golden/{model:path}"): ADMINISTERS,

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from http import HTTPStatus
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import anyio
@@ -22,9 +24,10 @@ from starlette.requests import ClientDisconnect
 from flashferry.core.codec import to_json
 from flashferry.service.actor import EVERYWHERE, Actor
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.images import arriving, golden, keeping
+from flashferry.service.images import arriving, golden, keeping, publishing
 from flashferry.service.images.arrivals import Arrival
 from flashferry.service.images.arriving import NewImage, offset_of
+from flashferry.service.images.bulk import MOST_BYTES
 from flashferry.service.images.keeping import told_image, told_whole
 from flashferry.service.images.tending import left_out
 from flashferry.service.problems import Problem
@@ -147,6 +150,26 @@ def take_away(
 def restore(service: TheService, actor: TheActor, name: str, said: Reason) -> dict[str, object]:
     """Bring back an image that was taken away."""
     return told_image(service, keeping.bring_back(service, actor, name, said.reason))
+
+
+@router.post("/published", openapi_extra=_BODY)
+async def take_in_published(request: Request, service: TheService, actor: TheActor) -> dict[str, object]:
+    """Take in the vendor's file of published hashes, whose signature is checked; all images are held against it."""
+    with TemporaryDirectory(dir=service.state, prefix="published.") as folder:
+        path = Path(folder) / "file"
+        size_bytes = 0
+        with path.open("xb") as file:
+            async for piece in request.stream():
+                size_bytes += len(piece)
+                if size_bytes > MOST_BYTES:
+                    raise Problem(
+                        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                        f"published hashes: expected at most {MOST_BYTES:,} bytes, found more",
+                        hint="Send the file as the vendor has it, packed",
+                    )
+                await run_in_threadpool(file.write, piece)
+        taken = await run_in_threadpool(publishing.take_in_published, service, actor, path)
+    return dict(to_json(taken))
 
 
 @router.get("/golden")

@@ -412,6 +412,11 @@ CALLS: dict[tuple[str, str], Call] = {
     ("POST", "/api/v1/images/{name}/restore"): Call(
         arrange=_image(), json=_REASON, may_answer=frozenset({409}), why="nobody took it away"
     ),
+    ("POST", "/api/v1/published"): Call(
+        content=lambda _: ("application/octet-stream", b"x"),
+        may_answer=frozenset({409}),
+        why="no certificates are named",
+    ),
     ("GET", "/api/v1/golden/{model:path}"): Call(arrange=_golden),
     ("PUT", "/api/v1/golden/{model:path}"): Call(arrange=_golden, json={"image": "new.bin"}),
     ("DELETE", "/api/v1/golden/{model:path}"): Call(arrange=_golden),

@@ -1,0 +1,101 @@
+"""What the vendor published comes in, and all images that are here are held against it at once.
+
+A file of hundreds of thousands of rows is entered in pieces, so that nobody waits long to write; each row was signed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from itertools import islice
+from pathlib import Path
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.images.contents import Contents
+from flashferry.images.digests import Digests
+from flashferry.service.actor import Actor
+from flashferry.service.auditing import note, note_refusal
+from flashferry.service.images.arriving import facts_of
+from flashferry.service.images.bulk import read_bulk
+from flashferry.service.images.judging import object_of
+from flashferry.service.images.keeping import judged_anew
+from flashferry.service.images.places import settle
+from flashferry.service.problems import Problem, problem_of
+from flashferry.service.service import Service
+from flashferry.store.service import images as store
+from flashferry.store.service.database import moment
+from flashferry.store.service.images import ImageState, Published, StoredImage
+
+_AT_ONCE = 10_000
+_OBJECT = "published:hashes"
+_AT_REST = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.VOUCHED, ImageState.MISMATCH)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenIn:
+    """What came of a file of published hashes.
+
+    Attributes:
+        rows: How many files it has.
+        new: How many of them nobody had told before.
+        changed: Names of images of which another thing is held now, with what.
+    """
+
+    rows: int
+    new: int
+    changed: dict[str, str]
+
+
+def take_in_published(service: Service, actor: Actor, path: Path) -> TakenIn:
+    """Take in a file of published hashes whose signature is the vendor's.
+
+    Raises:
+        Problem: 409 where no certificates of the vendor's are named; 422 where it is no such file, or not the vendor's.
+    """
+    vendor = service.settings.images.vendor_certificates
+    at = moment(service.now())
+    try:
+        if vendor is None:
+            raise Problem(
+                HTTPStatus.CONFLICT,
+                "published hashes: expected certificates of the vendor's to hold the signature against, found none",
+                hint="Name them in service.toml: vendor_certificates under [images]",
+            )
+        rows, new = _entered(service, read_bulk(path, vendor, service.now(), at))
+    except ConfigInvalid as error:
+        note_refusal(service, actor, "published.taken", _OBJECT, error.message)
+        raise problem_of(error) from None
+    except Problem as problem:
+        note_refusal(service, actor, "published.taken", _OBJECT, problem.sentence)
+        raise
+    with service.database.writing() as database:
+        changed = []
+        for image in store.images(database):
+            after = judged_anew(service, database, image, _contents(image)) if image.state in _AT_REST else image
+            if after.state is not image.state:
+                store.set_image(database, after, was=image.state)
+                note(
+                    *(service, database, actor, "image.verified", object_of(image.name)),
+                    before=facts_of(image),
+                    after=facts_of(after),
+                )
+                changed.append(after)
+        told = {image.name: image.state.value for image in changed}
+        note(service, database, actor, "published.taken", _OBJECT, after={"rows": rows, "new": new, "changed": told})
+    for image in changed:
+        settle(service, image)
+    return TakenIn(rows=rows, new=new, changed=told)
+
+
+def _entered(service: Service, published: Iterator[Published]) -> tuple[int, int]:
+    rows = new = 0
+    while some := list(islice(published, _AT_ONCE)):
+        with service.database.writing() as database:
+            new += store.add_published(database, some)
+        rows += len(some)
+    return rows, new
+
+
+def _contents(image: StoredImage) -> Contents:
+    return Contents(digests=Digests(md5=image.md5 or "", sha512=image.sha512 or ""), inside=image.inside)
