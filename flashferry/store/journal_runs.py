@@ -67,18 +67,21 @@ class JournalRuns:
             verb: `stage` or `probe`.
             request: What it takes to go on with the run after its death: inventory, images, options, plan; no secret.
         """
-        run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         kept = None if request is None else to_json(dict(request))
         come = self._origin
         # The row first: a lock without one is what a lost journal leaves.
-        self._write(
-            "INSERT INTO runs (run_id, verb, started_at, request, job, events, plan_digest, actor) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *(run_id, verb, now(), None if kept is None else json.dumps(kept)),
-                *(come.job, come.events, Node(kept).text("plan", "digest"), come.actor),
-            ),
-        )
+        written = 0
+        while not written:
+            run_id = _fresh_id()
+            written = self._write(
+                # Another run of this second may have drawn the same digits.
+                "INSERT INTO runs (run_id, verb, started_at, request, job, events, plan_digest, actor) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO NOTHING",
+                (
+                    *(run_id, verb, now(), None if kept is None else json.dumps(kept)),
+                    *(come.job, come.events, Node(kept).text("plan", "digest"), come.actor),
+                ),
+            )
         self._run_locks[run_id] = taken_lock(self.directory, run_id)
         return run_id
 
@@ -229,3 +232,7 @@ class JournalRuns:
 def now() -> str:
     """Return the time as the journal writes it: ISO 8601, UTC, milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _fresh_id() -> str:
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from datetime import datetime
 
 import pytest
 
@@ -57,6 +58,24 @@ def test_a_released_device_is_nobodys(journal):
     """After the release nothing is left to recover."""
     journal.release(touched(journal), "r1")
     assert journal.leased_devices() == ()
+
+
+def test_two_runs_of_a_second_have_names_of_their_own(journal, monkeypatch):
+    """Where the same digits are drawn again, others are; the first run is not touched."""
+    drawn = iter(["aaaa", "aaaa", "aaaa", "bbbb"])
+    monkeypatch.setattr("flashferry.store.journal_runs.secrets.token_hex", lambda count: next(drawn))
+    monkeypatch.setattr("flashferry.store.journal_runs.datetime", _NoonClock)
+    first, second = journal.begin_run("stage"), journal.begin_run("probe")
+    assert (first[-4:], second[-4:]) == ("aaaa", "bbbb")
+    assert [read_run(journal.directory, run).verb for run in (first, second)] == ["stage", "probe"]
+
+
+class _NoonClock(datetime):
+    """It is always noon."""
+
+    @classmethod
+    def now(cls, tz=None):
+        return cls(2026, 11, 23, 12, tzinfo=tz)
 
 
 def test_two_runs_cannot_tune_the_same_device(journal):
