@@ -123,7 +123,7 @@ def _words(wish: JobWish, settings: RunSettings, state: Path, folder: JobFolder)
     if kind is JobKind.NIGHTLY:
         yield from ("--state-dir", str(state), "--json", *wish.words, "--", str(wish.file))
         return
-    yield from _subject(wish, settings, folder)
+    yield from _subject(wish, settings.images or state / "images", folder)
     if kind in _OF_A_FLEET:
         yield from ("--inventory", _inventory(settings))
     elif settings.inventory is not None:
@@ -138,14 +138,14 @@ def _words(wish: JobWish, settings: RunSettings, state: Path, folder: JobFolder)
     yield from wish.words
 
 
-def _subject(wish: JobWish, settings: RunSettings, folder: JobFolder) -> Iterator[str]:
+def _subject(wish: JobWish, images: Path, folder: JobFolder) -> Iterator[str]:
     """Yield what a job is about: a plan, a run, an image, or where it is to put what it makes."""
     if wish.digest is not None and wish.kind in (JobKind.STAGE, JobKind.DRY_RUN):
         yield from ("--plan", str(folder.plan))
     elif wish.kind is JobKind.RESUME:
         yield from ("--resume", str(wish.run_id))
     elif wish.image:
-        yield from ("--image", str(_images(settings) / wish.image))
+        yield from ("--image", str(images / wish.image))
     if wish.kind is JobKind.PLAN:
         yield from ("--output", str(folder.plan))
 
@@ -167,11 +167,3 @@ def _inventory(settings: RunSettings) -> str:
             hint="Name it in service.toml: inventory under [runs]",
         )
     return settings.inventory
-
-
-def _images(settings: RunSettings) -> Path:
-    if settings.images is None:
-        raise ConfigInvalid(
-            "the service knows no folder of images", hint="Name it in service.toml: images under [runs]"
-        )
-    return settings.images

@@ -117,6 +117,11 @@ def test_what_a_kind_needs_must_be_there(kind):
         words(kind=kind)
 
 
+def test_images_are_where_the_service_keeps_them():
+    """Where the configuration names no folder, a job takes them from the state folder, as uploads and plans do."""
+    assert "--image /s/images/a.bin " in words(RunSettings(inventory="/inv"), kind=JobKind.CHECK, image="a.bin")
+
+
 def test_without_an_inventory_nothing_looks_at_devices():
     """The sentence says where to name it."""
     with pytest.raises(ConfigInvalid) as told:
