@@ -18,6 +18,8 @@ from flashferry.model.waves import Wave, WavePolicy
 from flashferry.service.actor import Role
 from flashferry.store.control import control_request
 from flashferry.store.journal import Journal
+from flashferry.store.service.database import ServiceDatabase
+from flashferry.store.service.images import ImageState, StoredImage, add_image
 from tests.browsing import browsing, cookie_of, is_as_wide_as_its_window, serving, signed_in
 
 pytestmark = pytest.mark.long
@@ -33,6 +35,17 @@ def state(tmp_path):
     (tmp_path / "images" / "new.bin").write_bytes(b"image")
     (tmp_path / "service.toml").write_text(f'[runs]\ninventory = "{tmp_path}/nowhere"\n')
     (tmp_path / "service.toml").chmod(0o600)
+    # As the vendor published it: a plan with an image that nobody stands for is not approved.
+    image = StoredImage(
+        name="new.bin",
+        size_bytes=5,
+        sha512=hashlib.sha512(b"image").hexdigest(),
+        state=ImageState.PUBLISHED,
+        uploaded_by="system",
+        created_at="2026-11-23T00:00:00.000Z",
+    )
+    with ServiceDatabase(tmp_path).writing() as database:
+        add_image(database, image)
     return tmp_path
 
 
