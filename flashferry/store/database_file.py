@@ -6,6 +6,7 @@ The journal and the nights each have one; their tables and what is said where on
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -15,6 +16,8 @@ from flashferry.core.state_folder import check_regular, open_private
 
 _PATIENCE_S = 10.0
 """In WAL mode a reader waits only for who takes the log away or mends it (sqlite.org/wal.html, section 2.4)."""
+_CHANGE_OVER_S = 30.0
+_PAUSE_S = 0.01
 
 
 def make_private(path: Path) -> None:
@@ -71,6 +74,35 @@ def schema_of(database: sqlite3.Connection, *, newest: int) -> int:
     if version > newest:
         raise sqlite3.OperationalError(f"written by a newer flashferry (schema {version})")
     return version
+
+
+def use_log(database: sqlite3.Connection) -> None:
+    """Have a database write ahead to a log, and to the disk before a transaction is over.
+
+    To change over takes the file alone, and who has it meanwhile is not waited for by SQLite itself (its busy timeout
+    does not hold there): two processes may make one database at the same moment.
+
+    Raises:
+        sqlite3.OperationalError: It is still locked after half a minute, or cannot be written.
+    """
+    until = time.monotonic() + _CHANGE_OVER_S
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            break
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(_PAUSE_S)
+    database.execute("PRAGMA synchronous = FULL")
+
+
+def is_empty(database: sqlite3.Connection) -> bool:
+    """Return whether a database has no table yet, nor ever had one (sqlite.org/pragma.html, `schema_version`).
+
+    Its file is there from the moment on in which it is made private, which is before its tables are made.
+    """
+    return int(database.execute("PRAGMA schema_version").fetchone()[0]) == 0
 
 
 def execute_all(database: sqlite3.Connection, script: str) -> None:

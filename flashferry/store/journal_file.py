@@ -12,7 +12,7 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.lease import JournalUnusable
-from flashferry.store.database_file import make_private
+from flashferry.store.database_file import make_private, use_log
 from flashferry.store.schema import FILE, migrate, seal_writes
 from tasks.mark import LOOK
 
@@ -39,8 +39,7 @@ def open_database(directory: Path) -> sqlite3.Connection:
 
 
 def _prepare(database: sqlite3.Connection) -> None:
-    database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA synchronous = FULL")
+    use_log(database)
     with database:
         database.execute("BEGIN IMMEDIATE")
         migrate(database)

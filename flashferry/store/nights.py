@@ -15,7 +15,7 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import make_private_directory
-from flashferry.store.database_file import execute_all, make_private, open_to_read, schema_of
+from flashferry.store.database_file import execute_all, make_private, open_to_read, schema_of, use_log
 
 FILE = "nights.sqlite3"
 
@@ -236,8 +236,7 @@ def _writing(directory: Path) -> Iterator[sqlite3.Connection]:
         make_private(directory / FILE)
         # 30 seconds: another night of this host may just be keeping itself.
         with closing(sqlite3.connect(directory / FILE, timeout=30, isolation_level=None)) as database:
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = FULL")
+            use_log(database)
             with database:
                 database.execute("BEGIN IMMEDIATE")
                 _migrate(database)

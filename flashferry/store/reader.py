@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.store.database_file import open_to_read
+from flashferry.store.database_file import is_empty, open_to_read
 from flashferry.store.schema import FILE, show_as_present
 from flashferry.store.tables import runs_by_age
 
@@ -29,6 +29,9 @@ def reading(directory: Path) -> Iterator[sqlite3.Connection | None]:
     """
     try:
         with open_to_read(directory / FILE) as database:
+            # Another run of this instant may have made the file, and not its tables yet.
+            if database is not None and is_empty(database):
+                database = None
             if database is not None:
                 show_as_present(database)
                 # What a run writes meanwhile belongs to the next look: the tables fit one another.

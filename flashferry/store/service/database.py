@@ -11,7 +11,7 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import make_private_directory
-from flashferry.store.database_file import make_private, schema_of
+from flashferry.store.database_file import make_private, schema_of, use_log
 from flashferry.store.service.schema import FILE, SCHEMA_VERSION, STEPS
 
 _WAIT_S = 30.0
@@ -85,8 +85,7 @@ class ServiceDatabase:
         known: sqlite3.Connection | None = getattr(self._local, "database", None)
         if known is None:
             known = sqlite3.connect(self.directory / FILE, timeout=_WAIT_S, isolation_level=None)
-            known.execute("PRAGMA journal_mode = WAL")
-            known.execute("PRAGMA synchronous = FULL")
+            use_log(known)
             known.execute("PRAGMA foreign_keys = ON")
             known.row_factory = sqlite3.Row
             self._local.database = known

@@ -6,8 +6,11 @@ import json
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import datetime
+from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -16,6 +19,7 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.model.states import NEXT, State, is_allowed
 from flashferry.store.journal import Journal
 from flashferry.store.journal_rows import NewDevice
+from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
 from inventory.access import state_directory
 from tasks.configuration import fingerprint
@@ -58,6 +62,22 @@ def test_a_released_device_is_nobodys(journal):
     """After the release nothing is left to recover."""
     journal.release(touched(journal), "r1")
     assert journal.leased_devices() == ()
+
+
+def test_runs_that_make_a_journal_at_once_all_begin(tmp_path):
+    """The first runs of a state folder, begun at once: each waits for who makes the tables, or reads none."""
+
+    def begun(directory: Path, starts: Barrier) -> str:
+        starts.wait(20)
+        read_status(directory)
+        with Journal(directory) as opened:
+            return opened.begin_run("stage")
+
+    with ThreadPoolExecutor(6) as pool:
+        for number in range(12):
+            directory, starts = tmp_path / f"s{number}", Barrier(6)
+            runs = [one.result() for one in [pool.submit(begun, directory, starts) for _ in range(6)]]
+            assert {run.run_id for run in read_status(directory).runs} == set(runs)
 
 
 def test_two_runs_of_a_second_have_names_of_their_own(journal, monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import Outcome, Restored, State
+from flashferry.store.database_file import make_private
 from flashferry.store.journal import Journal
 from flashferry.store.status import RunState, last_as_is, last_hash_speeds, read_status
 from tasks.configuration import Fingerprint
@@ -117,6 +118,16 @@ def test_asking_changes_nothing(tmp_path):
     before = path.read_bytes()
     read_status(tmp_path)
     assert path.read_bytes() == before
+
+
+def test_a_journal_that_is_just_being_made_is_none(tmp_path):
+    """Two runs begin at once: one has made the file, not its tables yet, and the other looks for what is in hand."""
+    make_private(tmp_path / "journal.sqlite3")
+    assert not read_status(tmp_path).runs
+    assert read_status(tmp_path).to_recover == ()
+    with Journal(tmp_path) as journal:
+        begin(journal, "r1")
+    assert len(read_status(tmp_path).runs) == 1
 
 
 def test_a_journal_that_cannot_be_read_is_told(tmp_path):
