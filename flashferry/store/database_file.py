@@ -106,7 +106,11 @@ def is_empty(database: sqlite3.Connection) -> bool:
 
 
 def execute_all(database: sqlite3.Connection, script: str) -> None:
-    """Execute the statements of a script, none of which has a semicolon within, in the transaction that is open."""
+    """Execute the statements of a script in the transaction that is open; a trigger may have several within."""
     # Not `executescript`, which commits what is open before it begins.
-    for statement in script.split(";"):
-        database.execute(statement)
+    begun = ""
+    for piece in script.split(";"):
+        begun += f"{piece};"
+        if sqlite3.complete_statement(begun):
+            database.execute(begun)
+            begun = ""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import make_private_directory
-from flashferry.store.database_file import make_private, schema_of, use_log
+from flashferry.store.database_file import execute_all, make_private, schema_of, use_log
 from flashferry.store.service.schema import FILE, SCHEMA_VERSION, STEPS
 
 _WAIT_S = 30.0
@@ -95,20 +95,9 @@ class ServiceDatabase:
 def _migrate(database: sqlite3.Connection) -> None:
     version = schema_of(database, newest=SCHEMA_VERSION)
     for step in STEPS[version:]:
-        for statement in _statements(step):
-            database.execute(statement)
+        execute_all(database, step)
     if version < SCHEMA_VERSION:
         database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
-def _statements(script: str) -> Iterator[str]:
-    """Yield the statements of a script; a trigger has semicolons inside, and `executescript` would commit."""
-    begun = ""
-    for line in script.splitlines():
-        begun += line + "\n"
-        if sqlite3.complete_statement(begun):
-            yield begun
-            begun = ""
 
 
 def _unusable(directory: Path, error: Exception) -> ConfigInvalid:
