@@ -162,9 +162,9 @@ def test_transfers_of_a_site_share_its_cap_over_processes(server: FileServer) ->
 @pytest.mark.clocked
 @pytest.mark.parametrize("process", ["main", "other"], ids=["one process", "two processes"])
 @pytest.mark.long
-def test_no_second_is_above_the_cap_of_a_site(tmp_path: Path, process: str) -> None:
-    """Copies that begin one by one, in either process: what all of them get in any second is about the cap, at most."""
-    cap = 600_000
+def test_the_cap_of_a_site_holds_in_all_processes(tmp_path: Path, process: str) -> None:
+    """Copies that begin one by one, in either process: all of them together get about the cap in any three seconds."""
+    cap, for_s = 600_000, 3
     main, other = _two()
     settings = _settings(tmp_path, main, replace(other, process=process))
     (tmp_path / "a.bin").write_bytes(os.urandom(1_000_000))
@@ -184,10 +184,12 @@ def test_no_second_is_above_the_cap_of_a_site(tmp_path: Path, process: str) -> N
             thread.join()
     assert sum(size for _, size in arrived) == 4_000_000
     arrived.sort()
-    seconds = [sum(size for at_s, size in arrived if begun_s <= at_s < begun_s + 1) for begun_s, _ in arrived[::5]]
-    # What one process alone comes to here, where a segment takes no time: 1.17 to 1.21 of it in the worst second.
-    assert max(seconds) <= 1.25 * cap
-    assert sorted(seconds)[len(seconds) // 2] >= 0.8 * cap
+    begins = [at_s for at_s, _ in arrived[::5]]
+    stretches = [sum(size for at_s, size in arrived if begun_s <= at_s < begun_s + for_s) for begun_s in begins]
+    # A reader that the machine holds up reads more in the second behind it (1.26 of the cap seen), so one second says
+    # little; over three 1.05 to 1.09 are seen, a stall of a fifth of a second still fits, and two caps never do.
+    assert max(stretches) <= 1.15 * for_s * cap
+    assert sorted(stretches)[len(stretches) // 2] >= 0.8 * for_s * cap
 
 
 def test_the_end_of_one_leaves_the_other(server: FileServer) -> None:
