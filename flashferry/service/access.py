@@ -142,6 +142,8 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/api/v1/jobs"): VIEWS,
     ("GET", "/api/v1/jobs/{job_id}"): VIEWS_SITE,
     ("GET", "/api/v1/jobs/{job_id}/result"): VIEWS_SITE,
+    ("POST", "/api/v1/jobs/{job_id}/cancel"): OPERATES_SITE,
+    ("POST", "/jobs/{job_id}/cancel"): OPERATES_SITE,
     ("POST", "/api/v1/runs"): OPERATES_SITE,
     ("GET", "/api/v1/runs"): VIEWS,
     ("GET", "/api/v1/runs/{run_id}"): VIEWS_SITE,

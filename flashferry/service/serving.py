@@ -34,7 +34,7 @@ from flashferry.service.app import build_app
 from flashferry.service.audit import heads
 from flashferry.service.hooks import delivery
 from flashferry.service.images import tending
-from flashferry.service.jobs import supervisor
+from flashferry.service.jobs import supervisor, tidying
 from flashferry.service.keepers import Keeper, Keepers
 from flashferry.service.people.refusals import FIRST_WINDOW_S, RefusalBook
 from flashferry.service.plans import planning, waves
@@ -53,6 +53,7 @@ KEEPERS: tuple[Keeper, ...] = (
     heads.KEEPER,
     reminders.KEEPER,
     tending.KEEPER,
+    tidying.KEEPER,
 )
 """Of all subjects."""
 

@@ -116,6 +116,7 @@ class RunSettings:
         recover_options: Words behind `recover` alone, in place of `options`; None: the same.
         unit: The template of systemd that runs a job, `flashferry-run@.service`; empty: processes of our own.
         resumes: So many times a run that died is gone on with, 0 to 2.
+        keep_jobs_s: So long after a job's end its folder is kept, seconds.
     """
 
     inventory: str | None = None
@@ -125,6 +126,7 @@ class RunSettings:
     recover_options: tuple[str, ...] | None = None
     unit: str = ""
     resumes: int = 2
+    keep_jobs_s: float = 30 * 86400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

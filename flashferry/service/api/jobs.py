@@ -13,8 +13,10 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.service.actor import EVERYWHERE, Actor, Role
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.jobs.asking import ask, may_see, once_of, seen_job
+from flashferry.service.jobs.cancelling import cancel
 from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.telling import JOBS, told_job
+from flashferry.service.jobs.tidying import is_removed
 from flashferry.service.jobs.wishes import Devices, JobWish
 from flashferry.service.plans.starting import begin
 from flashferry.service.problems import Problem, problem_of
@@ -61,6 +63,14 @@ class DryRun(Looked):
     """What a run would do."""
 
     plan: str = Field("", description="The digest of a plan; else an image is named.")
+
+
+class Why(BaseModel):
+    """Why somebody steps in."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str = Field("", description="A few words: they stand in the audit, and at the run or the job.")
 
 
 @router.post("/checks", status_code=HTTPStatus.ACCEPTED)
@@ -119,11 +129,24 @@ def read_job(service: TheService, actor: TheActor, job_id: str) -> dict[str, obj
     return told_job(job) | {"result": result}
 
 
+@router.post("/jobs/{job_id}/cancel")
+def cancel_queued(service: TheService, actor: TheActor, job_id: str, why: Why) -> dict[str, object]:
+    """Take a job that has not begun out of the queue for good."""
+    return told_job(cancel(service, actor, job_id, why.reason))
+
+
 @router.get("/jobs/{job_id}/result", response_class=FileResponse)
 def read_result(service: TheService, actor: TheActor, job_id: str) -> FileResponse:
     """Answer the document that the verb of a job printed, however large it is."""
     with service.database.reading() as database:
         job = seen_job(database, actor, job_id)
+    if is_removed(service, job):
+        days = service.settings.runs.keep_jobs_s / 86400
+        raise Problem(
+            HTTPStatus.GONE,
+            f"job {job_id}: what it printed was removed, {days:g} days after its end",
+            hint="Its run's report has what became of devices; the job itself tells its exit code",
+        )
     path = JobFolder.of(service.state, job_id).result
     if job.is_open or not path.is_file() or path.is_symlink():
         raise Problem(

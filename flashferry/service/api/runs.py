@@ -8,13 +8,13 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from flashferry import api
 from flashferry.api.reporting import ReportFormat
 from flashferry.service.actor import LOOKS
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.api.jobs import IdempotencyKey, accepted
+from flashferry.service.api.jobs import IdempotencyKey, Why, accepted
 from flashferry.service.jobs import steering
 from flashferry.service.jobs.asking import once_of
 from flashferry.service.jobs.telling import sites_of_status, told_device, told_row, told_run
@@ -35,15 +35,14 @@ class NewRun(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     plan: str = Field(description="The digest of a plan that is approved.")
+    not_before: AwareDatetime | None = Field(
+        None,
+        description="Its job waits until then, before the plan's end; whether it may begin is asked again.",
+    )
+    until: AwareDatetime | None = Field(
+        None, description="By when the run is to have ended; the plan's end, where that comes first."
+    )
     reason: str = Field("", description="Why, for the audit.")
-
-
-class Why(BaseModel):
-    """Why somebody steps in."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    reason: str = Field("", description="A few words: they stand in the audit and at the run.")
 
 
 class Form(StrEnum):
@@ -65,8 +64,15 @@ def start(
     response: Response, service: TheService, actor: TheActor, wanted: NewRun, idempotency_key: IdempotencyKey = None
 ) -> dict[str, object]:
     """Have an approved plan carried out; the job's run is known once its process has begun it."""
-    once = once_of(idempotency_key, "runs", wanted.model_dump())
-    return accepted(response, begin(service, actor, wanted.plan, reason=wanted.reason, once=once))
+    once = once_of(idempotency_key, "runs", wanted.model_dump(mode="json"))
+    job = begin(
+        *(service, actor, wanted.plan),
+        reason=wanted.reason,
+        not_before=wanted.not_before,
+        until=wanted.until,
+        once=once,
+    )
+    return accepted(response, job)
 
 
 @router.get("")

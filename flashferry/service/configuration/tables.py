@@ -94,7 +94,8 @@ def _oidc(place: Place) -> OidcSettings:
 
 
 def _runs(place: Place) -> RunSettings:
-    return RunSettings(**read_section(place, RUNS))
+    values = read_section(place, RUNS)
+    return RunSettings(keep_jobs_s=values.pop("keep_jobs_days") * _DAY_S, **values)
 
 
 def _mail(place: Place) -> MailSettings:
@@ -303,6 +304,13 @@ RUNS = (
         default=2,
         values="0 to 2",
         says="so often a run that died is gone on with, after it was recovered",
+    ),
+    Key(
+        name="keep_jobs_days",
+        read=number(1, 3660, "days"),
+        default=30.0,
+        values="1 to 3660",
+        says="so long after a job's end its folder is kept, and with it what its verb printed",
     ),
 )
 IMAGES = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from flashferry.reports import words
 from flashferry.store.service.jobs import Job, JobKind
 
 MOST_SERVING = 8
@@ -26,16 +27,21 @@ def serves(job: Job) -> bool:
     return job.kind in _SERVES or (job.kind is JobKind.CHECK and _REACH in job.words)
 
 
-def waiting(queued: Sequence[Job], under_way: Sequence[Job], *, has_depot: bool) -> Iterator[tuple[Job, str]]:
+def waiting(queued: Sequence[Job], under_way: Sequence[Job], *, has_depot: bool, now: str) -> Iterator[tuple[Job, str]]:
     """Yield each queued job, the oldest first, with what it waits for; empty where it may begin now.
 
     Args:
         queued: The jobs that have not begun, the oldest first.
         under_way: Those that have.
         has_depot: Whether a depot serves all of them.
+        now: What time it is, as the tables keep times.
     """
     begun = list(under_way)
     for job in queued:
+        if job.not_before is not None and job.not_before > now:
+            # It holds no place until then.
+            yield job, f"waits until {words.moment(job.not_before)}"
+            continue
         why = _why(job, begun, has_depot=has_depot)
         yield job, why
         # One that waits keeps its place: none of its kind passes it.

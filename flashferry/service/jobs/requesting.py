@@ -12,6 +12,7 @@ from http import HTTPStatus
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import masked
+from flashferry.reports import words
 from flashferry.service.actor import LOOKS, Actor, Role, Via
 from flashferry.service.auditing import note
 from flashferry.service.jobs.folder import JobFolder
@@ -64,7 +65,7 @@ def request_job(service: Service, database: sqlite3.Connection, actor: Actor, wi
     _check_free(database, wish)
     job_id = f"j{service.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
     try:
-        words = words_of(wish, service.settings.runs, service.state, JobFolder.of(service.state, job_id))
+        line = words_of(wish, service.settings.runs, service.state, JobFolder.of(service.state, job_id))
     except ConfigInvalid as error:
         raise problem_of(error) from None
     job = Job(
@@ -74,15 +75,18 @@ def request_job(service: Service, database: sqlite3.Connection, actor: Actor, wi
         run_id=wish.run_id,
         parent=wish.parent,
         attempt=wish.attempt,
-        words=words,
+        words=line,
         sites=sites,
         requested_by=actor.name,
         via=actor.via.value,
         reason=masked(wish.reason),
+        not_before=None if wish.not_before is None else moment(wish.not_before),
+        until=None if wish.until is None else moment(wish.until),
         created_at=moment(service.now()),
     )
     add_job(database, job)
-    told = {"kind": job.kind.value, "digest": job.digest, "run": job.run_id, "sites": list(sites), "words": list(words)}
+    told = {"kind": job.kind.value, "digest": job.digest, "run": job.run_id, "sites": list(sites), "words": list(line)}
+    told |= {name: at for name, at in (("not_before", job.not_before), ("until", job.until)) if at is not None}
     note(service, database, actor, action_of(job.kind), f"job:{job_id}", reason=job.reason, after=told)
     return job
 
@@ -90,7 +94,11 @@ def request_job(service: Service, database: sqlite3.Connection, actor: Actor, wi
 def why_not_now(service: Service, database: sqlite3.Connection, job: Job) -> str:
     """Return why a job that waits may not begin any more, as it stands in this transaction; empty where it may."""
     plan = plan_of(database, job.digest) if job.digest is not None else None
-    return "" if plan is None else _why_not_now(service, database, job.kind, plan)
+    if plan is not None and (why := _why_not_now(service, database, job.kind, plan)):
+        return why
+    if job.until is not None and job.until <= moment(service.now()):
+        return f"its time has passed while it waited: it was to end by {words.moment(job.until)}"
+    return ""
 
 
 def _why_not_now(service: Service, database: sqlite3.Connection, kind: JobKind, plan: StoredPlan) -> str:

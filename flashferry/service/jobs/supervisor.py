@@ -84,10 +84,11 @@ class Supervisor:
     def _begin_waiting(self, service: Service) -> None:
         with service.database.reading() as database:
             queued, under_way = jobs_in(database, {JobState.QUEUED}), jobs_in(database, UNDER_WAY)
-        for job, why in waiting(queued, under_way, has_depot=has_depot(service)):
+        now = moment(service.now())
+        for job, why in waiting(queued, under_way, has_depot=has_depot(service), now=now):
             if why:
                 with service.database.writing() as database:
-                    set_sentence(database, job.job_id, why)
+                    set_sentence(database, job.job_id, why, state=JobState.QUEUED)
             elif (claimed := _claimed(service, job)) is not None:
                 self._start(service, claimed)
 
@@ -101,7 +102,8 @@ class Supervisor:
             child = self._starter(service, job)
         except (ConfigInvalid, OSError) as error:
             with service.database.writing() as database:
-                set_sentence(database, job.job_id, f"its process could not be begun, tried again: {error}")
+                sentence = f"its process could not be begun, tried again: {error}"
+                set_sentence(database, job.job_id, sentence, state=JobState.STARTING)
             return
         if child is not None:
             self._children[job.job_id] = child
@@ -218,7 +220,8 @@ def _ask(service: Service, dead: Job, wish: JobWish) -> None:
             raise
         # Told once: the next look finds the same.
         with service.database.writing() as database:
-            if set_sentence(database, dead.job_id, f"{dead.sentence.partition(' -- ')[0]} -- {problem.sentence}"):
+            sentence = f"{dead.sentence.partition(' -- ')[0]} -- {problem.sentence}"
+            if set_sentence(database, dead.job_id, sentence, state=JobState.DEAD):
                 about = f"job:{dead.job_id}"
                 note(service, database, SYSTEM, f"run.{wish.kind}", about, outcome="refused", reason=problem.sentence)
 

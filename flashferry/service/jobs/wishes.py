@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
@@ -56,6 +57,8 @@ class JobWish:
         file: The description of the night, for `nightly`.
         sites: Sites that it may touch; none: all, which takes a role everywhere. A plan brings its own.
         words: More words behind the verb, made of values that the caller has checked.
+        not_before: It waits until then; None: it begins when its turn comes.
+        until: By when its run is to have ended, which its verb is told; None: nobody said.
         reason: Why, in the words of who asks.
         parent: The dead job that it cleans up after or goes on with.
         attempt: Which try of that it is, from 1.
@@ -69,6 +72,8 @@ class JobWish:
     file: Path | None = None
     sites: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
+    not_before: datetime | None = None
+    until: datetime | None = None
     reason: str = ""
     parent: str | None = None
     attempt: int = 0
@@ -136,6 +141,8 @@ def _words(wish: JobWish, settings: RunSettings, state: Path, folder: JobFolder)
     is_recovery = kind is JobKind.RECOVER and settings.recover_options is not None
     yield from (settings.recover_options or ()) if is_recovery else settings.options
     yield from wish.words
+    if wish.until is not None:
+        yield from ("--until", wish.until.astimezone(UTC).isoformat(timespec="seconds"))
 
 
 def _subject(wish: JobWish, images: Path, folder: JobFolder) -> Iterator[str]:

@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from flashferry.service.actor import LOOKS, Actor, Role
 from flashferry.service.api import plans as api
 from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.jobs.cancelling import may_cancel
 from flashferry.service.pages.frame import link, twin
 from flashferry.service.plans import deciding
 from flashferry.service.plans.deciding import Verb
@@ -45,7 +46,7 @@ def plans(service: TheService, actor: TheActor, title: str = "", state: str = ""
         jobs = being_made(service, database, actor)
     return {
         "plans": rows,
-        "being_made": [_job_row(one) for one in jobs],
+        "being_made": [_job_row(one, actor) for one in jobs],
         "title": title,
         "state": state,
         "states": [one.value for one in PlanState],
@@ -101,7 +102,7 @@ def plan(service: TheService, actor: TheActor, digest: str) -> object:
         stored = found(database, digest, actor)
         jobs = jobs_of_plan(database, digest)
     return {
-        "jobs": [_job_row(one) for one in reversed(jobs)],
+        "jobs": [_job_row(one, actor) for one in reversed(jobs)],
         "plan": _summary(stored) | {name: told[name] for name in ("is_startable", "why_not")},
         "content": told["plan"],
         "may": {verb: _why_not(actor, verb, stored) for verb in ("approve", "deny", "withdraw")},
@@ -153,9 +154,10 @@ def approve_one(
     return RedirectResponse(link("/runs", run_id), HTTPStatus.SEE_OTHER)
 
 
-def _job_row(job: Job) -> dict[str, object]:
-    names = ("job_id", "state", "run_id", "requested_by", "created_at", "exit_code", "sentence", "reason")
-    return {"kind": job.kind.value} | {name: getattr(job, name) for name in names}
+def _job_row(job: Job, actor: Actor) -> dict[str, object]:
+    names = ("job_id", "state", "run_id", "requested_by", "created_at", "not_before", "until", "exit_code", "sentence")
+    told = {name: getattr(job, name) for name in (*names, "reason")}
+    return {"kind": job.kind.value, "may_cancel": may_cancel(actor, job)} | told
 
 
 def _why_not(actor: Actor, verb: Verb, stored: StoredPlan) -> str:

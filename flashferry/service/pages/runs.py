@@ -17,6 +17,7 @@ from flashferry.reports.speeds import speeds_before
 from flashferry.service.actor import LOOKS, Actor
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.live import looker_of, sites_of
+from flashferry.service.jobs.cancelling import may_cancel
 from flashferry.service.live.look import Scene
 from flashferry.service.live.scene import DeviceNow, RunNow
 from flashferry.service.live.wording import device_row, in_order, run_board, run_row
@@ -74,7 +75,7 @@ def run(
     return {
         "run": figures_of(found) | {"unrestored": list(found.unrestored)},
         "devices": [to_json(one) for one in chosen],
-        "jobs": [_job(one) for one in jobs],
+        "jobs": [_job(one, actor) for one in jobs],
         "at": moment(scene.at),
         "state": state if state in _STATES else "all",
         "states": _STATES,
@@ -142,9 +143,9 @@ def _is_chosen(found: RunNow, one: DeviceNow, state: str, words: str) -> bool:
     return all(word in told for word in words.casefold().split())
 
 
-def _job(job: Job) -> dict[str, object]:
+def _job(job: Job, actor: Actor) -> dict[str, object]:
     kept = ("job_id", "kind", "state", "requested_by", "reason", "created_at", "ended_at", "exit_code", "sentence")
-    return {name: to_json(getattr(job, name)) for name in kept}
+    return {name: to_json(getattr(job, name)) for name in kept} | {"may_cancel": may_cancel(actor, job)}
 
 
 def _without_samples(report: Mapping[str, object]) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The forms of a run's page: pause, continue, stop, restore, go on, and a yes to a wave. Each leads back to it."""
+"""The forms of a run's page: pause, continue, stop, restore, go on, a yes to a wave; and a job that is cancelled."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse
 from flashferry.service.actor import Actor, Role
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.jobs import steering
+from flashferry.service.jobs.cancelling import cancel
 from flashferry.service.live.scene import RunNow
 from flashferry.service.pages.frame import link
 from flashferry.service.plans.deciding import LONGEST_COMMENT
@@ -71,6 +72,16 @@ def approve(
     """Let a run begin its waves up to one, for the plan that the page showed."""
     approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
     return _back(run_id)
+
+
+@router.post("/jobs/{job_id}/cancel")
+def cancel_job(service: TheService, actor: TheActor, job_id: str, reason: Said = "") -> RedirectResponse:
+    """Take a job that has not begun out of the queue for good; leads to what it was for."""
+    job = cancel(service, actor, job_id, reason)
+    if job.run_id is not None:
+        return _back(job.run_id)
+    path = link("/plans", job.digest) if job.digest is not None else "/plans"
+    return RedirectResponse(path, HTTPStatus.SEE_OTHER.value)
 
 
 def offered(service: Service, actor: Actor, run: RunNow) -> dict[str, object]:

@@ -5,8 +5,10 @@ Both make a job of the service, a process of its own. What a rehearsal finds is 
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from http import HTTPStatus
 
+from flashferry.reports import words
 from flashferry.service.actor import Actor
 from flashferry.service.auditing import note_refusal
 from flashferry.service.jobs.asking import ask, asked_before
@@ -18,7 +20,9 @@ from flashferry.service.plans.telling import object_of
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.answers import Once
+from flashferry.store.service.database import moment_of
 from flashferry.store.service.jobs import Job, JobKind
+from flashferry.store.service.plans import StoredPlan
 
 
 def begin(
@@ -27,7 +31,8 @@ def begin(
     digest: str,
     *,
     reason: str = "",
-    words: tuple[str, ...] = (),
+    not_before: datetime | None = None,
+    until: datetime | None = None,
     rehearse: bool = False,
     once: Once | None = None,
 ) -> Job:
@@ -38,17 +43,19 @@ def begin(
         actor: Who asks: an operator at each of its sites.
         digest: Of the plan; for a run, one that is startable.
         reason: Why, for the audit.
-        words: More words behind the verb, made of values that the caller has checked.
+        not_before: A run waits until then, and is begun only where its plan may be begun then; None: it waits for
+            nothing but its turn.
+        until: By when a run is to have ended, where that comes before the plan's end; None: by the plan's end.
         rehearse: Whether only what a run would do is to be told; any plan may be rehearsed.
         once: Under which key of who asks, if under any.
 
     Raises:
         Problem: 404 where he may not see it, 403 where he may not, 409 where its state or an image forbids it, or a run
-            of it is under way.
+            of it is under way, 422 where its times leave it none.
     """
     kind = JobKind.DRY_RUN if rehearse else JobKind.STAGE
     with service.database.reading() as database:
-        found(database, digest, actor)
+        plan = found(database, digest, actor)
         if (before := asked_before(database, actor, once)) is not None:
             return before
     try:
@@ -58,8 +65,43 @@ def begin(
                 f"plan {digest[:12]}… cannot be carried out: {why}",
                 hint="Put the image back, or make the plan anew and have that approved",
             )
-        wish = JobWish(kind=kind, digest=digest, reason=checked_comment(reason), words=words)
+        not_before, until = _checked_times(plan, service.now(), not_before, until)
+        wish = JobWish(kind=kind, digest=digest, reason=checked_comment(reason), not_before=not_before, until=until)
     except Problem as problem:
         note_refusal(service, actor, action_of(kind), object_of(digest), problem.sentence)
         raise
     return ask(service, actor, wish, once, about=object_of(digest))
+
+
+def _checked_times(
+    plan: StoredPlan, now: datetime, not_before: datetime | None, until: datetime | None
+) -> tuple[datetime | None, datetime | None]:
+    """Return when a run begins at the earliest and ends at the latest, no later than its plan's end."""
+    begins, ends = _in_utc("not_before", not_before), _in_utc("until", until)
+    plan_ends = None if plan.ends_at is None else moment_of(plan.ends_at)
+    if begins is not None and plan_ends is not None and begins >= plan_ends:
+        raise _no_time("not_before", f"before the plan's end, {_told(plan_ends)}", begins)
+    if ends is not None and ends <= (earliest := max(now, begins or now)):
+        raise _no_time("until", f"behind {_told(earliest)}", ends)
+    return begins, ends if ends is None or plan_ends is None else min(ends, plan_ends)
+
+
+def _in_utc(name: str, at: datetime | None) -> datetime | None:
+    if at is None:
+        return None
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise _no_time(name, "of this millennium", at) from None
+
+
+def _no_time(name: str, expected: str, at: datetime) -> Problem:
+    return Problem(
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        f"{name}: expected a time {expected}, found {_told(at) if at.tzinfo is UTC else at.isoformat()}",
+        hint="Give times as ISO 8601 with their offset from UTC: 2026-11-30T22:00:00+01:00",
+    )
+
+
+def _told(at: datetime) -> str:
+    return words.moment(at.isoformat())

@@ -17,7 +17,7 @@ import os
 import socket
 import sqlite3
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
@@ -180,8 +180,7 @@ def _wish(service: Service, schedule: Schedule, ends: datetime) -> JobWish:
     if schedule.kind is ScheduleKind.NIGHTLY:
         file = night_file(service.settings.runs.nights, schedule.subject)
         return JobWish(kind=JobKind.NIGHTLY, file=file, reason=reason)
-    until = ("--until", ends.astimezone(UTC).isoformat(timespec="seconds"))
-    return JobWish(kind=JobKind.STAGE, digest=schedule.subject, words=until, reason=reason)
+    return JobWish(kind=JobKind.STAGE, digest=schedule.subject, until=ends, reason=reason)
 
 
 def _how_late(late: timedelta) -> str:

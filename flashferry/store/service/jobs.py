@@ -56,6 +56,8 @@ class Job:
         requested_by: Who asked for it.
         via: How he showed who he is.
         reason: Why, in his words.
+        not_before: It waits until then; None: its turn is now.
+        until: By when its run is to have ended; None: nobody said, so the plan's end holds.
         unit: The systemd unit that runs it; None: a process of our own.
         pid: Its process; None while there is none.
         process_started: Boot and clock tick at which that process began: a number alone is given to others later.
@@ -78,6 +80,8 @@ class Job:
     requested_by: str
     via: str
     reason: str = ""
+    not_before: str | None = None
+    until: str | None = None
     unit: str | None = None
     pid: int | None = None
     process_started: str | None = None
@@ -170,6 +174,15 @@ def claim_job(database: sqlite3.Connection, job_id: str, *, at: str, unit: str |
     )
 
 
+def cancel_job(database: sqlite3.Connection, job_id: str, *, at: str, sentence: str) -> bool:
+    """Take a job out of the queue for good; return whether it was still there: of this and `claim_job` one finds it."""
+    return _changed(
+        database,
+        "UPDATE jobs SET state = 'ended', ended_at = ?, sentence = ? WHERE job_id = ? AND state = 'queued'",
+        (at, sentence, job_id),
+    )
+
+
 def set_running(database: sqlite3.Connection, job_id: str, *, pid: int, process_started: str) -> bool:
     """Keep which process does a job; return whether it was starting."""
     return _changed(
@@ -184,10 +197,10 @@ def set_run(database: sqlite3.Connection, job_id: str, run_id: str) -> bool:
     return _changed(database, "UPDATE jobs SET run_id = ? WHERE job_id = ? AND run_id IS NULL", (run_id, job_id))
 
 
-def set_sentence(database: sqlite3.Connection, job_id: str, sentence: str) -> bool:
-    """Tell what a job waits for; return whether that is news."""
-    where = "UPDATE jobs SET sentence = ? WHERE job_id = ? AND sentence <> ?"
-    return _changed(database, where, (sentence, job_id, sentence))
+def set_sentence(database: sqlite3.Connection, job_id: str, sentence: str, *, state: JobState) -> bool:
+    """Tell what a job waits for, while it is in that state; return whether that is news."""
+    where = "UPDATE jobs SET sentence = ? WHERE job_id = ? AND state = ? AND sentence <> ?"
+    return _changed(database, where, (sentence, job_id, state, sentence))
 
 
 def end_job(

@@ -112,6 +112,8 @@ CREATE TABLE jobs (
     requested_by TEXT NOT NULL REFERENCES people (name),
     via TEXT NOT NULL,
     reason TEXT NOT NULL DEFAULT '',
+    not_before TEXT,
+    until TEXT,
     unit TEXT,
     pid INTEGER,
     process_started TEXT,

@@ -386,6 +386,8 @@ CALLS: dict[tuple[str, str], Call] = {
     ("POST", "/api/v1/dry-runs"): Call(json={"sites": ["AMS"], "image": "new.bin"}),
     ("GET", "/api/v1/jobs/{job_id}"): Call(arrange=_job),
     ("GET", "/api/v1/jobs/{job_id}/result"): Call(arrange=_ended_job),
+    ("POST", "/api/v1/jobs/{job_id}/cancel"): Call(arrange=_job, json=_REASON),
+    ("POST", "/jobs/{job_id}/cancel"): Call(arrange=_job, form=_REASON),
     ("POST", "/api/v1/runs"): Call(content=_run_body),
     ("GET", "/api/v1/runs/{run_id}"): Call(arrange=_run),
     ("GET", "/api/v1/runs/{run_id}/devices"): Call(arrange=_run),

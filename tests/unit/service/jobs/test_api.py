@@ -11,7 +11,7 @@ from flashferry.service.api import jobs, runs
 from flashferry.service.jobs.folder import JobFolder
 from flashferry.store.journal import Journal
 from flashferry.store.service.audit import entries
-from flashferry.store.service.jobs import JobState, end_job, job_of, latest_jobs
+from flashferry.store.service.jobs import JobState, claim_job, end_job, job_of, latest_jobs
 from flashferry.store.stored_run import read_run
 from flashferry.store.wishes import Origin
 from tests.unit.service.plans.calling import client
@@ -70,6 +70,79 @@ def test_an_approved_plan_is_begun(call, service):
     assert "words" not in job
     assert call(f"/jobs/{job['job_id']}").json() == job | {"result": None}
     assert call("/jobs").json()["jobs"] == [job]
+
+
+def test_a_queued_job_is_cancelled_with_a_reason(call, service):
+    """It is over for good, with who and why at the job and in the audit; its plan can be begun anew."""
+    job_id = call("/runs", {"plan": DIGEST}).json()["job_id"]
+    assert call(f"/jobs/{job_id}/cancel", {"reason": " "}).status_code == 422
+    found = call(f"/jobs/{job_id}/cancel", {"reason": "wrong night"}).json()
+    assert (found["state"], found["exit_code"], found["is_open"]) == ("ended", None, False)
+    assert found["sentence"] == "cancelled by anna: wrong night"
+    assert audit(service)[1:] == [("job.cancel", "refused", f"job:{job_id}"), ("job.cancel", "done", f"job:{job_id}")]
+    assert call("/runs", {"plan": DIGEST}).status_code == 202
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_job_that_began_is_not_cancelled(call, service, is_over):
+    """409, in the audit, and it goes on."""
+    job_id = call("/runs", {"plan": DIGEST}).json()["job_id"]
+    with service.database.writing() as database:
+        claim_job(database, job_id, at=AT, unit=None)
+        if is_over:
+            end_job(database, job_id, at=AT, state=JobState.ENDED, exit_code=0, sentence="")
+    answer = call(f"/jobs/{job_id}/cancel", {"reason": "x"})
+    assert (answer.status_code, ("come to its end" in answer.json()["detail"])) == (409, is_over)
+    assert audit(service)[-1] == ("job.cancel", "refused", f"job:{job_id}")
+    with service.database.reading() as database:
+        assert job_of(database, job_id).state == (JobState.ENDED if is_over else JobState.STARTING)
+
+
+def test_who_does_not_operate_a_jobs_sites_does_not_cancel_it(call, service, eve, chief):
+    """Who may look is told so; a job that may touch all sites takes the role everywhere."""
+    job_id = call("/runs", {"plan": DIGEST}).json()["job_id"]
+    assert call(f"/jobs/{job_id}/cancel", {"reason": "x"}, actor=eve).status_code == 403
+    everywhere = call("/checks", {}, actor=chief).json()["job_id"]
+    assert call(f"/jobs/{everywhere}/cancel", {"reason": "x"}).status_code == 404
+    assert call(f"/jobs/{everywhere}/cancel", {"reason": "x"}, actor=chief).status_code == 200
+
+
+def test_a_run_is_told_when_to_end_and_waits_until_it_may_begin(call, service):
+    """Both are told of its job, in UTC, and its verb is told its end: never later than the plan's."""
+    with service.database.writing() as database:
+        database.execute("UPDATE plans SET ends_at = '2026-11-24T05:00:00.000Z'")
+    body = {"plan": DIGEST, "not_before": "2026-11-23T23:00:00+01:00", "until": "2026-11-24T09:00:00+01:00"}
+    found = call("/runs", body, idempotency_key="k").json()
+    assert (found["not_before"], found["until"]) == ("2026-11-23T22:00:00.000Z", "2026-11-24T05:00:00.000Z")
+    with service.database.reading() as database:
+        assert job_of(database, found["job_id"]).words[-2:] == ("--until", "2026-11-24T05:00:00+00:00")
+        (entry,) = [one.entry for one in entries(database)]
+    assert "2026-11-23T22:00:00.000Z" in entry.after
+    assert call("/runs", body, idempotency_key="k").json()["job_id"] == found["job_id"]
+
+
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [
+        ({"until": "2026-11-23T11:59:00Z"}, "until: expected a time behind 2026-11-23 12:00:00 UTC"),
+        ({"not_before": "2026-11-23T22:00:00Z", "until": "2026-11-23T22:00:00Z"}, "until: expected a time behind"),
+        ({"not_before": "2026-11-24T05:00:00Z"}, "not_before: expected a time before the plan's end"),
+        ({"not_before": "9999-12-31T23:00:00-12:00"}, "not_before: expected a time of this millennium"),
+    ],
+)
+def test_times_that_leave_a_run_none_are_refused(call, service, times, told):
+    """Each with its sentence, and nothing is entered."""
+    with service.database.writing() as database:
+        database.execute("UPDATE plans SET ends_at = '2026-11-24T05:00:00.000Z'")
+    answer = call("/runs", {"plan": DIGEST} | times)
+    assert (answer.status_code, told in answer.json()["detail"]) == (422, True), answer.text
+    assert call("/jobs").json()["jobs"] == []
+
+
+@pytest.mark.parametrize("at", ["2026-11-23T22:00:00", "tonight", ""])
+def test_a_time_without_its_zone_is_none(call, at):
+    """Nobody knows whose clock is meant."""
+    assert call("/runs", {"plan": DIGEST, "not_before": at}).status_code == 422
 
 
 @pytest.mark.parametrize(("plan", "status"), [(OTHERS, 403), ("ef" * 32, 404)])

@@ -5,19 +5,21 @@ from __future__ import annotations
 from flashferry.service.jobs.queue import MOST_LOOKING, MOST_SERVING, waiting
 from flashferry.store.service.jobs import Job, JobKind
 
-
-def job(job_id, kind=JobKind.STAGE, words=()):
-    return Job(job_id=job_id, kind=kind, words=words, requested_by="a", via="s", created_at="")
+AT = "2026-11-23T12:00:00.000Z"
 
 
-def begins(queued, under_way=(), *, has_depot=False):
-    return [one.job_id for one, why in waiting(queued, under_way, has_depot=has_depot) if not why]
+def job(job_id, kind=JobKind.STAGE, words=(), **more):
+    return Job(job_id=job_id, kind=kind, words=words, **more, requested_by="a", via="s", created_at="")
+
+
+def begins(queued, under_way=(), *, has_depot=False, now=AT):
+    return [one.job_id for one, why in waiting(queued, under_way, has_depot=has_depot, now=now) if not why]
 
 
 def test_without_a_depot_one_job_serves_at_a_time():
     """The second says what it waits for; looks, plans and recoveries go beside."""
     stage, probe, check = job("s"), job("p", JobKind.PROBE), job("c", JobKind.CHECK)
-    found = {one.job_id: why for one, why in waiting([probe, check], [stage], has_depot=False)}
+    found = {one.job_id: why for one, why in waiting([probe, check], [stage], has_depot=False, now=AT)}
     assert found == {"p": "waits for s (stage): without a depot one job serves at a time", "c": ""}
     assert begins([job("r", JobKind.RECOVER)], [stage]) == ["r"]
 
@@ -44,3 +46,11 @@ def test_looks_and_recoveries_have_bounds_too():
     looks = [job(str(number), JobKind.CHECK) for number in range(MOST_LOOKING + 2)]
     assert len(begins(looks)) == MOST_LOOKING
     assert begins([job("r1", JobKind.RECOVER), job("r2", JobKind.RECOVER)]) == ["r1"]
+
+
+def test_one_that_waits_for_its_time_holds_no_place():
+    """Others of its kind begin meanwhile; then it has the place of when it was asked for."""
+    early = job("early", not_before="2026-11-23T22:00:00.000Z")
+    found = {one.job_id: why for one, why in waiting([early, job("s")], [], has_depot=False, now=AT)}
+    assert found == {"early": "waits until 2026-11-23 22:00:00 UTC", "s": ""}
+    assert begins([early, job("s")], now="2026-11-23T22:00:00.000Z") == ["early"]

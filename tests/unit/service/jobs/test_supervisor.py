@@ -12,6 +12,7 @@ from datetime import timedelta
 import pytest
 
 from flashferry.service.actor import SYSTEM
+from flashferry.service.jobs.cancelling import cancel
 from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.processes import ProcessMark, claim
 from flashferry.service.jobs.requesting import request_job
@@ -235,6 +236,75 @@ def test_a_plan_withdrawn_while_its_job_waits_is_not_begun(service, anna, superv
     assert (job.state, job.exit_code) == (JobState.ENDED, None)
     assert job.sentence.startswith("not begun: it was withdrawn")
     assert told(service)[-1] == ("job.ended", "refused", "system")
+    assert processes.begun == []
+
+
+def test_a_job_that_was_cancelled_is_not_begun(service, anna, supervisor, processes):
+    """Nor does what it waited for stand in the place of why it was."""
+    first, second = (
+        ask(service, anna, kind=JobKind.STAGE, digest=DIGEST),
+        ask(service, anna, kind=JobKind.PROBE, sites=("AMS",)),
+    )
+    supervisor.look(service)
+    cancel(service, anna, second, "not tonight")
+    processes.end(service, first, exit_code=0)
+    for _ in range(3):
+        supervisor.look(service)
+    job = seen(service, second)
+    assert (job.state, job.sentence, job.pid) == (JobState.ENDED, "cancelled by anna: not tonight", None)
+    assert [one for one, _ in processes.begun] == [first]
+
+
+def test_a_resume_that_was_cancelled_is_not_asked_for_again(service, anna, supervisor, processes):
+    """Somebody decided that this run is over."""
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
+    supervisor.look(service)
+    run_of(service, job_id)
+    processes.end(service, job_id)
+    supervisor.look(service)
+    with service.database.reading() as database:
+        resume = latest_jobs(database, 1)[0]
+    assert resume.kind is JobKind.RESUME
+    cancel(service, anna, resume.job_id, "enough")
+    for _ in range(3):
+        supervisor.look(service)
+    with service.database.reading() as database:
+        assert latest_jobs(database, 1)[0].job_id == resume.job_id
+
+
+def test_a_job_waits_for_its_time_through_a_restart(service, anna, processes, clock):
+    """It says so, and is begun by whichever service is there then."""
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST, not_before=clock.at + timedelta(hours=1))
+    Supervisor(processes).look(service)
+    assert (seen(service, job_id).state, seen(service, job_id).sentence) == (
+        JobState.QUEUED,
+        "waits until 2026-11-23 13:00:00 UTC",
+    )
+    clock.at += timedelta(hours=1)
+    Supervisor(processes).look(service)
+    assert [one for one, _ in processes.begun] == [job_id]
+
+
+@pytest.mark.parametrize(
+    "change", ["state = 'withdrawn', withdrawn_by = 'anna'", "ends_at = '2026-11-23T12:30:00.000Z'"]
+)
+def test_what_a_plan_lost_while_its_job_waited_is_seen(service, anna, supervisor, processes, clock, change):
+    """The approval of the afternoon is not that of the night."""
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST, not_before=clock.at + timedelta(hours=1))
+    with service.database.writing() as database:
+        database.execute(f"UPDATE plans SET {change}")
+    clock.at += timedelta(hours=1)
+    supervisor.look(service)
+    assert (seen(service, job_id).state, told(service)[-1]) == (JobState.ENDED, ("job.ended", "refused", "system"))
+    assert processes.begun == []
+
+
+def test_a_job_whose_end_passed_while_it_waited_is_not_begun(service, anna, supervisor, processes, clock):
+    """Its run would have no time left."""
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST, until=clock.at + timedelta(hours=1))
+    clock.at += timedelta(hours=2)
+    supervisor.look(service)
+    assert "time has passed while it waited" in seen(service, job_id).sentence
     assert processes.begun == []
 
 

@@ -13,6 +13,7 @@ from flashferry.store.service.jobs import (
     JobKind,
     JobState,
     add_job,
+    cancel_job,
     claim_job,
     end_job,
     job_of,
@@ -109,5 +110,31 @@ def test_what_a_job_waits_for_is_news_once(database):
     """So that it is not written each second."""
     with database.writing() as tables:
         add_job(tables, job())
-        assert set_sentence(tables, "j1", "waits")
-        assert not set_sentence(tables, "j1", "waits")
+        assert set_sentence(tables, "j1", "waits", state=JobState.QUEUED)
+        assert not set_sentence(tables, "j1", "waits", state=JobState.QUEUED)
+        assert not set_sentence(tables, "j1", "other", state=JobState.STARTING)
+
+
+def test_of_those_who_begin_and_who_cancel_a_job_one_finds_it(database):
+    """Forty at once, half of each: one statement has it, whichever."""
+    with database.writing() as tables:
+        add_job(tables, job())
+    line, had = threading.Barrier(40), []
+
+    def take(number):
+        line.wait()
+        with database.writing() as tables:
+            if number % 2:
+                is_ours = claim_job(tables, "j1", at=AT, unit=None)
+            else:
+                is_ours = cancel_job(tables, "j1", at=AT, sentence="cancelled")
+        if is_ours:
+            had.append(JobState.STARTING if number % 2 else JobState.ENDED)
+
+    threads = [threading.Thread(target=take, args=(number,)) for number in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with database.reading() as tables:
+        assert [job_of(tables, "j1").state] == had
