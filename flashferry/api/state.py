@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-import os
+import errno
 import re
 import tarfile
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from importlib.metadata import version
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from flashferry.api.options import state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.state_folder import make_private_directory, scratch_folder
-from flashferry.core.writing import sync_folder, write_whole
+from flashferry.core.state_folder import found_in, make_private_directory, scratch_folder
+from flashferry.core.writing import sync_folder
 from flashferry.store.run_lock import is_run_alive, locked_runs
+from flashferry.store.upkeep.archives import DAMAGED, unpack, write_archive
 from flashferry.store.upkeep.copies import DATABASES, copy_database, faults_of, old_runs, remove_runs
 
-SCHEMA = "flashferry.backup/1"
-MANIFEST = "manifest.json"
 _NAME = re.compile(r"flashferry-state-\d{8}T\d{6}Z\.tar\.gz")
 _LEFT_OUT = frozenset({"runs", "scratch", "leases", "images", "jobs"})
 """Folders that no backup has: locks and scratch of the living; leases, which the journal has too; images, which are
 large and had elsewhere; and what jobs printed."""
 _LEAST_DAYS = 1
-_MOST_BYTES = 4 * 1024**3
-"""Of one file: it is read as one."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +97,7 @@ def back_up(folder: Path, *, keep: int | None = None, state: Path | str | None =
         target = folder / f"flashferry-state-{made:%Y%m%dT%H%M%SZ}.tar.gz"
         with scratch_folder(folder) as scratch:
             fresh = scratch / target.name
-            members = _write_archive(source, scratch, fresh, made)
+            members = write_archive(fresh, _to_copy(source, scratch), made)
             fresh.replace(target)
         sync_folder(folder)
         archives = sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
@@ -146,18 +139,14 @@ def put_back(archive: Path, *, state: Path | str | None = None) -> tuple[str, ..
     """
     target = state_folder(state)
     try:
-        if target.exists() and any(target.iterdir()):
-            raise ConfigInvalid(
-                f"state folder {target}: expected an empty one, found files in it",
-                hint="Move it away first: what it knows of devices in hand is not in the backup",
-            )
         make_private_directory(target)
+        _check_empty(target)
         with _unpacked(archive, beside=target) as folder:
             if faults := _checked(folder).faults:
                 raise ConfigInvalid(f"backup {archive}: {faults[0]}", hint="Take another backup")
             members = tuple(sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()))
-            for path in folder.iterdir():
-                path.replace(target / path.name)
+            _check_empty(target, besides=folder)
+            _move(folder, target)
         sync_folder(target)
     except OSError as error:
         raise ConfigInvalid(f"state folder {target}: {error}", hint="Check its rights and the room there") from None
@@ -188,22 +177,36 @@ def prune(days: int, *, is_dry: bool, state: Path | str | None = None) -> Pruned
     return Pruned(before=before, runs=runs)
 
 
-def _write_archive(source: Path, scratch: Path, fresh: Path, made: datetime) -> tuple[str, ...]:
-    sums: dict[str, str] = {}
-    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:  # noqa: PTH123 -- a descriptor
-        with tarfile.open(fileobj=out, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
-            for name, path in _to_copy(source, scratch):
-                try:
-                    content = path.read_bytes()
-                except FileNotFoundError:
-                    continue
-                sums[name] = hashlib.sha256(content).hexdigest()
-                _add(archive, name, content, made)
-            manifest = {"schema": SCHEMA, "made_at": made.isoformat(), "by": version("flashferry"), "sha256": sums}
-            _add(archive, MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode(), made)
-        out.flush()
-        os.fsync(out.fileno())
-    return tuple(sums)
+def _check_empty(target: Path, *, besides: Path | None = None) -> None:
+    """Check that a state folder has nothing in it but our own scratch folder, where we have one.
+
+    Raises:
+        ConfigInvalid: There are files in it, or another command is at work there.
+        OSError: It cannot be looked at.
+    """
+    if any(found_in(target, besides=besides)):
+        raise ConfigInvalid(
+            f"state folder {target}: expected an empty one, found files in it",
+            hint="Move it away first: what it knows of devices in hand is not in the backup",
+        )
+
+
+def _move(folder: Path, target: Path) -> None:
+    """Move all that is in a folder into another one of the same disk, or nothing; what makes it a state comes last.
+
+    Raises:
+        OSError: Something could not be moved; nothing was then.
+    """
+    moved: list[Path] = []
+    try:
+        for path in sorted(folder.iterdir(), key=lambda path: (path.name in DATABASES, path.name)):
+            path.rename(target / path.name)
+            moved.append(path)
+    except BaseException:
+        for path in moved:
+            with suppress(OSError):
+                (target / path.name).rename(path)
+        raise
 
 
 def _to_copy(source: Path, scratch: Path) -> Iterator[tuple[str, Path]]:
@@ -226,12 +229,6 @@ def _is_passing(path: Path) -> bool:
     return any(name.startswith(known) for known in DATABASES) or name.endswith((".lock", ".part", ".sock"))
 
 
-def _add(archive: tarfile.TarFile, name: str, content: bytes, made: datetime) -> None:
-    member = tarfile.TarInfo(name)
-    member.size, member.mode, member.mtime = len(content), 0o600, int(made.timestamp())
-    archive.addfile(member, io.BytesIO(content))
-
-
 def _checked(folder: Path) -> StateCheck:
     there = tuple(name for name in DATABASES if (folder / name).is_file())
     return StateCheck(looked_at=there, faults=tuple(fault for name in there for fault in faults_of(folder / name)))
@@ -242,33 +239,10 @@ def _unpacked(archive: Path, *, beside: Path | None = None) -> Iterator[Path]:
     """Yield a folder with the files of a backup, for the time of a block; each is what the manifest says."""
     with scratch_folder(beside or archive.absolute().parent) as folder:
         try:
-            _unpack(archive, folder)
-        except (OSError, EOFError, tarfile.TarError, zlib.error, ValueError, KeyError, TypeError) as error:
-            raise ConfigInvalid(
-                f"backup {archive}: {error}", hint="Name an archive that 'flashferry state backup' made"
-            ) from None
+            unpack(archive, folder)
+        except DAMAGED as error:
+            is_full = isinstance(error, OSError) and error.errno in _FULL
+            hint = "Make room there" if is_full else "Name an archive that 'flashferry state backup' made"
+            where = f", unpacked into {folder.parent}" if is_full else ""
+            raise ConfigInvalid(f"backup {archive}{where}: {error}", hint=hint) from None
         yield folder
-
-
-def _unpack(path: Path, folder: Path) -> None:
-    with tarfile.open(path, mode="r:gz") as archive:
-        content = {member.name: _content(archive, member) for member in archive}
-    manifest = json.loads(content.pop(MANIFEST, b"{}"))
-    if manifest.get("schema") != SCHEMA:
-        raise ValueError(f"expected the schema {SCHEMA}, found {manifest.get('schema') or 'none'}")
-    if {name: hashlib.sha256(one).hexdigest() for name, one in content.items()} != manifest["sha256"]:
-        raise ValueError("its files are not those that its manifest names")
-    for name, one in content.items():
-        (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(folder / name, one, is_private=True)
-
-
-def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    parts = PurePosixPath(member.name).parts
-    if not member.isreg() or not parts or parts[0] == "/" or ".." in parts:
-        raise ValueError(f"expected plain files below a folder, found {member.name!r}")
-    if member.size > _MOST_BYTES:
-        raise ValueError(f"expected files of {_MOST_BYTES} bytes at most, found {member.name!r} with {member.size}")
-    found = archive.extractfile(member)
-    assert found is not None
-    return found.read()

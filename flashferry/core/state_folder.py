@@ -152,6 +152,24 @@ def sweep(directory: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def found_in(directory: Path, *, besides: Path | None = None) -> Iterator[Path]:
+    """Yield what is in a state directory; the scratch folders of commands that were killed are removed, and are none.
+
+    Args:
+        directory: The directory, which is there.
+        besides: A scratch folder of this command, which is none either.
+
+    Raises:
+        OSError: It cannot be looked at.
+    """
+    sweep(directory)
+    for path in directory.iterdir():
+        if path.name == _FOLDER and path.is_dir() and not path.is_symlink():
+            yield from (one for one in path.iterdir() if besides is None or one != besides.parent)
+        else:
+            yield path
+
+
 def _is_in_use(folder: Path) -> bool:
     """Tell whether a command that lives has a folder; one that is being made, and has no lock yet, counts as one."""
     try:

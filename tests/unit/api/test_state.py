@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import filecmp
 import io
 import json
 import sqlite3
 import tarfile
 import threading
+import tracemalloc
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from flashferry.api import back_up, check_state, prune, put_back
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.state_folder import scratch_folder
 from flashferry.store.history import History
 from flashferry.store.journal import Journal
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.status import read_status
+from flashferry.store.upkeep import archives
 from tests.unit.store.test_status import begin, touch
 
 
@@ -190,3 +195,86 @@ def test_the_manifest_says_what_it_is(state: Path, tmp_path: Path) -> None:
         manifest = json.load(archive.extractfile("manifest.json") or io.BytesIO())
     assert manifest["schema"] == "flashferry.backup/1"
     assert set(manifest["sha256"]) == set(made.members)
+
+
+def test_a_large_state_takes_little_memory(state: Path, tmp_path: Path) -> None:
+    """Files go through in pieces, into the archive and out of it: 64 MB of events take no 8 MB at any moment."""
+    (state / "events").mkdir(mode=0o700)
+    with (state / "events" / "r1.jsonl").open("wb") as events:
+        events.truncate(64 << 20)
+    tracemalloc.start()
+    try:
+        made = back_up(tmp_path / "backups", state=state)
+        put_back(made.path, state=tmp_path / "other")
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 8 << 20
+    assert filecmp.cmp(state / "events" / "r1.jsonl", tmp_path / "other" / "events" / "r1.jsonl", shallow=False)
+
+
+def test_another_backup_may_follow_a_damaged_one(state: Path, tmp_path: Path) -> None:
+    """A backup that could not be put back leaves the folder as good as empty, also one whose process was killed."""
+    made = back_up(tmp_path / "backups", state=state)
+    wrong = altered(made.path, "known_hosts", b"{}")
+    with pytest.raises(ConfigInvalid, match="not those that its manifest names"):
+        put_back(wrong, state=tmp_path / "other")
+    killed = tmp_path / "other" / "scratch" / "killed"
+    (killed / "files").mkdir(parents=True)
+    (killed / ".lock").touch()
+    (killed / "files" / "known_hosts").write_text("half")
+    assert set(put_back(made.path, state=tmp_path / "other")) == set(made.members)
+
+
+def test_one_of_two_that_are_put_back_at_once_is_refused(state: Path, tmp_path: Path) -> None:
+    """The files of two backups in one folder would be neither of them."""
+    made = back_up(tmp_path / "backups", state=state)
+    other = tmp_path / "other"
+    other.mkdir(mode=0o700)
+    with scratch_folder(other), pytest.raises(ConfigInvalid, match="expected an empty one"):
+        put_back(made.path, state=other)
+    assert [path for path in other.rglob("*") if path.is_file()] == []
+
+
+def test_a_state_is_put_back_whole_or_not_at_all(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a file cannot be put in its place, those before it go away again; the journal comes last."""
+    made = back_up(tmp_path / "backups", state=state)
+    other = tmp_path / "other"
+    moved: list[str] = []
+    rename = Path.rename
+
+    def failing(path: Path, target: Path) -> Path:
+        if target == other / "service.sqlite3":
+            raise OSError(28, "No space left on device")
+        if target.parent == other:
+            moved.append(target.name)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(ConfigInvalid, match="No space left on device"):
+        put_back(made.path, state=other)
+    assert moved == ["known_hosts", "journal.sqlite3"]
+    assert [path for path in other.rglob("*") if path.is_file()] == []
+
+
+def test_a_file_that_grows_has_what_it_had(tmp_path: Path) -> None:
+    """A line of events that comes while its file is read is for the next backup; the archive is whole."""
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b"one\n" * 300_000)
+    made = datetime.now(UTC)
+
+    class Growing(io.FileIO):
+        def read(self, most: int | None = -1, /) -> bytes:
+            with path.open("ab") as more:
+                more.write(b"more\n" * 10_000)
+            return super().read(most)
+
+    def opened(file: int, mode: str) -> io.FileIO:
+        return Growing(file, mode)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(archives, "open", opened, raising=False)
+        archives.write_archive(tmp_path / "a.tar.gz", [("events.jsonl", path)], made)
+    (tmp_path / "out").mkdir()
+    archives.unpack(tmp_path / "a.tar.gz", tmp_path / "out")
+    assert (tmp_path / "out" / "events.jsonl").read_bytes() == b"one\n" * 300_000
