@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.depot.looking import look_for_depot
+from flashferry.depot.places import AUTO
 from flashferry.devices.platforms import NAMES
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, silent
+from flashferry.transports.choice import NotServed, not_served_by
 from inventory.image_rules import RULES_FILE, ImageRules, load_image_rules, rules_beside
 
 if TYPE_CHECKING:
@@ -85,15 +88,37 @@ def plan(
 
     Raises:
         ConfigInvalid: No image is given anywhere; the inventory, an image or a rule is wrong; or copies would have
-            neither a cap nor a pace.
+            neither a cap nor a pace; or a depot was insisted on and does not tell what it serves.
     """
     from flashferry.planning.fleet_planner import plan_fleet
 
     check_some_image(nornir, request)
     moment = now or datetime.now().astimezone()
-    found = plan_fleet(nornir, request, now=moment, emit=emit, interrupted=interrupted)
+    not_served, note = _not_served(request)
+    found = plan_fleet(nornir, request, now=moment, not_served=not_served, emit=emit, interrupted=interrupted)
+    if note:
+        found = replace(found, assumptions=(*found.assumptions, note))
     code = exit_code((_OUTCOMES[device.action] for device in found.devices), interrupted=interrupted())
     return PlanResult(plan=found, exit_code=code)
+
+
+def _not_served(request: PlanRequest) -> tuple[NotServed | None, str]:
+    """Ask the depot that a run would use what it does not serve.
+
+    Returns:
+        That, or None where a run would bring a server of its own; and what is to be told of it.
+
+    Raises:
+        ConfigInvalid: It was insisted on, and does not tell.
+    """
+    depot = look_for_depot(request.state_directory, request.depot)
+    if depot is None:
+        return None, ""
+    if depot.view is not None:
+        return not_served_by(f"the depot {depot.socket}", depot.view.ports), ""
+    if request.depot != AUTO:
+        raise ConfigInvalid(f"--depot: {depot.trouble}", step="server", hint=depot.hint)
+    return None, f"{depot.trouble}; planned as though the run brings its own file server"
 
 
 def check_some_image(nornir: Nornir, request: PlanRequest) -> None:

@@ -12,7 +12,7 @@ from flashferry import api
 from flashferry.api import FleetOptions, Overrides
 from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.options.fleet import fleet, fleet_options
-from flashferry.cli.options.server import TransportOption, asked
+from flashferry.cli.options.server import DepotOption, TransportOption, asked
 from flashferry.cli.options.shared import (
     OUTPUT_VARIABLE,
     AnyImageOption,
@@ -60,6 +60,7 @@ def plan(
     any_image: AnyImageOption = False,
     uncapped: UncappedOption = False,
     transport: TransportOption = None,
+    depot: DepotOption = None,
     md5: Md5Option = None,
     sha512: Sha512Option = None,
     tune: TuneOption = None,
@@ -110,6 +111,7 @@ def plan(
         any_image=any_image,
         uncapped=uncapped,
         transport=asked(transport),
+        depot=depot or "auto",
     )
     nornir = fleet(which)
     progress = PlanProgress(len(nornir.inventory.hosts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 from nornir.core import Nornir
@@ -27,11 +28,11 @@ from flashferry.planning.scenario import Scenario
 from flashferry.store.history import History
 from flashferry.store.leases import leases
 from flashferry.store.status import last_hash_speeds
-from flashferry.transports.choice import Wish, candidates, check_asked
+from flashferry.transports.choice import NotServed, Wish, candidates, check_asked, unserved
 from inventory.image_rules import ImageChoice, ImageRules, Traits, image_path
 from inventory.sites import sites_of
 from inventory.time_window import closes_at, next_opening
-from inventory.transport_policy import AS_USUAL
+from inventory.transport_policy import AS_USUAL, AUTO
 from inventory.view import HostView, view
 
 _ANY = Traits(platform=IOS.name, model="", version="")
@@ -56,6 +57,7 @@ class PlanRequest:
         any_image: Whether a device may get an image of another platform, and several platforms one image.
         uncapped: Whether copies may run with neither a cap nor a pace.
         transport: By what devices fetch: `usual`, `auto` or a name; see `flashferry.run.options`.
+        depot: The host's depot, which is asked what it serves: `auto`, where there is one; `never`; or its socket.
     """
 
     image: Path | None = None
@@ -71,6 +73,7 @@ class PlanRequest:
     any_image: bool = False
     uncapped: bool = False
     transport: str = AS_USUAL
+    depot: str = "auto"
 
 
 def plan_fleet(
@@ -78,6 +81,7 @@ def plan_fleet(
     request: PlanRequest,
     *,
     now: datetime,
+    not_served: NotServed | None = None,
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> FleetPlan:
@@ -87,6 +91,7 @@ def plan_fleet(
         nornir: The devices, with credentials.
         request: What is to be planned.
         now: The present, in the time zone in which people are told.
+        not_served: What the host's depot does not serve; None: a run brings a server of its own.
         emit: Takes events; called from several threads.
         interrupted: Whether the operator wants to stop; what was not looked at by then is told as unreachable.
 
@@ -97,8 +102,8 @@ def plan_fleet(
     views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
     links = LinkRates(request.state_directory)
     sites = sites_of(views.values())
-    # What our side lacks is told by the run that serves; a plan asks nobody for a certificate.
-    wish = Wish(asked=check_asked(request.transport))
+    # What a server of the run's own would lack, that run tells: a plan is asked for no certificate.
+    wish = Wish(asked=check_asked(request.transport), missing=not_served or {})
     for one in views.values():
         candidates(one.name, one.transport_policy, wish)
     pace = told_pace(views.values(), links, uncapped=request.uncapped)
@@ -120,7 +125,9 @@ def plan_fleet(
         until_s=until_s,
     )
     made = _plan(request, scenario, found, known, images, starts_at, now)
-    return replace(made, assumptions=(*made.assumptions, pace)) if pace else made
+    left = [unserved(one.transport_policy, wish) for one in views.values()] if wish.asked == AUTO else []
+    more = (*dict.fromkeys(chain.from_iterable(left)), *((pace,) if pace else ()))
+    return replace(made, assumptions=(*made.assumptions, *more)) if more else made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

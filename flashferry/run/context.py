@@ -19,6 +19,7 @@ from flashferry.run.slots import SlotPools
 from flashferry.store.journal import Journal
 from flashferry.store.ssh_preferences import SshPreference
 from flashferry.transports import USUAL
+from flashferry.transports.choice import NotServed
 from flashferry.transports.transport import Transport
 
 
@@ -53,6 +54,7 @@ class RunContext:
         transports: By what the device's copy is tried, the first one first; at least one.
         fingerprints: Of our SSH server's host keys, in all ways in which devices show them.
         certificate: Files of our certificate for HTTPS and of its key, or None: there is none.
+        not_served: What the host's depot does not serve, where it is used.
         ssh_preferences: What devices are offered alone by SSH, by their model, as sweeps found it.
     """
 
@@ -82,4 +84,5 @@ class RunContext:
     transports: tuple[Transport, ...] = (USUAL,)
     fingerprints: tuple[str, ...] = ()
     certificate: tuple[Path, Path] | None = None
+    not_served: NotServed | None = None
     ssh_preferences: Mapping[str, SshPreference] = field(default_factory=dict)

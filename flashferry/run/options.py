@@ -8,6 +8,7 @@ from pathlib import Path
 
 from flashferry.images.digests import Digests
 from flashferry.transports import USUAL
+from flashferry.transports.choice import NotServed
 from flashferry.transports.transport import Transport
 from inventory.transport_policy import AS_USUAL
 
@@ -62,6 +63,7 @@ class RunOptions:
         sample_interval_s: How often our server asks the kernel about each transfer; 0.05 to 60.
         depot: The host's depot: `auto`, where there is one; `never`; or the path of its socket.
         host_keys: Folder of our SSH server's host keys, or None: below the state folder.
+        not_served: What the depot does not serve, where one is used; None: our own server serves what is wanted.
         vendor: What the vendor published for the image; another file is refused before any device is touched.
     """
 
@@ -76,6 +78,7 @@ class RunOptions:
     sample_interval_s: float = 1.0
     depot: str = "auto"
     host_keys: Path | None = None
+    not_served: NotServed | None = None
     vendor: Digests = field(default_factory=Digests)
 
     @property

@@ -264,6 +264,7 @@ class _Run:
             verb=self._options.verb,
             owner=local_owner(),
             certificate=self._options.certificate_and_key,
+            not_served=self._options.not_served,
             given=GivenImages(),
             slots=SlotPools(self._request.limits, site_copies=fleet.site_copies(self._request), gate=server.slot_gate),
             fingerprints=own_fingerprints(self._journal.directory, served_for(self._choices), self._options),

@@ -20,6 +20,7 @@ from flashferry.images.errors import ImageError
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.run.options import RunOptions
 from flashferry.transports import TRANSPORTS, USUAL
+from flashferry.transports.choice import not_served_by
 from flashferry.transports.listening import HOST_KEYS, listener_at, listeners_at, listening_error, port_notice
 from flashferry.transports.transport import ListenOptions, Transport
 from inventory.view import HostView
@@ -88,7 +89,7 @@ def _knocked(path: Path, options: RunOptions) -> DepotClient:
 
 
 def _belonging(options: RunOptions, welcome: Welcome, path: Path) -> RunOptions:
-    """Return the options with what is the depot's: its certificate and host keys.
+    """Return the options with what is the depot's: its certificate and host keys, and what it does not serve.
 
     Raises:
         ConfigInvalid: A port or a certificate is asked for that the depot has not.
@@ -114,7 +115,13 @@ def _belonging(options: RunOptions, welcome: Welcome, path: Path) -> RunOptions:
             step="server",
             hint="Leave it out, for the certificate is the depot's; or give --depot never",
         )
-    return replace(options, certificate=welcome.certificate, key=welcome.key, host_keys=welcome.host_keys)
+    return replace(
+        options,
+        certificate=welcome.certificate,
+        key=welcome.key,
+        host_keys=welcome.host_keys,
+        not_served=not_served_by(f"the depot {path}", ports),
+    )
 
 
 @contextmanager

@@ -26,10 +26,9 @@ from flashferry.planning.probe_files import ProbeFiles
 from flashferry.run.device.way import DeviceParts
 from flashferry.run.device_plan import DevicePlan
 from flashferry.run.probe import SpeedTest, SpeedTestOptions
-from flashferry.run.transports import unserved
 from flashferry.store.history import History
 from flashferry.tcp.verdict_rules import VerdictKind
-from flashferry.transports.choice import wish_of
+from flashferry.transports.choice import unserved, wish_of
 from inventory.transport_policy import AUTO
 from tasks.snapshot import Snapshot
 
@@ -75,8 +74,9 @@ class TransportComparison(SpeedTest):
     def _note_unserved(self) -> None:
         """Have the report say by what no copy is timed though the inventory allows it, where no names were given."""
         certificate, key = self._context.certificate or (None, None)
-        wish = wish_of(self._context.options.transport, certificate=certificate, key=key)
-        for sentence in unserved(self._host, wish) if wish.asked == AUTO else ():
+        asked, not_served = self._context.options.transport, self._context.not_served
+        wish = wish_of(asked, certificate=certificate, key=key, not_served=not_served)
+        for sentence in unserved(self._host.transport_policy, wish) if wish.asked == AUTO else ():
             self._keeper.note(sentence)
 
     def _timed_by(self, plan: DevicePlan, before: Snapshot) -> TransportArm:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from flashferry.core.errors import ConfigInvalid
 from flashferry.run.options import RunOptions
 from flashferry.transports import PUSH, TRANSPORTS, USUAL
-from flashferry.transports.choice import Wish, allowed, candidates, wish_of
+from flashferry.transports.choice import Wish, candidates, unserved, wish_of
 from flashferry.transports.serving import check_files, is_certified
 from flashferry.transports.transport import Transport
 from inventory.transport_policy import AS_USUAL, AUTO
@@ -29,7 +29,7 @@ def transports_of(
         ConfigInvalid: What is asked for is not allowed, or our side cannot serve it; no device was touched.
     """
     devices = tuple(devices)
-    wish = wish_of(options.device.transport, certificate=options.certificate, key=options.key)
+    wish = _wish(options)
     known = first or {}
     found = {one.name: candidates(one.name, one.transport_policy, wish, fastest=known.get(one.name)) for one in devices}
     _check_certificate(devices, found, options)
@@ -90,7 +90,7 @@ def reach_by(devices: Iterable[HostView], options: RunOptions) -> dict[str, tupl
     Raises:
         ConfigInvalid: What is asked for is not allowed, or our side cannot serve it; no device was touched.
     """
-    wish = wish_of(options.device.transport, certificate=options.certificate, key=options.key)
+    wish = _wish(options)
     everything = replace(wish, asked=AUTO)
     devices, tried = tuple(devices), {}
     for one in devices:
@@ -109,16 +109,19 @@ def left_out(device: HostView, options: RunOptions) -> tuple[str, ...]:
 
     None where one alone is tried: nobody was told of a choice.
     """
-    wish = wish_of(options.device.transport, certificate=options.certificate, key=options.key)
+    wish = _wish(options)
     is_open = wish.asked == AUTO or (wish.asked == AS_USUAL and _is_stated(device))
-    return unserved(device, wish) if is_open else ()
+    return unserved(device.transport_policy, wish) if is_open else ()
 
 
-def unserved(device: HostView, wish: Wish) -> tuple[str, ...]:
-    """Return which transports the inventory allows a device and our side cannot serve, a sentence each."""
-    lacking = [one for one in allowed(device.transport_policy) if one.name in wish.missing]
-    reasons = {one.name: wish.missing[one.name] for one in lacking}
-    return tuple(f"not tried by {name}: {why}. {hint}" for name, (why, hint) in reasons.items())
+def _wish(options: RunOptions) -> Wish:
+    """Return what is asked for, with what our server, or the depot, can serve."""
+    return wish_of(
+        options.device.transport,
+        certificate=options.certificate,
+        key=options.key,
+        not_served=options.not_served,
+    )
 
 
 def _is_stated(device: HostView) -> bool:

@@ -8,9 +8,10 @@ so a copy never falls to clear text where that is forbidden.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.transports import PUSH, TRANSPORTS, WAYS, transport_named
@@ -54,13 +55,32 @@ class Wish:
         return () if self.asked in (AS_USUAL, AUTO) else tuple(self.asked.split(SEPARATOR))
 
 
-def wish_of(asked: str, *, certificate: Path | None = None, key: Path | None = None) -> Wish:
+NotServed: TypeAlias = Mapping[str, tuple[str, str]]
+"""By the name of a transport that our side does not serve: why, and what to do about that."""
+
+
+def not_served_by(depot: str, served: Collection[str]) -> NotServed:
+    """Return what the host's depot does not serve.
+
+    Args:
+        depot: The depot, as complaints name it.
+        served: Names of what it serves.
+    """
+    lacking = f"expected it at {depot}, which serves {', '.join(served)}"
+    hint = "Start the depot with it among --transports, or give --depot never"
+    return {one.name: (lacking, hint) for one in TRANSPORTS if one.name not in served}
+
+
+def wish_of(
+    asked: str, *, certificate: Path | None = None, key: Path | None = None, not_served: NotServed | None = None
+) -> Wish:
     """Return what is asked for, with what our side can serve on this host.
 
     Args:
         asked: AS_USUAL, AUTO, or the name of a transport.
         certificate: File of our certificate for HTTPS, or None.
         key: File of its private key, or None.
+        not_served: What the host's depot does not serve, where it serves in our place: the certificate is its own.
 
     Raises:
         ConfigInvalid: It is no transport, or one of the files stands without the other.
@@ -71,15 +91,15 @@ def wish_of(asked: str, *, certificate: Path | None = None, key: Path | None = N
             f"{given}: expected {lacking} with it, found none",
             hint="Give both, PEM files of a certificate and of its private key, or neither",
         )
-    missing: dict[str, tuple[str, str]] = {}
-    if certificate is None:
+    missing: dict[str, tuple[str, str]] = dict(not_served or {})
+    if certificate is None and not_served is None:
         missing["https"] = (
             "expected a certificate of our server that the devices trust, found none",
             "Give it with --certificate and --key; docs/transports.md says what devices need for it",
         )
     if importlib.util.find_spec(_SSH_LIBRARY) is None:
         lacking = f"expected the package {_SSH_LIBRARY}, found none"
-        missing |= dict.fromkeys(_NEEDS_SSH, (lacking, "Install flashferry with its extra: flashferry[scp]"))
+        missing = dict.fromkeys(_NEEDS_SSH, (lacking, "Install flashferry with its extra: flashferry[scp]")) | missing
     return Wish(asked=check_asked(asked), missing=missing)
 
 
@@ -87,6 +107,13 @@ def allowed(policy: TransportPolicy) -> tuple[Transport, ...]:
     """Return the transports that the inventory allows, in the order in which they are taken; push is none."""
     by_name = {one.name: one for one in TRANSPORTS}
     return tuple(by_name[name] for name in policy.names if name in by_name)
+
+
+def unserved(policy: TransportPolicy, wish: Wish) -> tuple[str, ...]:
+    """Return which transports the inventory allows a device and our side cannot serve, a sentence each."""
+    lacking = [one for one in allowed(policy) if one.name in wish.missing]
+    reasons = {one.name: wish.missing[one.name] for one in lacking}
+    return tuple(f"not tried by {name}: {why}. {hint}" for name, (why, hint) in reasons.items())
 
 
 def candidates(host: str, policy: TransportPolicy, wish: Wish, *, fastest: str | None = None) -> tuple[Transport, ...]:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.transports import TRANSPORTS, choice
-from flashferry.transports.choice import Wish, allowed, candidates, check_asked, wish_of
+from flashferry.transports.choice import (
+    Wish,
+    allowed,
+    candidates,
+    check_asked,
+    not_served_by,
+    unserved,
+    wish_of,
+)
 from inventory.transport_policy import AS_USUAL, AUTO, CLEAR_TEXT, ORDER, TransportPolicy
 from tests.unit.transports.some_transports import named
 
@@ -125,3 +135,17 @@ def test_the_names_of_the_inventory_are_those_of_the_transports(monkeypatch):
     names = [one.name for one in TRANSPORTS]
     assert names == [name for name in ORDER if name in names]
     assert [one.name for one in allowed(TransportPolicy())] == names
+
+
+def test_a_depot_serves_what_it_serves():
+    """Where the host's depot serves, its certificate is its own affair, and what it lacks is no way to try."""
+    of_all = wish_of(AUTO, not_served=not_served_by("the depot d", [one.name for one in TRANSPORTS]))
+    assert "https" not in of_all.missing
+    without = wish_of(AUTO, not_served=not_served_by("the depot d", ("ftp", "scp")))
+    names = [one.name for one in candidates("r1", TransportPolicy(), without)]
+    assert [name for name in names if name not in ("ftp", "scp")] == []
+    with pytest.raises(ConfigInvalid, match="transport http: expected it at the depot d, which serves ftp, scp"):
+        candidates("r1", TransportPolicy(), replace(without, asked="http"))
+    assert any(
+        told.startswith("not tried by https: expected it at the") for told in unserved(TransportPolicy(), without)
+    )
