@@ -20,7 +20,7 @@ from flashferry.fileserver.errors import RequestRefused, ServerGone, ServerStart
 from flashferry.fileserver.host_capabilities import hard_limit, sessions_allowed
 from flashferry.fileserver.records import TransferProgress
 from flashferry.fileserver.settings import LOG
-from flashferry.fileserver.sockets import bound_listener
+from flashferry.fileserver.sockets import listening_socket
 from flashferry.fileserver.wire import (
     MOST_BYTES,
     AddTicket,
@@ -68,11 +68,12 @@ _ANSWER_S = 20.0
 _STOP_S = 5.0
 
 
-def _bound(listener: "ListenerSettings", settings: "ServerSettings") -> socket.socket:
+def _listening(listener: "ListenerSettings", settings: "ServerSettings") -> socket.socket:
     profile = settings.profile
     first = first_candidates(profile.congestion_control)
     try:
-        return bound_listener(listener.listen_address, listener.port, profile.dscp, first)
+        ports = (listener.port, *listener.other_ports)
+        return listening_socket(listener.listen_address, ports, profile.dscp, first)
     except ServerStartFailed as error:
         error.transports = listener.transports
         raise
@@ -107,7 +108,7 @@ class Child:
         sessions = sessions_allowed(settings.limits.sessions, hard_limit())
         settings = replace(settings, limits=replace(settings.limits, sessions=sessions))
         with contextlib.ExitStack() as handed_over:
-            listening = [handed_over.enter_context(_bound(each, settings)) for each in settings.listeners]
+            listening = [handed_over.enter_context(_listening(each, settings)) for each in settings.listeners]
             # Not a `with`: it lives as long as the child, and holds what a crash wrote.
             self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
             self._channel, self._process = self._start(settings, listening)

@@ -24,6 +24,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from flashferry.fileserver.sockets import BACKLOG
+
 if TYPE_CHECKING:
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.ticket_service import TicketService
@@ -47,9 +49,6 @@ __all__ = [
     "load_protocol",
     "tell_loop_error",
 ]
-
-BACKLOG = 1024
-"""Connections that may wait to be accepted on a listening socket."""
 
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE_S = 0.5

@@ -117,6 +117,7 @@ class ListenerSettings:
         protocol: Where the serving process finds it, as `package.module:NAME`; see `protocol.ProtocolFactory`.
         listen_address: IPv4 or IPv6 address to listen on; `0.0.0.0` all of IPv4, `::` both.
         port: 0 takes any free one.
+        other_ports: Where that is not to be had: the first of these that is.
         transports: What devices call that which is served there, as the scheme of their URLs; at least one.
         process: Which of the server's processes serves it. Listeners with the same name share one, and its event loop;
             each name is a process of its own.
@@ -126,6 +127,7 @@ class ListenerSettings:
     protocol: str
     listen_address: str = "0.0.0.0"  # noqa: S104 - routers reach us by any interface; tickets decide who gets what
     port: int = 0
+    other_ports: tuple[int, ...] = ()
     transports: tuple[str, ...] = ("ftp",)
     process: str = "main"
     options: dict[str, Any] = field(default_factory=dict)
@@ -141,7 +143,8 @@ class ListenerSettings:
             f"process: expected small letters, found {self.process!r}",
         )
         _require_address("listen_address", self.listen_address)
-        _require(0 <= self.port <= 65535, f"port: expected 0 to 65535, found {self.port}")
+        for port in (self.port, *self.other_ports):
+            _require(0 <= port <= 65535, f"port: expected 0 to 65535, found {port}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,8 +190,8 @@ class ServerSettings:
 
     def at_ports(self, ports: tuple[int, ...]) -> "ServerSettings":
         """Return the same with each listener at its port of these."""
-        listeners = tuple(replace(listener, port=port) for listener, port in zip(self.listeners, ports, strict=True))
-        return replace(self, listeners=listeners)
+        at = zip(self.listeners, ports, strict=True)
+        return replace(self, listeners=tuple(replace(listener, port=port, other_ports=()) for listener, port in at))
 
 
 def _require_address(name: str, text: str) -> None:

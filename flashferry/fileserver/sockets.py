@@ -14,6 +14,9 @@ from flashferry.fileserver.errors import ServerStartFailed
 from flashferry.tcp.info import NO_PACING_LIMIT, TcpInfo, parse_tcp_info
 from flashferry.tcp.syn import SynOptions, parse_saved_syn
 
+BACKLOG = 1024
+"""Connections that may wait to be accepted on a listening socket."""
+
 _TCP = socket.IPPROTO_TCP
 _TCP_INFO = 11
 _TCP_CONGESTION = 13
@@ -27,17 +30,33 @@ STATE_CLOSE = 7
 """`TCP_CLOSE` of linux/tcp.h: reset, timed out, or closed on both sides."""
 
 
-def bound_listener(address: str, port: int, dscp: int = 0, congestion_controls: Sequence[str] = ()) -> socket.socket:
-    """Return a socket bound to an address, ready to be listened on, that keeps SYNs.
+def listening_socket(
+    address: str, ports: Sequence[int], dscp: int = 0, congestion_controls: Sequence[str] = ()
+) -> socket.socket:
+    """Return a socket that listens at the first of some ports that is to be had, and keeps SYNs.
 
     Its connections begin with the first of the congestion controls that the kernel grants, else with the host's.
 
-    It is bound here and not in the server's process, so that a port in use is an error of the caller's thread and
-    only the parent needs the right to a port below 1024.
+    It is made here and not in the server's process, so that a port in use is an error of the caller's thread and only
+    the parent needs the right to a port below 1024. It listens at once: Linux lets two sockets be bound to a port as
+    long as neither listens, so that of two servers begun together the slower one would lose the port that it has.
+
+    Args:
+        address: The address to listen on.
+        ports: At least one; 0 is any, and the last resort.
+        dscp: Of all packets, 0 to 63.
+        congestion_controls: Names, the best first.
 
     Raises:
-        ServerStartFailed: The address is not ours, or the port is taken or needs privileges.
+        ServerStartFailed: The address is not ours, or the last port is taken or needs privileges, as all before it.
     """
+    for port in ports[:-1]:
+        with contextlib.suppress(ServerStartFailed):
+            return _listening_at(address, port, dscp, congestion_controls)
+    return _listening_at(address, ports[-1], dscp, congestion_controls)
+
+
+def _listening_at(address: str, port: int, dscp: int, congestion_controls: Sequence[str]) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -45,6 +64,12 @@ def bound_listener(address: str, port: int, dscp: int = 0, congestion_controls: 
         if address == "::":
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         listener.bind((address, port))
+        save_syn(listener)
+        set_first_congestion_control(listener, congestion_controls)
+        if dscp:
+            # Inherited by every connection, so that its SYN-ACK is marked too.
+            set_dscp(listener, dscp)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         hint = {
@@ -54,11 +79,6 @@ def bound_listener(address: str, port: int, dscp: int = 0, congestion_controls: 
         }.get(error.errno or 0, "Check address and port")
         message = f"cannot listen on {address} port {port}: {error.strerror}"
         raise ServerStartFailed(message, hint=hint, needs_right=error.errno == errno.EACCES) from error
-    save_syn(listener)
-    set_first_congestion_control(listener, congestion_controls)
-    if dscp:
-        # Inherited by every connection, so that its SYN-ACK is marked too.
-        set_dscp(listener, dscp)
     return listener
 
 

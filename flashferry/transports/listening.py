@@ -14,6 +14,7 @@ from flashferry.transports.transport import ListenOptions, Transport
 HOST_KEYS = "server_host_keys"
 """Folder of our SSH server's host keys, below the state folder: made once, for devices remember them."""
 
+_ANY_PORT = 0
 _OPTIONS = {"http": "--http-port", "https": "--https-port", "ssh": "--ssh-port"}
 """With which a port is given, by listener; FTP's is the oldest, and has none of a longer name."""
 
@@ -34,7 +35,7 @@ def listener_at(
     Args:
         address: Address to listen on.
         port: Its port, 0 for any; None: the well-known one where that is allowed and free, else the first of the
-            others, else any.
+            others, else any. Which it is shows when the server listens: two that begin together have different ones.
         transport: For what.
         passive_ports: Range for data connections, or None: the kernel chooses.
         masquerade_address: Address to name to passive clients behind NAT; None names the one they came to.
@@ -48,14 +49,13 @@ def listener_at(
     """
     options = ListenOptions(
         address=address,
-        port=free_port(transport) if port is None else port,
         passive_ports=passive_ports,
         masquerade_address=masquerade_address,
         certificate=certificate,
         key=key,
         host_keys=host_keys,
     )
-    return transport.listener(options)
+    return _listener(transport, options, port)
 
 
 def listeners_at(
@@ -66,7 +66,7 @@ def listeners_at(
     Args:
         transports: For what; the first one's listener comes first.
         options: Where and with what; its port is not looked at.
-        ports: Port by `Transport.listener_name`, 0 for any; one that is not named is found as by `free_port`.
+        ports: Port by `Transport.listener_name`, 0 for any; one that is not named is found as by `listener_at`.
 
     Raises:
         ConfigInvalid: A protocol needs what the options do not have.
@@ -76,11 +76,15 @@ def listeners_at(
     wanted: dict[str, Transport] = {}
     for one in transports:
         wanted.setdefault(one.listener_name, one)
-    found = []
-    for name, transport in wanted.items():
-        port = given.get(name)
-        found.append(transport.listener(replace(options, port=free_port(transport) if port is None else port)))
-    return tuple(found)
+    return tuple(_listener(transport, options, given.get(name)) for name, transport in wanted.items())
+
+
+def _listener(transport: Transport, options: ListenOptions, port: int | None) -> ListenerSettings:
+    if port is not None:
+        return transport.listener(replace(options, port=port))
+    ports = transport.ports
+    listener = transport.listener(replace(options, port=ports.well_known))
+    return replace(listener, other_ports=(*ports.others, _ANY_PORT))
 
 
 def listening_error(error: ServerStartFailed, served: Iterable[Transport]) -> ConfigInvalid:
@@ -104,13 +108,13 @@ def listening_error(error: ServerStartFailed, served: Iterable[Transport]) -> Co
 
 
 def free_port(transport: Transport = USUAL) -> int:
-    """Return the well-known port where allowed and free, else the first free one of the others, else 0 (any).
+    """Return the port that a server which is told none would have now: the well-known one, or another, or 0 (any).
 
-    A URL without a port suits every release. The others are few, so that a firewall can have a rule for them; any port
-    is the last resort.
+    Nothing is held: who serves next may have it first. A URL without a port suits every release. The others are few,
+    so that a firewall can have a rule for them; any port is the last resort.
     """
     ports = transport.ports
-    return next((port for port in (ports.well_known, *ports.others) if not may_bind(port)), 0)
+    return next((port for port in (ports.well_known, *ports.others) if not may_bind(port)), _ANY_PORT)
 
 
 def port_notice(port: int, transport: Transport = USUAL) -> str | None:

@@ -4,11 +4,17 @@ import contextlib
 import ftplib
 import re
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from flashferry.fileserver import TransferState
+from flashferry.fileserver import FileServer, ServerSettings, TransferState
+from ftpserver import ftp_listener
+from tests.component.benches import IMAGE
 
 pytestmark = pytest.mark.long
 
@@ -276,6 +282,30 @@ def test_the_passive_range_is_never_left(bench: "Bench") -> None:
         assert "no free port in the passive range" in blocked.last_error
         assert bench.fetch(holder) == bench.content
         assert bench.fetch(other) == bench.content
+
+
+SHARED = (20980, 20987)
+
+
+@pytest.mark.parametrize("bench", [{"listener": {"passive_ports": SHARED}}], indirect=True)
+def test_two_servers_share_a_passive_range(bench: "Bench", tmp_path: Path) -> None:
+    """Two runs without a depot, say: at the same moment each session has a port of its own, up to the last one."""
+    listener = ftp_listener(listen_address="127.0.0.1", passive_ports=SHARED)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / IMAGE).write_bytes(bench.content)
+    settings = ServerSettings(image_paths=(tmp_path / "other",), listeners=(listener,))
+    with FileServer(settings) as other_server, contextlib.ExitStack() as sessions:
+        other = replace(bench, server=other_server)
+        clients = [sessions.enter_context(one.login(one.ticket())) for one in (bench, other) for _ in range(4)]
+        together = threading.Barrier(len(clients))
+
+        def passive(client: ftplib.FTP) -> int:
+            together.wait()
+            return client.makepasv()[1]
+
+        with ThreadPoolExecutor(len(clients)) as threads:
+            assert sorted(threads.map(passive, clients)) == list(range(SHARED[0], SHARED[1] + 1))
+        assert all(bench.fetch(client) == bench.content for client in clients)
 
 
 def test_a_passive_port_nobody_comes_to_is_given_up(bench: "Bench") -> None:

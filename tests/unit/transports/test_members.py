@@ -9,6 +9,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.ios import IOS_XE
+from flashferry.fileserver import ListenerSettings
 from flashferry.transports import TRANSPORTS, WAYS, listening, transport_named
 from flashferry.transports.scp import SCP
 from flashferry.transports.transport import ListenOptions, Offer, copy_command, return_path_refusal, shown_command
@@ -118,19 +119,18 @@ class Recorded:
     def __init__(self, name: str, kept: list[tuple[str, int]]) -> None:
         self.listener_name, self.ports, self._kept = name, transport_named("scp").ports, kept
 
-    def listener(self, options: ListenOptions) -> object:
+    def listener(self, options: ListenOptions) -> ListenerSettings:
         self._kept.append((self.listener_name, options.port))
-        return object()
+        return ListenerSettings(protocol="nobody:LISTENS", port=options.port)
 
 
-def test_protocols_that_share_a_listener_have_one(monkeypatch):
-    """In the order of their first mention; a port that is given is taken, 0 as well."""
-    monkeypatch.setattr(listening, "may_bind", lambda _: "")
+def test_protocols_that_share_a_listener_have_one():
+    """In the order of their first mention; a port that is given is taken, 0 as well, and else the first to be had."""
     kept: list[tuple[str, int]] = []
     named = [Recorded(name, kept) for name in ("ssh", "http", "ssh", "ftp")]
     found = listening.listeners_at(named, ANYWHERE, ports={"http": 8080, "ftp": 0})
     assert kept == [("ssh", 22), ("http", 8080), ("ftp", 0)]
-    assert len(found) == 3
+    assert [(one.port, one.other_ports) for one in found] == [(22, (*range(2222, 2232), 0)), (8080, ()), (0, ())]
     assert transport_named("sftp").listener_name == transport_named("scp").listener_name
 
 
