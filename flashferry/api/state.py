@@ -19,7 +19,7 @@ from flashferry.store.run_lock import is_run_alive, locked_runs
 from flashferry.store.upkeep.archives import DAMAGED, unpack, write_archive
 from flashferry.store.upkeep.copies import DATABASES, copy_database, faults_of, old_runs, remove_runs
 
-_NAME = re.compile(r"flashferry-state-\d{8}T\d{6}Z\.tar\.gz")
+_NAME = re.compile(r"flashferry-state-(\d{8}T\d{6}Z)\.tar\.gz")
 _LEFT_OUT = frozenset({"runs", "scratch", "leases", "images", "jobs"})
 """Folders that no backup has: locks and scratch of the living; leases, which the journal has too; images, which are
 large and had elsewhere; and what jobs printed."""
@@ -68,6 +68,15 @@ class Pruned:
 
     before: datetime
     runs: tuple[str, ...]
+
+
+def newest_backup(folder: Path) -> datetime | None:
+    """Return when the newest archive of ours in a folder was made; None where there is none, or it cannot be read."""
+    try:
+        made = [found[1] for path in folder.iterdir() if (found := _NAME.fullmatch(path.name)) is not None]
+        return max((datetime.strptime(one, "%Y%m%dT%H%M%S%z") for one in made), default=None)
+    except (OSError, ValueError):
+        return None
 
 
 def back_up(folder: Path, *, keep: int | None = None, state: Path | str | None = None) -> Backup:

@@ -25,6 +25,7 @@ class Access:
         is_per_site: Whether the roles are held against the sites of the object besides.
         not_own: Whether who made the object is refused.
         is_large: Whether its form has a file that is larger than any other form: only its beginning is read ahead.
+        is_for_scrapers: Whether who comes from one of the networks of `[metrics]` needs not say who he is.
     """
 
     roles: frozenset[Role] = frozenset()
@@ -32,6 +33,7 @@ class Access:
     is_per_site: bool = False
     not_own: bool = False
     is_large: bool = False
+    is_for_scrapers: bool = False
 
 
 PUBLIC = Access(is_public=True)
@@ -46,6 +48,7 @@ SENDS = Access(roles=frozenset({Role.OPERATOR, Role.ADMIN}))
 UPLOADS = Access(roles=frozenset({Role.OPERATOR}), is_large=True)
 AUDITS = Access(roles=frozenset({Role.AUDITOR}))
 ADMINISTERS = Access(roles=frozenset({Role.ADMIN}))
+SCRAPES = Access(roles=LOOKS, is_for_scrapers=True)
 
 ROUTES: Mapping[tuple[str, str], Access] = {
     # What needs no signing in.
@@ -120,7 +123,8 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/api/v1/audit/export"): AUDITS,
     ("GET", "/api/v1/audit/verify"): AUDITS,
     ("GET", "/api/v1/openapi.json"): SELF,
-    # What goes on.
+    # What goes on; figures take a role everywhere, for they are of all sites.
+    ("GET", "/metrics"): SCRAPES,
     ("GET", "/tonight"): VIEWS,
     ("GET", "/tonight.json"): VIEWS,
     # Plans; whoever withdraws one is its maker, or has one of the roles at its sites.

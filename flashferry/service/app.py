@@ -14,6 +14,7 @@ from flashferry.service.api import hooks as hooks_api
 from flashferry.service.api import jobs as jobs_api
 from flashferry.service.api import runs as runs_api
 from flashferry.service.api import sign_in as sign_in_api
+from flashferry.service.figures.gathering import Figures
 from flashferry.service.keepers import Keepers
 from flashferry.service.live.look import Looker
 from flashferry.service.live.stream import Streams
@@ -68,6 +69,7 @@ def build_app(
     *,
     keepers: Keepers | None = None,
     book: RefusalBook | None = None,
+    figures: Figures | None = None,
 ) -> FastAPI:
     """Return the application.
 
@@ -77,6 +79,7 @@ def build_app(
         table: Who may call what.
         keepers: Its background threads, of which `/readyz` tells how they do.
         book: Where refusals are counted on their way to the audit; None: one of its own.
+        figures: What `/metrics` tells; None: its own, of what nobody counts.
 
     Raises:
         LookupError: A route has no row in the table; nobody could say who may call it.
@@ -88,6 +91,7 @@ def build_app(
     app.state.looker = Looker(service)
     app.state.streams = Streams(app.state.looker, service.settings.site_names, stopping=service.stopping)
     app.state.problem_page = problem_page
+    app.state.figures = figures or Figures(service)
     app.state.refusals = book or RefusalBook(service)
     app.state.door = Door(service, app.state.refusals)
     app.state.provider = provider_of(service, callback=sign_in.CALLBACK)

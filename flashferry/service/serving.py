@@ -32,6 +32,7 @@ from flashferry.core.state_folder import lock, make_private_directory, open_priv
 from flashferry.service import reminders
 from flashferry.service.app import build_app
 from flashferry.service.audit import heads
+from flashferry.service.figures.gathering import Figures
 from flashferry.service.hooks import delivery
 from flashferry.service.images import tending
 from flashferry.service.jobs import supervisor, tidying
@@ -89,8 +90,10 @@ def serve(
         service = Service(state=state, settings=settings, database=ServiceDatabase(state))
         book = RefusalBook(service)
         counted = Keeper(name="refusals", every_s=FIRST_WINDOW_S, look=lambda _: book.flush())
-        kept = Keepers(service, (*(KEEPERS if keepers is None else keepers), counted))
-        server = _Server(service, build_app(service, keepers=kept, book=book), lambda: _told_ready(settings, tell))
+        figures = Figures(service)
+        kept = Keepers(service, (*(KEEPERS if keepers is None else keepers), counted, *figures.keepers))
+        app = build_app(service, keepers=kept, book=book, figures=figures)
+        server = _Server(service, app, lambda: _told_ready(settings, tell))
         kept.start()
         try:
             asyncio.run(server.serve(sockets=[listener]))

@@ -146,6 +146,34 @@ class ImageSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsSettings:
+    """Figures for Prometheus.
+
+    Attributes:
+        networks: From where they may be fetched without a token.
+        backups: The folder of backups of the state, whose newest one's time is told; None: nobody says.
+    """
+
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    backups: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """Where the service's log goes.
+
+    Attributes:
+        file: The file; None: standard error, which systemd's journal takes.
+        is_json: Whether each line is a JSON object.
+        has_access: Whether each request is told, too.
+    """
+
+    file: Path | None = None
+    is_json: bool = False
+    has_access: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
     """What the service is told once.
 
@@ -166,6 +194,8 @@ class ServiceSettings:
         keep_hidden_images_s: So long an image that was taken away can be brought back, seconds.
         hooks: Where hooks' secrets are to be had, by the name that a hook knows its own by.
         mail: The server that takes our mail, or None.
+        metrics: Figures for Prometheus.
+        log: Where the log goes.
     """
 
     address: str = "127.0.0.1"
@@ -184,6 +214,8 @@ class ServiceSettings:
     keep_hidden_images_s: float = 7 * 86400.0
     hooks: dict[str, SecretFrom] = field(default_factory=dict)
     mail: MailSettings | None = None
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    log: LogSettings = field(default_factory=LogSettings)
 
     @property
     def base_url(self) -> str:

@@ -147,6 +147,21 @@ class ProbeRow:
     transport: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class EndedCopy:
+    """What is counted of a transfer; `number` grows from one to the next."""
+
+    number: int
+    site: str
+    transport: str
+    tuned: int
+    outcome: str
+    verdict: str
+    bytes_acked: int
+    duration_s: float
+    rate_bytes_per_s: float
+
+
 Row = TypeVar("Row", RunRow, WishRow, DeviceRow, RecordRow, LeaseRow, AttemptRow, TransferRow, SampledRow)
 
 _THIS_DEVICE = "WHERE run_id = ? AND host = ?"
@@ -278,6 +293,27 @@ def transfers_of(database: sqlite3.Connection, run_id: str, host: str | None = N
 def all_transfers(database: sqlite3.Connection) -> list[TransferRow]:
     """Return the figures of all transfers."""
     return _rows(database, TransferRow)
+
+
+def ended_copies(database: sqlite3.Connection, after: int, most: int) -> list[EndedCopy]:
+    """Return so many transfers at most that were kept after another one, in the order in which they were kept.
+
+    Args:
+        database: The journal.
+        after: The number of that other one; 0: from the first on.
+        most: How many at most.
+    """
+    query = (
+        "SELECT t.rowid, coalesce(d.site, ''), t.transport, t.tuned, t.outcome, t.verdict, t.bytes_acked, "
+        "t.duration_s, t.rate_bytes_per_s FROM transfers AS t "
+        "LEFT JOIN devices AS d ON d.run_id = t.run_id AND d.host = t.host WHERE t.rowid > ? ORDER BY t.rowid LIMIT ?"
+    )
+    return [EndedCopy(*row) for row in database.execute(query, (after, most))]
+
+
+def newest_copy(database: sqlite3.Connection) -> int:
+    """Return the number of the transfer that was kept last; 0 where there is none."""
+    return int(database.execute("SELECT coalesce(max(rowid), 0) FROM transfers").fetchone()[0])
 
 
 def records_with_a_transfer(database: sqlite3.Connection) -> list[RecordRow]:

@@ -58,4 +58,6 @@ def _cell(row: Access, role: Role) -> str:
 def _besides(row: Access) -> str:
     if row.is_public:
         return "anybody"
+    if row.is_for_scrapers:
+        return "anybody from `[metrics] networks`"
     return "not own" if row.not_own else "" if row.roles else "signed in"

@@ -12,10 +12,12 @@ from prometheus_client.registry import Collector
 from flashferry.monitor.progress import Device, Fleet, Phase, Tally
 from tasks.steps import STEPS
 
-_STATES = {step.word: step.doing for step in STEPS if step.doing is not None}
+DOING = {step.word: step.doing for step in STEPS if step.doing is not None}
+"""What a device does at a step, by the step's word."""
+
 STATES = (
     "queued",
-    *dict.fromkeys(_STATES.values()),
+    *dict.fromkeys(DOING.values()),
     "waiting",
     "retrying",
     "other",
@@ -33,7 +35,7 @@ def state_of(device: Device) -> str:
         return "retrying"
     if device.waits:
         return "waiting"
-    return "copying" if device.is_copying else _STATES.get(device.step, "other")
+    return "copying" if device.is_copying else DOING.get(device.step, "other")
 
 
 class FleetCollector(Collector):

@@ -1,7 +1,9 @@
-"""Whether the service is there, and whether it is fit to work: for proxies, supervisors and probes.
+"""Whether the service is there and fit to work, for proxies, supervisors and probes; and its figures, for Prometheus.
 
-Anybody may ask, so the answers name what is wrong and tell nothing of why: the log and the page of the service's health
-do.
+Anybody may ask for the first two, so they name what is wrong and tell nothing of why: the log and the page of the
+service's health do. Who scrapes figures sends the token of somebody with a role everywhere, or comes from one of
+`[metrics] networks`, which the guard has looked at. Who may see some sites only is refused here: sums of jobs, plans
+and notices cannot be told apart by site, and a part of them would be a wrong figure.
 """
 
 from __future__ import annotations
@@ -13,8 +15,13 @@ from http import HTTPStatus
 from fastapi import APIRouter, Request, Response
 
 from flashferry.core.errors import FlashferryError
-from flashferry.service.api.depends import TheService
+from flashferry.service.access import SCRAPES
+from flashferry.service.actor import Actor, Via
+from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.figures.gathering import Figures
 from flashferry.service.keepers import Keepers
+from flashferry.service.live.look import Looker
+from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.reader import reading
 from flashferry.store.service.audit import entries
@@ -24,6 +31,9 @@ router = APIRouter()
 
 LEAST_FREE_BYTES = 64 * 2**20
 """With less room on the disk of the state folder the service is not ready."""
+
+FIGURES_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+"""Prometheus' own text format, which every release of it reads."""
 
 
 @router.get("/healthz")
@@ -42,6 +52,32 @@ def readyz(request: Request, response: Response, service: TheService) -> dict[st
     is_ready = all(looks.values())
     response.status_code = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
     return {"status": "ready" if is_ready else "not ready", "looks": looks}
+
+
+@router.get("/metrics", include_in_schema=False)
+def metrics(request: Request, actor: TheActor) -> Response:
+    """Tell all figures as Prometheus reads them, some seconds old at most."""
+    _check_whole(actor)
+    state = request.app.state
+    figures, looker, keepers = state.figures, state.looker, state.keepers
+    assert isinstance(figures, Figures)
+    assert isinstance(looker, Looker)
+    states = keepers.states() if isinstance(keepers, Keepers) else ()
+    return Response(figures.text(looker, states), media_type=FIGURES_TYPE)
+
+
+def _check_whole(actor: Actor) -> None:
+    """Refuse who may look at some sites only; nobody without a role comes here but from the networks.
+
+    Raises:
+        Problem: He may not look at all sites.
+    """
+    if actor.via is not Via.NONE and not actor.may(SCRAPES.roles, ()):
+        raise Problem(
+            HTTPStatus.FORBIDDEN,
+            "expected a role for all sites, found one for some: figures are of all of them",
+            hint="Scrape with the token of somebody who is a viewer everywhere",
+        )
 
 
 def looks_of(service: Service) -> dict[str, bool]:

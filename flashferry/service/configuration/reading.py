@@ -51,6 +51,8 @@ def load_settings(path: Path) -> ServiceSettings:
         keep_hidden_images_s=images["keep_hidden_days"] * _DAY_S,
         hooks=top["hooks"],
         mail=top["mail"],
+        metrics=top["metrics"],
+        log=top["log"],
     )
 
 

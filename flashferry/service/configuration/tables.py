@@ -14,7 +14,6 @@ from flashferry.nightly.description.keys import (
     Key,
     Place,
     Reader,
-    choice,
     file_path,
     number,
     present_file,
@@ -23,14 +22,15 @@ from flashferry.nightly.description.keys import (
     whole,
     word,
 )
+from flashferry.service.configuration.outgoing import HOOK, LOG, MAIL, METRICS, hooks, log, mail, metrics
 from flashferry.service.configuration.values import address, command, header, networks, roles, url, words
 from flashferry.service.settings import (
-    MailSettings,
+    LogSettings,
+    MetricsSettings,
     OidcSettings,
     PeopleSettings,
     ProxySettings,
     RunSettings,
-    SecretFrom,
 )
 
 _MINUTE_S, _DAY_S = 60.0, 86400.0
@@ -38,19 +38,6 @@ _MINUTE_S, _DAY_S = 60.0, 86400.0
 
 def _site_names(place: Place) -> dict[str, str]:
     return {name: text(below) for name, below in place.named()}
-
-
-def _hooks(place: Place) -> dict[str, SecretFrom]:
-    return {name: _secret(read_section(below, HOOK), below) for name, below in place.named()}
-
-
-def _secret(values: Mapping[str, Any], place: Place) -> SecretFrom:
-    command, credential = values["secret_command"], values["secret_credential"]
-    if command and credential:
-        raise place.problem(
-            "expected secret_command or secret_credential, found both", "Keep the one that has the secret"
-        )
-    return SecretFrom(command=command, credential=credential)
 
 
 def _listen(place: Place) -> dict[str, Any]:
@@ -96,18 +83,6 @@ def _oidc(place: Place) -> OidcSettings:
 def _runs(place: Place) -> RunSettings:
     values = read_section(place, RUNS)
     return RunSettings(keep_jobs_s=values.pop("keep_jobs_days") * _DAY_S, **values)
-
-
-def _mail(place: Place) -> MailSettings:
-    values = read_section(place, MAIL)
-    secret = _secret(values, place)
-    if bool(values["user"]) != (secret != SecretFrom()):
-        raise place.problem(
-            "expected user together with secret_command or secret_credential, found one without the other",
-            "Give both where the server wants a sign-in, or neither",
-        )
-    own = {name: value for name, value in values.items() if not name.startswith("secret_")}
-    return MailSettings(**own, secret=secret)
 
 
 def _section(keys: Sequence[Key]) -> Reader:
@@ -343,37 +318,6 @@ IMAGES = (
         shown_default="no such file is taken in",
     ),
 )
-_SECRET = (
-    Key(
-        name="secret_command",
-        read=command,
-        default=(),
-        values="a list of words",
-        says="program that prints the secret; run without a shell",
-    ),
-    Key(
-        name="secret_credential",
-        read=word,
-        default="",
-        values="a name",
-        says="the credential of systemd's (`LoadCredential=NAME:...`) that holds it",
-    ),
-)
-HOOK = _SECRET
-MAIL = (
-    Key(name="host", read=text, is_required=True, values="a name or address", says="the server that takes our mail"),
-    Key(name="port", read=whole(1, 65535), default=25, values="1 to 65535", says="its port"),
-    Key(
-        name="security",
-        read=choice(("starttls", "tls", "none")),
-        default="starttls",
-        values="starttls, tls, none",
-        says="how the way there is secured; `tls` from the first byte on",
-    ),
-    Key(name="sender", read=text, is_required=True, values="an address", says="whom mail is from"),
-    Key(name="user", read=text, default="", values="a name", says="who we sign in as there", shown_default="nobody"),
-    *_SECRET,
-)
 
 TOP = (
     Key(name="listen", read=_listen, default=_defaults(LISTEN), values="a table", says="where it listens"),
@@ -390,8 +334,10 @@ TOP = (
     Key(name="oidc", read=_oidc, values="a table", says="OpenID Connect"),
     Key(name="runs", read=_runs, default=RunSettings(), values="a table", says="how runs are begun"),
     Key(name="images", read=_section(IMAGES), default=_defaults(IMAGES), values="a table", says="how images are kept"),
-    Key(name="hooks", read=_hooks, default={}, values="a table for each secret", says="where hooks' secrets are"),
-    Key(name="mail", read=_mail, values="a table", says="the server that takes our mail"),
+    Key(name="hooks", read=hooks, default={}, values="a table for each secret", says="where hooks' secrets are"),
+    Key(name="mail", read=mail, values="a table", says="the server that takes our mail"),
+    Key(name="metrics", read=metrics, default=MetricsSettings(), values="a table", says="figures for Prometheus"),
+    Key(name="log", read=log, default=LogSettings(), values="a table", says="where the log goes"),
 )
 
 SECTIONS: Mapping[str, Sequence[Key]] = {
@@ -404,5 +350,7 @@ SECTIONS: Mapping[str, Sequence[Key]] = {
     "images": IMAGES,
     "hooks.NAME": HOOK,
     "mail": MAIL,
+    "metrics": METRICS,
+    "log": LOG,
 }
 """All tables of keys by section, for the documentation; `[sites]` is beside them, a name to a text each."""

@@ -69,10 +69,14 @@ def start(service: Service, job: Job) -> subprocess.Popen[bytes] | None:
 
 def has_depot(service: Service) -> bool:
     """Return whether runs find a depot that serves all of them, so that several may be at work at once."""
-    options = service.settings.runs.options
-    given = next((options[at + 1] for at, word in enumerate(options[:-1]) if word == _DEPOT), AUTO)
-    found = socket_of(given, service.state)
+    found = socket_of(depot_wish(service), service.state)
     return found is not None and is_socket(found)
+
+
+def depot_wish(service: Service) -> str:
+    """Return which depot jobs are to use: `auto`, `never`, or the path of a socket."""
+    options = service.settings.runs.options
+    return next((options[at + 1] for at, word in enumerate(options[:-1]) if word == _DEPOT), AUTO)
 
 
 def _start_unit(unit: str) -> None:

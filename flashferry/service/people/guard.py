@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from flashferry.service.access import PUBLIC, Access
 from flashferry.service.actor import Actor
 from flashferry.service.people.forms import changes_something, check_begun_here, check_token, check_token_ahead, limited
-from flashferry.service.people.identity import Asked, Identity, anonymous, asked_of, identify
+from flashferry.service.people.identity import Asked, Identity, anonymous, asked_of, identify, is_scraper
 from flashferry.service.people.refusals import RefusalBook
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
@@ -106,7 +106,7 @@ class Guard:
             if row.is_public:
                 if changes_something(method):
                     check_begun_here(request, self._service.settings, is_demanded=False)
-            else:
+            elif not (row.is_for_scrapers and is_scraper(request, asked, self._service.settings.metrics.networks)):
                 identity = await run_in_threadpool(identify, self._service, asked)
                 request.state.actor = actor = identity.actor
                 request.state.identity, request.state.csrf = identity, identity.csrf

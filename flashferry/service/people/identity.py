@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from http import HTTPStatus
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from starlette.requests import Request
 
@@ -108,6 +109,18 @@ def asked_of(request: Request, service: Service) -> Asked:
         groups=tuple(word.strip() for word in (groups or "").split(",") if word.strip()),
         is_watch="text/event-stream" in request.headers.get("accept", ""),
     )
+
+
+def is_scraper(request: Request, asked: Asked, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
+    """Return whether a request comes from one of some networks and says nothing of who sends it.
+
+    What somebody forwarded who is not believed comes from anywhere: a proxy on this host that nobody named would
+    otherwise open to all what is open to this host.
+    """
+    is_forwarded = "x-forwarded-for" in request.headers or "forwarded" in request.headers
+    peer = request.client.host if request.client is not None else ""
+    is_told = asked.bearer is not None or asked.session_id is not None or asked.user is not None
+    return not is_told and not (is_forwarded and asked.address == peer) and _is_in(asked.address, networks)
 
 
 def identify(service: Service, asked: Asked) -> Identity:
@@ -253,8 +266,12 @@ def _forwarded(request: Request, proxy: ProxySettings) -> str:
 
 
 def _is_within(address: str, proxy: ProxySettings) -> bool:
+    return _is_in(address, proxy.networks)
+
+
+def _is_in(address: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
     parsed = _parsed(address)
-    return parsed is not None and any(parsed in network for network in proxy.networks)
+    return parsed is not None and any(parsed in network for network in networks)
 
 
 def _parsed(address: str) -> IPv4Address | IPv6Address | None:

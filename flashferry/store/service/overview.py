@@ -19,6 +19,7 @@ class WaitingPlan:
         made_by: Who made it, and may not approve it.
         made_at: Since when it waits, as the tables have times.
         ends_at: Behind this nobody may approve it any more; None: no end.
+        duration_s: How long it takes, by its own forecast.
     """
 
     digest: str
@@ -28,6 +29,7 @@ class WaitingPlan:
     made_by: str
     made_at: str
     ends_at: str | None
+    duration_s: float = 0.0
 
 
 def waiting_plans(database: sqlite3.Connection, now: str) -> tuple[WaitingPlan, ...]:
@@ -38,7 +40,7 @@ def waiting_plans(database: sqlite3.Connection, now: str) -> tuple[WaitingPlan, 
         now: The time; a plan whose end is past waits for nobody.
     """
     query = (
-        "SELECT digest, title, sites, devices, made_by, made_at, ends_at FROM plans "
+        "SELECT digest, title, sites, devices, made_by, made_at, ends_at, duration_s FROM plans "
         "WHERE state = 'draft' AND (ends_at IS NULL OR ends_at > ?) ORDER BY made_at, digest"
     )
     return tuple(
@@ -50,6 +52,7 @@ def waiting_plans(database: sqlite3.Connection, now: str) -> tuple[WaitingPlan, 
             made_by=row["made_by"],
             made_at=row["made_at"],
             ends_at=row["ends_at"],
+            duration_s=row["duration_s"],
         )
         for row in database.execute(query, (now,))
     )

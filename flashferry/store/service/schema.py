@@ -256,7 +256,14 @@ CREATE INDEX outbox_due ON outbox (next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX outbox_by_hook ON outbox (hook_id, at);
 """
 
-STEPS = (_PEOPLE + _PLANS + _JOBS + _IMAGES + _AUDIT,)
+_FIGURES = """
+CREATE TABLE counted (
+    what TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+);
+"""
+
+STEPS = (_PEOPLE + _PLANS + _JOBS + _IMAGES + _AUDIT + _FIGURES,)
 """Each a script; a database takes those that it lacks."""
 
 SCHEMA_VERSION = len(STEPS)

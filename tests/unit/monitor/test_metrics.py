@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import urllib.request
+from pathlib import Path
 
 import pytest
 from prometheus_client import generate_latest
@@ -195,3 +197,23 @@ def test_every_metric_is_explained(documentation):
                 names.add(f"{family.name}_total" if family.type == "counter" else family.name)
     assert {"copies_running", "login_failures_total"} <= {name.partition("flashferry_")[2] for name in names}
     assert [name for name in sorted(names) if f"`{name}`" not in text] == []
+
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
+
+
+@pytest.mark.skipif(not PAGE.is_file(), reason="the tests run away from the checkout, without docs")
+def test_the_page_has_all_metrics_of_runs_and_no_other():
+    """What a run and `serve` tell is in docs/metrics.md, each by the name that rules ask for."""
+    run, server = RunMetrics(ROSTER, "restore"), ServeMetrics(1e6)
+    a_run(run)
+    suffixes = {"counter": "_total"}
+    told_names = {
+        family.name + suffixes.get(family.type, "")
+        for metrics in (run, server)
+        for family in metrics.registry.collect()
+        if family.name.startswith("flashferry_")
+    }
+    part = PAGE.read_text(encoding="utf-8").split("# Of a run, while it lives")[1].split("# Of the service")[0]
+    rows = part.split("## What there is")[1].split("## To scrape it")[0]
+    assert set(re.findall(r"flashferry_[a-z_]+", rows)) == told_names
