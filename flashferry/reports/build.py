@@ -106,7 +106,19 @@ def read_report(directory: Path, run_id: str) -> Report:
     Raises:
         ConfigInvalid: The run is unknown, or the journal cannot be read.
     """
-    run = read_run(directory, run_id)
+    return report_of(read_run(directory, run_id), directory)
+
+
+def report_of(run: StoredRun, directory: Path) -> Report:
+    """Return the report of a run that was read with its copies, or of some of its devices; reads the history only.
+
+    Args:
+        run: The run.
+        directory: State directory.
+
+    Raises:
+        ConfigInvalid: The journal cannot be read.
+    """
     history = History.read(directory)
     return build_report(
         run,

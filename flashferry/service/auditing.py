@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 
+from flashferry.core.errors import FlashferryError
 from flashferry.core.outside import masked
 from flashferry.service.actor import Actor
 from flashferry.service.service import Service
 from flashferry.store.service.audit import AuditEntry, ChainedEntry, append
 from flashferry.store.service.database import moment
+
+_LOG = logging.getLogger("flashferry.service.audit")
 
 
 def note(
@@ -32,7 +36,8 @@ def note(
         actor: Who did it.
         action: What, such as `plan.approve`.
         object_: To which object, such as `plan:7c1e…`.
-        outcome: `done`, `refused` or `failed`.
+        outcome: `done`, `refused` or `failed`; `asked` of what is done outside of the database behind this entry, and
+            has another one of what came of it (`note_outcome`).
         reason: What the actor gave for it, or why it was refused.
         before: What was there, of JSON's types; None where nothing was.
         after: What is there now, likewise.
@@ -56,6 +61,21 @@ def note_refusal(service: Service, actor: Actor, action: str, object_: str, reas
     """Append to the audit that something was refused, in a transaction of its own: that of the change is undone."""
     with service.database.writing() as database:
         note(service, database, actor, action, object_, outcome="refused", reason=reason)
+
+
+def note_outcome(
+    service: Service, actor: Actor, action: str, object_: str, *, outcome: str, reason: str = "", after: object = None
+) -> None:
+    """Append what came of something that stands in the audit as `asked`, in a transaction of its own.
+
+    Where that cannot be kept the log has it, and the audit says no more than is true: that it was asked for.
+    """
+    try:
+        with service.database.writing() as database:
+            note(service, database, actor, action, object_, outcome=outcome, reason=reason, after=after)
+    except (FlashferryError, sqlite3.Error) as error:
+        told = (action, object_, actor.name, outcome, masked(reason), error)
+        _LOG.error("%s of %s by %s: %s (%s), which the audit could not take: %s", *told)
 
 
 def _told(value: object) -> str:

@@ -11,14 +11,23 @@ import sqlite3
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
 from flashferry.core.outside import told
 from flashferry.service.service import Service
-from flashferry.store.service.database import moment
-from flashferry.store.service.hooks import OutboxRow, hooks, put_out
+from flashferry.store.service.database import moment, moment_of
+from flashferry.store.service.hooks import OutboxRow, hooks, put_out, reminders, set_reminder
 
 SCHEMA = "flashferry.notice/1"
+
+AGAIN_AFTER = timedelta(hours=1)
+"""What lasts is told again after so long."""
+
+
+def key_of_unrestored(run_id: str) -> str:
+    """Return under which key it is kept that people were told of the devices that a run left changed."""
+    return f"unrestored {run_id}"
 
 
 class NoticeKind(StrEnum):
@@ -147,6 +156,43 @@ def announce(
     for hook in wanted:
         put_out(database, to_send(notice, hook.hook_id))
     return len(wanted)
+
+
+def announce_lasting(
+    service: Service,
+    database: sqlite3.Connection,
+    key: str,
+    kind: NoticeKind,
+    object_: str,
+    sentence: str,
+    facts: Mapping[str, object] | None = None,
+    *,
+    path: str = "",
+    again_after: timedelta | None = AGAIN_AFTER,
+) -> bool:
+    """Announce what lasts once, whoever sees it first, and again after a while; return whether it was announced now.
+
+    Arguments are those of `announce`, and:
+
+    Args:
+        service: The service.
+        database: As for `announce`; nobody else writes meanwhile, so that of two who see it one tells of it.
+        key: What lasts, in the table of reminders.
+        kind: What it tells of.
+        object_: Of which object.
+        sentence: In one sentence.
+        facts: What programs want of it.
+        path: The page that tells more.
+        again_after: It is told again after so long, and where it was told in a time that is yet to come; None: never.
+    """
+    told_at = reminders(database).get(key)
+    if told_at is not None:
+        since = service.now() - moment_of(told_at)
+        if again_after is None or timedelta(0) <= since < again_after:
+            return False
+    set_reminder(database, key, moment(service.now()))
+    announce(service, database, kind, object_, sentence, facts, path=path)
+    return True
 
 
 def to_send(notice: Notice, hook_id: str) -> OutboxRow:

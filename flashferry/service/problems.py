@@ -44,6 +44,15 @@ def problem_of(error: FlashferryError, status: HTTPStatus = HTTPStatus.UNPROCESS
     return Problem(status, error.message, hint=error.hint or "", kind=str(error.kind))
 
 
+def not_told(error: Exception) -> Problem:
+    """Return what is answered where a run could not be told what is wanted of it: its journal cannot be used."""
+    sentence = error.message if isinstance(error, FlashferryError) else str(error)
+    is_full = "full" in sentence or "No space" in sentence
+    status = HTTPStatus.INSUFFICIENT_STORAGE if is_full else HTTPStatus.SERVICE_UNAVAILABLE
+    hint = "Make room on the disk of the state folder, then ask again" if is_full else "Ask again in a moment"
+    return Problem(status, f"the run was not told, and goes on as it did: {sentence}", hint=hint)
+
+
 def tell_problems(app: FastAPI) -> None:
     """Have an application answer everything that goes wrong as a problem."""
     app.add_exception_handler(Problem, _of_ours)

@@ -1,23 +1,27 @@
 """Reminders: a device that is changed and not restored is told of every hour; a run that will be late, once.
 
-It goes by the same look as the wall screen, so that runs begun from a shell are told of, too. What a job of the service
-came to is announced when it ends (`flashferry.service.jobs`); here the first word is left to it.
+It goes by the same look as the wall screen, so that runs begun from a shell are told of, too. Where the service has a
+job for a run the first word is left to that job's end (`flashferry.service.jobs`), and to the recoveries that follow a
+death: only what nobody has told of when they are over is told of here. Whoever tells keeps it under one key, in the
+transaction of its notice: one fact is one notice, and then a reminder in each hour.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 
+from flashferry.service.jobs.aftermath import RECOVERY_PAUSES_S
 from flashferry.service.keepers import Keeper
 from flashferry.service.live.look import Looker, Scene
 from flashferry.service.live.needs import Need, Urgency, needs_of
-from flashferry.service.notices import NoticeKind, announce
+from flashferry.service.notices import AGAIN_AFTER, NoticeKind, announce_lasting
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment, moment_of
-from flashferry.store.service.hooks import forget_reminder, reminders, set_reminder
+from flashferry.store.service.hooks import forget_reminder, reminders
 
-AGAIN_AFTER = timedelta(hours=1)
+LEFT_TO_JOBS = timedelta(seconds=2 * max(RECOVERY_PAUSES_S))
+"""So long after the end of a run's newest job the first word is left to the next one: a recovery waits at most half."""
+
 _EVERY_S = 30.0
 _KINDS = {
     Urgency.NOT_RESTORED: NoticeKind.NOT_RESTORED,
@@ -44,32 +48,43 @@ class Reminding:
 
 def remind(service: Service, scene: Scene) -> None:
     """Announce what is due of a scene, and forget what is over, in one transaction."""
-    now = service.now()
     needs = {need.key: need for need in needs_of(scene) if need.urgency in _KINDS}
     with service.database.reading() as database:
-        told = {key: moment_of(at) for key, at in reminders(database).items()}
-    due, over = tuple(_due(needs.values(), told, now)), told.keys() - needs.keys()
+        told = reminders(database)
+    # What was told behind the look is not over because the look has not seen it.
+    over = [key for key, at in told.items() if key not in needs and at <= moment(scene.read_at)]
+    due = [need for need in needs.values() if _is_due(service, scene, need, told.get(need.key))]
     if not due and not over:
         return
     with service.database.writing() as database:
         for key in over:
             forget_reminder(database, key)
         for need in due:
-            set_reminder(database, need.key, moment(now))
-            if need.key in told or need.what not in scene.jobs or need.urgency is Urgency.LATE:
-                announce(
-                    *(service, database, _KINDS[need.urgency], f"run:{_run_of(need)}", _sentence(need)),
-                    {"run": _run_of(need), "what": need.what, "since": need.since},
-                    path=need.path,
-                )
+            announce_lasting(
+                *(service, database, need.key, _KINDS[need.urgency], f"run:{_run_of(need)}", _sentence(need)),
+                {"run": _run_of(need), "what": need.what, "since": need.since},
+                path=need.path,
+                again_after=AGAIN_AFTER if need.urgency.is_red else None,
+            )
 
 
-def _due(needs: Iterable[Need], told: Mapping[str, datetime], now: datetime) -> Iterable[Need]:
-    """Yield what is new, and what is red and was told of an hour ago, or by a clock that was put back since."""
-    for need in needs:
-        at = told.get(need.key)
-        if at is None or (need.urgency.is_red and not timedelta(0) <= now - at < AGAIN_AFTER):
-            yield need
+def _is_due(service: Service, scene: Scene, need: Need, told_at: str | None) -> bool:
+    """Return whether people are to be told of something now; whoever tells looks again whether somebody has."""
+    now = service.now()
+    if told_at is not None:
+        return need.urgency.is_red and not _is_within(now - moment_of(told_at), AGAIN_AFTER)
+    job = scene.jobs.get(need.what)
+    if job is None or need.urgency is Urgency.LATE:
+        return True
+    if job.ended_at is None:
+        # It tells of it at its end, unless it takes too long to come to one.
+        return not _is_within(now - moment_of(job.created_at), AGAIN_AFTER)
+    return not _is_within(now - moment_of(job.ended_at), LEFT_TO_JOBS)
+
+
+def _is_within(since: timedelta, limit: timedelta) -> bool:
+    """Return whether something was so lately; what is yet to come by our clock was told by one that was put back."""
+    return timedelta(0) <= since < limit
 
 
 def _run_of(need: Need) -> str:

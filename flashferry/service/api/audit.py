@@ -27,7 +27,7 @@ def wanted(
     actor: Annotated[str, Query(description="Of whom.")] = "",
     action: Annotated[str, Query(description="Which action, or its subject: `plan` is every `plan.…`.")] = "",
     object_: Annotated[str, Query(alias="object", description="Of which object, or its kind: `run`.")] = "",
-    outcome: Annotated[str, Query(description="`done`, `refused` or `failed`.")] = "",
+    outcome: Annotated[str, Query(description="`asked`, `done`, `refused` or `failed`.")] = "",
 ) -> AuditFilter:
     """Return which entries are wanted."""
     return audit_filter(since=since, until=until, actor=actor, action=action, object_=object_, outcome=outcome)

@@ -12,7 +12,7 @@ from starlette.responses import FileResponse
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.actor import EVERYWHERE, Actor, Role
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.jobs.asking import ask, may_see, once_of, seen_job
+from flashferry.service.jobs.asking import ask, once_of, seen_job
 from flashferry.service.jobs.cancelling import cancel
 from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.telling import JOBS, told_job
@@ -20,6 +20,7 @@ from flashferry.service.jobs.tidying import is_removed
 from flashferry.service.jobs.wishes import Devices, JobWish
 from flashferry.service.plans.starting import begin
 from flashferry.service.problems import Problem, problem_of
+from flashferry.service.seeing import job_seen, sees_all_of
 from flashferry.store.service.jobs import Job, JobKind, latest_jobs
 from flashferry.transports.choice import check_asked
 
@@ -117,7 +118,7 @@ def list_jobs(
     with service.database.reading() as database:
         found = latest_jobs(database, last, before=before)
     next_ = found[-1].created_at if len(found) == last else None
-    return {"jobs": [told_job(job) for job in found if may_see(actor, job)], "before": next_}
+    return {"jobs": [told_job(seen) for job in found if (seen := job_seen(actor, job)) is not None], "before": next_}
 
 
 @router.get("/jobs/{job_id}")
@@ -125,8 +126,9 @@ def read_job(service: TheService, actor: TheActor, job_id: str) -> dict[str, obj
     """Tell how far a job is and, once it ended, what its verb printed, up to a megabyte."""
     with service.database.reading() as database:
         job = seen_job(database, actor, job_id)
-    result = None if job.is_open else JobFolder.of(service.state, job_id).document() or None
-    return told_job(job) | {"result": result}
+    is_told = not job.is_open and sees_all_of(actor, job)
+    result = JobFolder.of(service.state, job_id).document() or None if is_told else None
+    return told_job(job_seen(actor, job) or job) | {"result": result}
 
 
 @router.post("/jobs/{job_id}/cancel")
@@ -140,6 +142,12 @@ def read_result(service: TheService, actor: TheActor, job_id: str) -> FileRespon
     """Answer the document that the verb of a job printed, however large it is."""
     with service.database.reading() as database:
         job = seen_job(database, actor, job_id)
+    if not sees_all_of(actor, job):
+        raise Problem(
+            HTTPStatus.FORBIDDEN,
+            f"job {job_id}: what it printed is about sites that you may not see, too",
+            hint="Its run's page and report have what is of your sites",
+        )
     if is_removed(service, job):
         days = service.settings.runs.keep_jobs_s / 86400
         raise Problem(

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import StreamingResponse
 
-from flashferry.service.actor import EVERYWHERE, LOOKS, Actor
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.live.look import Looker
 from flashferry.service.live.stream import Streams
 from flashferry.service.live.tail import Place, tail
 from flashferry.service.problems import Problem
+from flashferry.service.seeing import sites_of
 
 router = APIRouter(prefix="/api/v1")
 
@@ -27,12 +27,6 @@ def looker_of(request: Request) -> Looker:
     found = request.app.state.looker
     assert isinstance(found, Looker)
     return found
-
-
-def sites_of(actor: Actor) -> frozenset[str] | None:
-    """Return the sites that somebody may see; None: all, and what has none."""
-    sites = frozenset(grant.site for grant in actor.grants if grant.role in LOOKS)
-    return None if EVERYWHERE in sites else sites
 
 
 @router.get("/live", response_class=StreamingResponse, responses=_STREAM)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Annotated
@@ -12,14 +12,14 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from flashferry import api
 from flashferry.api.reporting import ReportFormat
-from flashferry.service.actor import LOOKS
+from flashferry.reports.build import report_of
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.jobs import IdempotencyKey, Why, accepted
 from flashferry.service.jobs import steering
 from flashferry.service.jobs.asking import once_of
-from flashferry.service.jobs.telling import sites_of_status, told_device, told_row, told_run
+from flashferry.service.jobs.telling import told_device, told_row, told_run
 from flashferry.service.plans.starting import begin
-from flashferry.service.plans.waves import run_of
+from flashferry.service.seeing import job_seen, seen_run, status_seen
 from flashferry.store.control import control_request
 from flashferry.store.service.jobs import jobs_of_run
 from flashferry.store.wishes import WishKind
@@ -27,6 +27,7 @@ from flashferry.store.wishes import WishKind
 router = APIRouter(prefix="/api/v1/runs", tags=["runs"])
 
 _MOST = 200
+_PART = "devices at sites that whoever asked for this report may not see are left out"
 
 
 class NewRun(BaseModel):
@@ -83,34 +84,37 @@ def list_runs(
 ) -> dict[str, object]:
     """List the runs that one may see, the newest first."""
     found = api.status(last, state=service.state).runs
-    return {"runs": [told_row(run) for run in found if actor.may(LOOKS, sites_of_status(run))]}
+    return {"runs": [told_row(seen) for run in found if (seen := status_seen(run, actor)) is not None]}
 
 
 @router.get("/{run_id}")
 def read(service: TheService, actor: TheActor, run_id: str) -> dict[str, object]:
     """Tell where a run stands, who wanted what of it and why, and which jobs had it in hand."""
-    run = run_of(service.state, run_id, actor)
+    run = seen_run(service.state, run_id, actor).run
     with service.database.reading() as database:
-        jobs = jobs_of_run(database, run_id)
+        jobs = [seen for job in jobs_of_run(database, run_id) if (seen := job_seen(actor, job)) is not None]
     return told_run(run, control_request(service.state, run_id), jobs)
 
 
 @router.get("/{run_id}/devices")
 def devices(service: TheService, actor: TheActor, run_id: str) -> dict[str, object]:
     """Tell where each device of a run stands."""
-    return {"devices": [told_device(one) for one in run_of(service.state, run_id, actor).devices]}
+    return {"devices": [told_device(one) for one in seen_run(service.state, run_id, actor).run.devices]}
 
 
 @router.get("/{run_id}/report.{form}", response_class=Response)
 def report(service: TheService, actor: TheActor, run_id: str, form: Form) -> Response:
-    """Tell all that is known of a run, as a file: a page, JSON (docs/report.md), CSV, or JUnit's XML."""
-    run = run_of(service.state, run_id, actor)
-    text = api.report_text(
-        api.report(run.run_id, state=service.state),
-        ReportFormat.JUNIT if form is Form.XML else ReportFormat(form.value),
-    )
+    """Tell all that is known of a run, as a file: a page, JSON (docs/report.md), CSV, or JUnit's XML.
+
+    Who sees some of its sites is told of their devices, and that there are others.
+    """
+    seen = seen_run(service.state, run_id, actor, with_transfers=True)
+    found = report_of(seen.run, service.state)
+    if seen.is_part:
+        found = replace(found, notes=(*found.notes, _PART))
+    text = api.report_text(found, ReportFormat.JUNIT if form is Form.XML else ReportFormat(form.value))
     # As a file: its page has style and graphs within, which no page of the service may have.
-    headers = {"Content-Disposition": f'attachment; filename="{run.run_id}.{form}"'}
+    headers = {"Content-Disposition": f'attachment; filename="{seen.run.run_id}.{form}"'}
     return Response(text, media_type=form.media_type, headers=headers)
 
 

@@ -8,7 +8,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.store.service.audit import AuditFilter
 from flashferry.store.service.database import moment
 
-OUTCOMES = ("done", "refused", "failed")
+OUTCOMES = ("asked", "done", "refused", "failed")
 
 
 def audit_filter(
@@ -22,7 +22,7 @@ def audit_filter(
         actor: Of whom.
         action: Which action, or its subject: `plan` is every `plan.…`.
         object_: Of which object, or its kind: `run` is every `run:…`.
-        outcome: `done`, `refused` or `failed`.
+        outcome: `asked`, `done`, `refused` or `failed`.
 
     Raises:
         ConfigInvalid: A time or the outcome is none.

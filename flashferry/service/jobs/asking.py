@@ -7,11 +7,12 @@ import json
 import sqlite3
 from http import HTTPStatus
 
-from flashferry.service.actor import LOOKS, Actor
+from flashferry.service.actor import Actor
 from flashferry.service.auditing import note_refusal
 from flashferry.service.jobs.requesting import action_of, request_job
 from flashferry.service.jobs.wishes import JobWish
 from flashferry.service.problems import Problem
+from flashferry.service.seeing import job_seen
 from flashferry.service.service import Service
 from flashferry.store.service.answers import Once, answer_of, keep_answer
 from flashferry.store.service.database import moment
@@ -89,21 +90,16 @@ def ask(service: Service, actor: Actor, wish: JobWish, once: Once | None = None,
 
 
 def seen_job(database: sqlite3.Connection, actor: Actor, job_id: str) -> Job:
-    """Return a job that somebody may look at.
+    """Return a job that somebody may look at, with all that is known of it; `job_seen` has what he is told.
 
     Raises:
         Problem: It is not here, or not for him to see: he is not told which.
     """
     job = job_of(database, job_id)
-    if job is None or not may_see(actor, job):
+    if job is None or job_seen(actor, job) is None:
         raise Problem(
             HTTPStatus.NOT_FOUND,
             f"job: expected one that you may see, found {job_id[:60]!r}",
             hint="GET /api/v1/jobs lists them",
         )
     return job
-
-
-def may_see(actor: Actor, job: Job) -> bool:
-    """Return whether somebody may look at a job: at its sites, or as the one who asked for it."""
-    return actor.may(LOOKS, job.sites) or actor.name == job.requested_by

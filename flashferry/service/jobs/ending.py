@@ -9,7 +9,7 @@ from flashferry.model.exit_codes import ExitCode
 from flashferry.service.actor import SYSTEM
 from flashferry.service.auditing import note
 from flashferry.service.jobs.aftermath import RUNS
-from flashferry.service.notices import NoticeKind, announce
+from flashferry.service.notices import NoticeKind, announce, announce_lasting, key_of_unrestored
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import Job, JobState, end_job
@@ -44,24 +44,35 @@ def end(
         if not end_job(database, job.job_id, at=at, state=state, exit_code=exit_code, sentence=text):
             return False
         is_dead = state is JobState.DEAD
-        told = {"state": state.value, "exit_code": exit_code, "sentence": text, "run": job.run_id}
+        told: dict[str, object] = {"state": state.value, "exit_code": exit_code, "sentence": text, "run": job.run_id}
         action = "job.died" if is_dead else "job.ended"
         outcome = outcome or ("failed" if is_dead else "done")
         note(service, database, SYSTEM, action, f"job:{job.job_id}", outcome=outcome, after=told)
-        for kind, words in _notices(database, job, at, is_dead=is_dead, exit_code=exit_code, text=text):
+        if exit_code == ExitCode.RESTORE_INCOMPLETE:
+            _tell_unrestored(service, database, job, f"{job.kind}: {text}", told)
+        for kind, words in _notices(database, job, at, is_dead=is_dead, text=text):
             announce(service, database, kind, _about(job), words, _facts(job) | told, path=_path(job))
     return True
 
 
+def _tell_unrestored(
+    service: Service, database: sqlite3.Connection, job: Job, words: str, told: dict[str, object]
+) -> None:
+    """Tell that devices are left changed; once for each run, however many jobs say so, and then as a reminder."""
+    kind, facts = NoticeKind.NOT_RESTORED, _facts(job) | told
+    if job.run_id is None:
+        announce(service, database, kind, _about(job), words, facts)
+    else:
+        key = key_of_unrestored(job.run_id)
+        announce_lasting(service, database, key, kind, _about(job), words, facts, path=_path(job))
+
+
 def _notices(
-    database: sqlite3.Connection, job: Job, at: str, *, is_dead: bool, exit_code: int | None, text: str
+    database: sqlite3.Connection, job: Job, at: str, *, is_dead: bool, text: str
 ) -> list[tuple[NoticeKind, str]]:
-    found = []
-    if exit_code == ExitCode.RESTORE_INCOMPLETE:
-        found.append((NoticeKind.NOT_RESTORED, f"{job.kind}: {text}"))
     if job.kind not in RUNS:
-        return found
-    found.append((NoticeKind.RUN_DEAD if is_dead else NoticeKind.RUN_ENDED, f"{job.kind}: {text}"))
+        return []
+    found = [(NoticeKind.RUN_DEAD if is_dead else NoticeKind.RUN_ENDED, f"{job.kind}: {text}")]
     plan = plan_of(database, job.digest) if job.digest is not None else None
     if plan is not None and plan.ends_at is not None and plan.ends_at < at:
         found.append((NoticeKind.OUTSIDE_WINDOW, f"{job.kind} ended at {at}, and was to end by {plan.ends_at}"))

@@ -1,23 +1,26 @@
 """A run that is under way is steered, one that is not is restored or gone on with; each with a reason, in the audit.
 
-What somebody does stands in the audit before the run is told, so that nothing is done without its line, whoever is
-killed in between. The run's journal has his name and his reason besides.
+What somebody wants stands in the audit as `asked` before the run is told, so that nothing is done without its line,
+whoever is killed in between, and what came of it behind: `done`, `refused` where it ended meanwhile, `failed` where its
+journal could not be written. An `asked` without such a line was cut short: the run's journal, which has name and reason
+besides, tells whether it was done.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from http import HTTPStatus
 
 from flashferry import api
-from flashferry.core.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.service.actor import Actor, Role
-from flashferry.service.auditing import note, note_refusal
+from flashferry.service.auditing import note, note_outcome, note_refusal
 from flashferry.service.jobs.asking import ask
 from flashferry.service.jobs.wishes import JobWish
 from flashferry.service.plans.deciding import checked_comment
 from flashferry.service.plans.offering import told_sites
-from flashferry.service.plans.waves import run_of, sites_of_run
-from flashferry.service.problems import Problem
+from flashferry.service.problems import Problem, not_told
+from flashferry.service.seeing import seen_run, sites_of_run
 from flashferry.service.service import Service
 from flashferry.store.control import ControlRequest
 from flashferry.store.run_lock import RunState
@@ -42,9 +45,9 @@ def steer(service: Service, actor: Actor, run_id: str, what: WishKind, reason: s
 
     Raises:
         Problem: 404 where he may not see the run, 403 where he does not operate it, 422 without a reason, 409 where it
-            is not under way.
+            is not under way, 503 or 507 where its journal cannot be written.
     """
-    run, object_, action = run_of(service.state, run_id, actor), f"run:{run_id}", f"run.{what.value}"
+    run, object_, action = seen_run(service.state, run_id, actor).whole, f"run:{run_id}", f"run.{what.value}"
     try:
         reason = _operated(run, actor, reason)
         if run.state is not RunState.ALIVE:
@@ -53,30 +56,37 @@ def steer(service: Service, actor: Actor, run_id: str, what: WishKind, reason: s
         note_refusal(service, actor, action, object_, problem.sentence)
         raise
     with service.database.writing() as database:
-        note(service, database, actor, action, object_, reason=reason)
+        note(service, database, actor, action, object_, outcome="asked", reason=reason)
     asker = Asker(actor=actor.name, via=actor.via.value, reason=reason)
     paused = {WishKind.PAUSE: True, WishKind.CONTINUE: False}.get(what)
     stopping = True if what is WishKind.STOP else None
     try:
-        return api.steer(run_id, paused=paused, stopping=stopping, asker=asker, state=service.state).control
+        control = api.steer(run_id, paused=paused, stopping=stopping, asker=asker, state=service.state).control
     except ConfigInvalid as error:
         # It ended in between.
-        note_refusal(service, actor, action, object_, error.message)
+        note_outcome(service, actor, action, object_, outcome="refused", reason=error.message)
         raise _conflict(error.message) from None
+    except (FlashferryError, OSError, sqlite3.Error) as error:
+        untold = not_told(error)
+        note_outcome(service, actor, action, object_, outcome="failed", reason=untold.sentence)
+        raise untold from None
+    note_outcome(service, actor, action, object_, outcome="done", reason=reason)
+    return control
 
 
 def restore(service: Service, actor: Actor, run_id: str, reason: str, once: Once | None = None) -> Job:
-    """Ask for the devices that a run left in its hands to be restored; those of other dead runs are, too.
+    """Ask for the devices that a run left in its hands to be restored; those of other runs are left alone.
 
     Raises:
         Problem: As `steer`; 409 where the run is under way, or left nothing.
     """
-    run = run_of(service.state, run_id, actor)
+    run = seen_run(service.state, run_id, actor).whole
     wish = JobWish(kind=JobKind.RECOVER, run_id=run_id, sites=sites_of_run(run), reason=reason)
+    _check_asker(service, actor, run, wish)
     if run.state is RunState.ALIVE or not any(device.is_held for device in run.devices):
         why = "is under way" if run.state is RunState.ALIVE else "left no device to restore"
         return _refused(service, actor, wish, f"run {run_id} {why}")
-    return _asked(service, actor, run, wish, once)
+    return ask(service, actor, wish, once, about=f"run:{run_id}")
 
 
 def go_on(service: Service, actor: Actor, run_id: str, reason: str, once: Once | None = None) -> Job:
@@ -86,9 +96,10 @@ def go_on(service: Service, actor: Actor, run_id: str, reason: str, once: Once |
         Problem: As `steer`; 409 where the run is under way, is no staging, or was not begun by a plan that is here and
             approved.
     """
-    run = run_of(service.state, run_id, actor)
+    run = seen_run(service.state, run_id, actor).whole
     sites = sites_of_run(run)
     wish = JobWish(kind=JobKind.RESUME, run_id=run_id, digest=run.plan_digest, sites=sites, reason=reason)
+    _check_asker(service, actor, run, wish)
     with service.database.reading() as database:
         has_plan = run.plan_digest is not None and plan_of(database, run.plan_digest) is not None
     if run.state is RunState.ALIVE or run.verb != "stage":
@@ -96,16 +107,16 @@ def go_on(service: Service, actor: Actor, run_id: str, reason: str, once: Once |
         return _refused(service, actor, wish, f"run {run_id} {why}")
     if not has_plan:
         return _refused(service, actor, wish, f"run {run_id} was not begun by a plan that was approved here")
-    return _asked(service, actor, run, wish, once)
+    return ask(service, actor, wish, once, about=f"run:{run_id}")
 
 
-def _asked(service: Service, actor: Actor, run: StoredRun, wish: JobWish, once: Once | None) -> Job:
+def _check_asker(service: Service, actor: Actor, run: StoredRun, wish: JobWish) -> None:
+    """Look that who asks operates the run and says why, before anything is told of how it stands."""
     try:
         _operated(run, actor, wish.reason)
     except Problem as problem:
         note_refusal(service, actor, f"run.{wish.kind}", f"run:{run.run_id}", problem.sentence)
         raise
-    return ask(service, actor, wish, once, about=f"run:{run.run_id}")
 
 
 def _refused(service: Service, actor: Actor, wish: JobWish, why: str) -> Job:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict
 
-from flashferry.service.plans.waves import sites_of_run
+from flashferry.service.seeing import sites_of_run
 from flashferry.store.control import ControlRequest
 from flashferry.store.proofs import restore_source
 from flashferry.store.service.jobs import Job
@@ -26,11 +26,6 @@ def told_job(job: Job) -> dict[str, object]:
     return told | {"is_open": job.is_open, "links": links}
 
 
-def sites_of_status(run: RunStatus) -> tuple[str, ...]:
-    """Return the sites of all devices of a run in a list, as `sites_of_run` does of one that was read whole."""
-    return tuple(sorted({device.site or "" for device in run.devices})) or ("",)
-
-
 def told_row(run: RunStatus) -> dict[str, object]:
     """Return a run for a list."""
     return {
@@ -45,7 +40,7 @@ def told_row(run: RunStatus) -> dict[str, object]:
         "waiting_wave": run.waiting_wave,
         "actor": run.actor,
         "job": run.job,
-        "sites": list(sites_of_status(run)),
+        "sites": list(sites_of_run(run)),
         "devices": len(run.devices),
         "held": sum(device.is_held for device in run.devices),
         "outcomes": dict(Counter(device.outcome or device.state for device in run.devices)),

@@ -78,7 +78,7 @@ class Scene:
             runs=tuple(one for one in seen if one is not None),
             forecasts=self.forecasts,
             jobs=self.jobs,
-            plans=tuple(one for one in self.plans if not sites.isdisjoint(one.sites)),
+            plans=tuple(one for one in self.plans if sites.issuperset(one.sites)),
             trouble=self.trouble,
             read_at=self.read_at,
         )

@@ -12,6 +12,7 @@ from flashferry.core.units import rough_duration
 from flashferry.monitor.progress import Phase
 from flashferry.service.live.look import Scene
 from flashferry.service.live.scene import NOTHING_HEARD_S, RunNow
+from flashferry.service.notices import key_of_unrestored
 from flashferry.store.status import RunState
 
 _NAMED = 3
@@ -86,7 +87,7 @@ def _of_run(run: RunNow, now: datetime, done_later: frozenset[str]) -> Iterator[
         count = counted(len(run.unrestored), "device")
         how = "the run died" if is_dead else "the run ended"
         yield Need(
-            key=f"unrestored {run.run_id}",
+            key=key_of_unrestored(run.run_id),
             urgency=Urgency.DEAD if is_dead else Urgency.NOT_RESTORED,
             what=run.run_id,
             sentence=f"{how} and left {count} changed and not restored: {_names(run.unrestored)}",

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from flashferry.core.json_access import Node
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.monitor.progress import Phase
+from flashferry.service.seeing import Sites, is_seen
 from flashferry.store.status import DeviceStatus, FollowedRun, RunState
 from flashferry.store.wishes import Wish, WishKind
 
@@ -267,7 +268,7 @@ def run_now(run: FollowedRun, heard: Heard, forecast: Forecast, now: datetime) -
     return _summed(made, forecast, now)
 
 
-def limited_to(run: RunNow, sites: frozenset[str] | None, forecast: Forecast, now: datetime) -> RunNow | None:
+def limited_to(run: RunNow, sites: Sites, forecast: Forecast, now: datetime) -> RunNow | None:
     """Return a run as somebody sees it who may see some sites only, or None where it touches none of them.
 
     Args:
@@ -278,7 +279,7 @@ def limited_to(run: RunNow, sites: frozenset[str] | None, forecast: Forecast, no
     """
     if sites is None:
         return run
-    devices = tuple(one for one in run.devices if one.site in sites)
+    devices = tuple(one for one in run.devices if is_seen(one.site, sites))
     if not devices:
         return None
     names = {one.host for one in devices}

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from flashferry.service.live.board import Board, news, sse, whole
 from flashferry.service.live.look import Looker, Scene
 from flashferry.service.live.wording import run_board, tonight_board
+from flashferry.service.seeing import Sites
 from flashferry.store.service.database import moment
 
 EVERY_S = 1.0
@@ -27,8 +28,6 @@ LIFE_S = 300.0
 """So long a stream lasts; whoever listens connects again by himself, and is let in again or not."""
 
 TONIGHT = "tonight"
-
-Sites = frozenset[str] | None
 
 
 @dataclass(frozen=True, slots=True)

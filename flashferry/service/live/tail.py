@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from flashferry.monitor.event_reader import Lines, lines_from
 from flashferry.service.live.look import Looker
-from flashferry.service.live.stream import LIFE_S, Sites
+from flashferry.service.live.stream import LIFE_S
+from flashferry.service.seeing import Sites, is_seen
 from flashferry.store.run_lock import RunState
 
 STILL_HERE_S = 15.0
@@ -96,4 +97,4 @@ def _concerns(line: bytes, sites: frozenset[str]) -> bool:
         return False
     if not isinstance(found, dict):
         return False
-    return found.get("site") in sites or (found.get("host") is None and found.get("site") is None)
+    return is_seen(found.get("site"), sites) or (found.get("host") is None and found.get("site") is None)

@@ -19,7 +19,7 @@ from flashferry.store.service.audit import AuditFilter, ChainedEntry, entries, l
 router = APIRouter()
 
 MOST = 100
-_TONES = {"done": "", "refused": "warn", "failed": "bad"}
+_TONES = {"asked": "", "done": "", "refused": "warn", "failed": "bad"}
 _Text = Annotated[str, Query(max_length=200)]
 
 

@@ -18,9 +18,9 @@ from flashferry.nightly.history import READ_NIGHTS, by_series, past, told_nights
 from flashferry.reports.svg import svg
 from flashferry.service.actor import Actor
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.api.live import sites_of
 from flashferry.service.pages.frame import twin
 from flashferry.service.problems import Problem
+from flashferry.service.seeing import is_seen, sites_of
 from flashferry.service.service import Service
 from flashferry.service.trends import device_graph, fleet_graph, site_speeds
 from flashferry.store.fleet_view import KnownDevice, device_runs, known_devices
@@ -52,7 +52,7 @@ def devices(service: TheService, actor: TheActor, q: Words = "", site: Words = "
 def device(name: str, service: TheService, actor: TheActor) -> object:
     """Return a device: its copies over time, drawn and listed, and every run that had it."""
     sites = sites_of(actor)
-    had = [one for one in device_runs(service.state, name) if sites is None or one.site in sites]
+    had = [one for one in device_runs(service.state, name) if is_seen(one.site, sites)]
     if not had:
         raise Problem(HTTPStatus.NOT_FOUND, f"no run had a device {name!r}", hint="The page of devices lists them")
     mine = {one.run_id for one in had}
@@ -96,7 +96,7 @@ def _row(one: KnownDevice, newest: Measurement | None) -> dict[str, object]:
 
 def _seen(service: Service, actor: Actor) -> tuple[KnownDevice, ...]:
     sites = sites_of(actor)
-    return tuple(one for one in known_devices(service.state) if sites is None or one.site in sites)
+    return tuple(one for one in known_devices(service.state) if is_seen(one.site, sites))
 
 
 def _has_words(one: KnownDevice, words: str) -> bool:

@@ -14,9 +14,9 @@ from flashferry.monitor.progress import Phase
 from flashferry.reports.as_html import device_section
 from flashferry.reports.build import build_report, report_author
 from flashferry.reports.speeds import speeds_before
-from flashferry.service.actor import LOOKS, Actor
+from flashferry.service.actor import Actor
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.api.live import looker_of, sites_of
+from flashferry.service.api.live import looker_of
 from flashferry.service.jobs.cancelling import may_cancel
 from flashferry.service.live.look import Scene
 from flashferry.service.live.scene import DeviceNow, RunNow
@@ -24,6 +24,7 @@ from flashferry.service.live.wording import device_row, in_order, run_board, run
 from flashferry.service.pages.frame import twin
 from flashferry.service.pages.steering import offered
 from flashferry.service.problems import Problem
+from flashferry.service.seeing import job_seen, sites_of
 from flashferry.store.history import History
 from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import Job, jobs_of_run
@@ -75,7 +76,7 @@ def run(
     return {
         "run": figures_of(found) | {"unrestored": list(found.unrestored)},
         "devices": [to_json(one) for one in chosen],
-        "jobs": [_job(one, actor) for one in jobs],
+        "jobs": [_job(seen) | {"may_cancel": may_cancel(actor, one)} for one in jobs if (seen := job_seen(actor, one))],
         "at": moment(scene.at),
         "state": state if state in _STATES else "all",
         "states": _STATES,
@@ -83,7 +84,7 @@ def run(
         "is_filtered": is_filtered,
         "is_alive": found.is_alive,
         "shown": {**shown, "devices": {one.host: device_row(found, one, names) for one in chosen}},
-        "forms": FORMS if actor.may(LOOKS, {one.site for one in whole.devices}) else (),
+        "forms": FORMS,
         "offered": offered(service, actor, whole),
     }
 
@@ -143,9 +144,9 @@ def _is_chosen(found: RunNow, one: DeviceNow, state: str, words: str) -> bool:
     return all(word in told for word in words.casefold().split())
 
 
-def _job(job: Job, actor: Actor) -> dict[str, object]:
+def _job(job: Job) -> dict[str, object]:
     kept = ("job_id", "kind", "state", "requested_by", "reason", "created_at", "ended_at", "exit_code", "sentence")
-    return {name: to_json(getattr(job, name)) for name in kept} | {"may_cancel": may_cancel(actor, job)}
+    return {name: to_json(getattr(job, name)) for name in kept}
 
 
 def _without_samples(report: Mapping[str, object]) -> dict[str, object]:

@@ -6,11 +6,12 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse
 
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.api.live import looker_of, sites_of
+from flashferry.service.api.live import looker_of
 from flashferry.service.live.needs import needs_of
 from flashferry.service.live.wording import current_runs, tonight_board
 from flashferry.service.pages.frame import twin
 from flashferry.service.pages.runs import figures_of
+from flashferry.service.seeing import sites_of
 from flashferry.store.service.database import moment
 
 router = APIRouter()

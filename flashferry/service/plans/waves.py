@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import sqlite3
 from http import HTTPStatus
-from pathlib import Path
 
 from flashferry import api
-from flashferry.core.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.reports import words
 from flashferry.service.actor import Actor, Role
-from flashferry.service.auditing import note, note_refusal
+from flashferry.service.auditing import note, note_outcome, note_refusal
 from flashferry.service.keepers import Keeper
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.plans.deciding import checked_comment
 from flashferry.service.plans.offering import told_sites
 from flashferry.service.plans.standing import why_not_gone_on_with
-from flashferry.service.problems import Problem
+from flashferry.service.problems import Problem, not_told
+from flashferry.service.seeing import seen_run, sites_of_run
 from flashferry.service.service import Service
 from flashferry.store.control import control_request, may_approve, waiting_waves
 from flashferry.store.run_lock import is_run_alive
@@ -32,7 +32,7 @@ from flashferry.store.service.plans import (
     wave_approval,
     wave_is_wanted,
 )
-from flashferry.store.stored_run import StoredRun, read_run
+from flashferry.store.stored_run import StoredRun
 from flashferry.store.wishes import Asker
 
 _ACTION = "wave.approve"
@@ -57,7 +57,7 @@ def approve_wave(
             plan was withdrawn or is past its end, the run is not under way, or the wave is approved already.
     """
     comment = checked_comment(comment)
-    run = run_of(service.state, run_id, actor)
+    run = seen_run(service.state, run_id, actor).whole
     object_ = f"run:{run_id}"
     approval = WaveApproval(
         run_id=run_id, wave=wave, digest=digest, by=actor.name, at=moment(service.now()), comment=comment
@@ -81,31 +81,12 @@ def approve_wave(
     except ConfigInvalid as error:
         note_refusal(service, actor, _ACTION, object_, error.message)
         raise _conflict(error.message) from None
+    except (FlashferryError, OSError, sqlite3.Error) as error:
+        # The yes stays: it is told once somebody says it again.
+        untold = not_told(error)
+        note_outcome(service, actor, _ACTION, object_, outcome="failed", reason=untold.sentence)
+        raise untold from None
     return approval
-
-
-def run_of(state: Path, run_id: str, actor: Actor) -> StoredRun:
-    """Return a run that somebody may look at, named by its whole identifier.
-
-    Raises:
-        Problem: It is not here, or not for him to see: he is not told which.
-    """
-    try:
-        run = read_run(state, run_id, with_transfers=False)
-    except ConfigInvalid:
-        run = None
-    if run is None or run.run_id != run_id or not actor.may(Role, sites_of_run(run)):
-        raise Problem(
-            HTTPStatus.NOT_FOUND,
-            f"run: expected one that you may see, found {run_id[:60]!r}",
-            hint="GET /api/v1/runs lists them",
-        )
-    return run
-
-
-def sites_of_run(run: StoredRun) -> tuple[str, ...]:
-    """Return the sites of all devices of a run, as those of a plan: an empty name for devices without one."""
-    return tuple(sorted({device.site or "" for device in run.devices})) or ("",)
 
 
 def look(service: Service) -> None:

@@ -32,7 +32,7 @@ class AuditEntry:
         address: From where; empty where it is not known.
         action: What, such as `plan.approve`.
         object: To which object, such as `plan:7c1e…`.
-        outcome: `done`, `refused` or `failed`.
+        outcome: `asked`, `done`, `refused` or `failed`.
         reason: What the actor gave for it, or why it was refused.
         before: What was there, as JSON; empty where nothing was.
         after: What is there now, as JSON; empty where nothing is.
@@ -77,7 +77,7 @@ class AuditFilter:
         actor: Of whom.
         action: Which action, or the subject of several: `plan` is every `plan.…`.
         object: Of which object, or kind of objects: `run` is every `run:…`.
-        outcome: `done`, `refused` or `failed`.
+        outcome: `asked`, `done`, `refused` or `failed`.
     """
 
     since: str = ""

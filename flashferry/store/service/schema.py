@@ -215,7 +215,7 @@ CREATE TABLE audit (
     address TEXT NOT NULL,
     action TEXT NOT NULL,
     object TEXT NOT NULL,
-    outcome TEXT NOT NULL CHECK (outcome IN ('done', 'refused', 'failed')),
+    outcome TEXT NOT NULL CHECK (outcome IN ('asked', 'done', 'refused', 'failed')),
     reason TEXT NOT NULL,
     before TEXT NOT NULL,
     after TEXT NOT NULL,

@@ -14,6 +14,7 @@ from flashferry.service.access import ROUTES, Access, routes_in
 from flashferry.service.actor import WHOLE_ROLES, Grant, Role
 from flashferry.service.app import ROUTERS
 from flashferry.service.people.accounts import give_grants
+from flashferry.store.journal import Journal
 from flashferry.store.service import people
 from tests.component.service.calls import STREAMS, Call, World, call_of, lacking, world
 from tests.served import ADMIN, Browser
@@ -114,6 +115,31 @@ def test_who_may_call(made, route):
             assert let_in(answer, call), f"{case.name} is refused: {answer.status_code} {answer.text[:300]}"
     if is_look:
         assert state_of(made) == before, "a look changed something"
+
+
+OF_A_RUN = sorted(route for route in ROUTES if "{run_id}" in route[1])
+
+
+@pytest.mark.parametrize("route", OF_A_RUN, ids=" ".join)
+def test_a_run_at_two_sites(made, route):
+    """Who sees one of them looks, and is told of no device of the other; who changes something needs both."""
+    row, call = ROUTES[route], call_of(route)
+    assert call is not None
+    names = call.arrange(made, "maker")
+    with Journal(made.served.service.state) as journal:
+        more = {"address": "x", "port": 22, "platform": "ios", "wave": 0, "image": "new.bin"}
+        journal.add_device(names["run_id"], host="gva-r9", site="GVA", **more)
+    for role in sorted(row.roles - WHOLE_ROLES):
+        here = browser(made, f"{role}-here", (f"{role}@AMS",))
+        answer = ask(made, route, here, names, sent_with(made, call))
+        if route[0] == "GET":
+            assert let_in(answer, call), f"{role} is refused: {answer.status_code} {answer.text[:300]}"
+            assert "gva-r9" not in answer.text
+            assert "GVA" not in answer.text
+        else:
+            assert answer.status_code == 403, f"{role}: {answer.status_code} {answer.text[:300]}"
+        elsewhere = browser(made, f"{role}-elsewhere", (f"{role}@LIM",))
+        assert ask(made, route, elsewhere, names, sent_with(made, call)).status_code == 404
 
 
 @pytest.mark.parametrize(

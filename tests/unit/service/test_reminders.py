@@ -14,8 +14,9 @@ from flashferry.service.reminders import Reminding, remind
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.journal import Journal
-from flashferry.store.service.database import ServiceDatabase
+from flashferry.store.service.database import ServiceDatabase, moment
 from flashferry.store.service.hooks import HookRow, add_hook, notices_of
+from flashferry.store.service.jobs import Job, JobKind
 from flashferry.store.status import RunState
 from tests.unit.conftest import take
 from tests.unit.service.live.made import NOW, device, run, scene
@@ -50,6 +51,11 @@ def reminding(tmp_path):
     return after
 
 
+def job(ended_at=None):
+    told = {"words": (), "requested_by": "anna", "via": "session", "created_at": moment(NOW)}
+    return Job(job_id="j1", kind=JobKind.RECOVER, run_id="dead", ended_at=ended_at, **told)
+
+
 DEAD = scene(run(device("r1", "tuned", is_held=True), state=RunState.DIED, run_id="dead"))
 CALM = scene(run(device("r1", "done", outcome="done"), state=RunState.FINISHED, run_id="dead"))
 TOLD = ("device.not_restored", "dead: the run died and left 1 device changed and not restored: r1")
@@ -64,16 +70,33 @@ def test_it_is_told_at_once_and_every_hour(reminding):
 
 
 def test_the_first_word_about_a_job_is_its_end(reminding):
-    """The service has announced that; an hour later it is still so."""
-    of_a_job = replace(DEAD, jobs={"dead": object()})
+    """And to the recovery behind it; what nobody told of by then is told here, and each hour."""
+    of_a_job = replace(DEAD, jobs={"dead": job(ended_at=moment(NOW))})
     assert reminding(of_a_job) == []
-    assert reminding(of_a_job, hours=1) == [TOLD]
+    assert reminding(of_a_job, minutes=9) == []
+    assert reminding(of_a_job, minutes=1) == [TOLD]
+    assert reminding(of_a_job, minutes=59) == []
+    assert reminding(of_a_job, minutes=1) == [TOLD]
+
+
+def test_a_job_that_comes_to_no_end_is_not_waited_for(reminding):
+    """A recovery that hangs is no reason to tell nobody."""
+    of_a_job = replace(DEAD, jobs={"dead": job()})
+    assert reminding(of_a_job, minutes=59) == []
+    assert reminding(of_a_job, minutes=1) == [TOLD]
+
+
+def test_what_was_told_behind_the_look_is_not_over(reminding):
+    """A job told of it while the look was under way, which saw nothing of it yet: it is not told twice."""
+    assert reminding(DEAD, minutes=1) == [TOLD]
+    assert reminding(CALM) == []
+    assert reminding(DEAD, minutes=1) == []
 
 
 def test_what_is_over_is_forgotten(reminding):
     """And told of at once should it come again."""
     assert reminding(DEAD) == [TOLD]
-    assert reminding(CALM, minutes=1) == []
+    assert reminding(replace(CALM, read_at=NOW + timedelta(minutes=1)), minutes=1) == []
     assert reminding(DEAD, minutes=1) == [TOLD]
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
-from flashferry.service.actor import Actor, Grant, Role
+from flashferry.service.actor import SYSTEM, Actor, Grant, Role
 from flashferry.service.api import jobs, runs
 from flashferry.service.jobs.folder import JobFolder
+from flashferry.service.jobs.requesting import request_job
+from flashferry.service.jobs.wishes import JobWish
 from flashferry.store.journal import Journal
 from flashferry.store.service.audit import entries
-from flashferry.store.service.jobs import JobState, claim_job, end_job, job_of, latest_jobs
+from flashferry.store.service.jobs import JobKind, JobState, claim_job, end_job, job_of, latest_jobs
 from flashferry.store.stored_run import read_run
 from flashferry.store.wishes import Origin
 from tests.unit.service.plans.calling import client
@@ -241,8 +244,69 @@ def test_a_run_is_steered_with_a_reason(call, service, run_id, journal):
         ("continue", "anna", "session", "link up"),
         ("stop", "anna", "session", "enough"),
     ]
-    assert audit(service) == [(f"run.{what}", "done", f"run:{run_id}") for what in ("pause", "continue", "stop")]
+    steps = [(what, outcome) for what in ("pause", "continue", "stop") for outcome in ("asked", "done")]
+    assert audit(service) == [(f"run.{what}", outcome, f"run:{run_id}") for what, outcome in steps]
     assert read_run(service.state, run_id).wishes[0].reason == "link down"
+
+
+JOURNAL_IS_FULL = (
+    "CREATE TRIGGER full BEFORE INSERT ON wishes BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+)
+AUDIT_IS_FULL = (
+    "CREATE TRIGGER full BEFORE INSERT ON audit WHEN NEW.outcome <> 'asked' "
+    "BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+)
+
+
+def test_what_the_run_was_not_told_stands_in_the_audit_as_failed(call, service, run_id, journal):
+    """Its journal takes nothing: 507, the run goes on as it did, and no entry says otherwise."""
+    journal._write(JOURNAL_IS_FULL, ())
+    answer = call(f"/runs/{run_id}/stop", {"reason": "enough"})
+    assert (answer.status_code, "was not told" in answer.json()["detail"]) == (507, True), answer.text
+    assert audit(service) == [("run.stop", "asked", f"run:{run_id}"), ("run.stop", "failed", f"run:{run_id}")]
+    assert call(f"/runs/{run_id}").json()["control"]["stopping"] is False
+    journal._write("DROP TRIGGER full", ())
+    assert call(f"/runs/{run_id}/stop", {"reason": "enough"}).json()["stopping"] is True
+    assert audit(service)[-1] == ("run.stop", "done", f"run:{run_id}")
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_an_outcome_that_the_audit_cannot_take_is_in_the_log(call, service, run_id, journal, caplog, is_told):
+    """Told or not, who asked is answered as it is; the audit says that it was asked for, which is true of both."""
+    with service.database.writing() as database:
+        database.execute(AUDIT_IS_FULL)
+    if not is_told:
+        journal._write(JOURNAL_IS_FULL, ())
+    assert call(f"/runs/{run_id}/pause", {"reason": "x"}).status_code == (200 if is_told else 507)
+    assert audit(service) == [("run.pause", "asked", f"run:{run_id}")]
+    assert f"run.pause of run:{run_id} by anna: {'done' if is_told else 'failed'}" in caplog.text
+    assert call(f"/runs/{run_id}").json()["control"]["paused"] is is_told
+
+
+def test_who_sees_one_site_sees_its_part_of_a_run(call, service, eve, journal, run_id):
+    """Its devices, waves, report and jobs; nothing names the others. Who steers needs all of them."""
+    journal.add_device(run_id, host="lim-r2", address="y", port=22, platform="ios", site="LIM", wave=1, image="y.bin")
+    journal.add_device(run_id, host="no-site", address="z", port=22, platform="ios", wave=1, image="y.bin")
+    with service.database.writing() as database:
+        job = request_job(service, database, SYSTEM, JobWish(kind=JobKind.RESUME, run_id=run_id, sites=("AMS", "LIM")))
+        end_job(database, job.job_id, at=AT, state=JobState.ENDED, exit_code=3, sentence="lim-r2 failed")
+    folder = JobFolder.of(service.state, job.job_id)
+    folder.make()
+    folder.tell(folder.result, '{"devices": ["lim-r2"]}')
+    paths = [f"/runs/{run_id}", f"/runs/{run_id}/devices", "/runs", "/jobs", f"/jobs/{job.job_id}"]
+    paths += [f"/runs/{run_id}/report.{form}" for form in ("html", "json", "csv", "xml")]
+    for path in paths:
+        answer = call(path, actor=eve)
+        assert answer.status_code == 200
+        assert not re.search("lim-r2|LIM|no-site|y[.]bin", answer.text), path
+        assert "r1" in answer.text or "/runs/" not in path or path == f"/runs/{run_id}"
+    assert "left out" in call(f"/runs/{run_id}/report.json", actor=eve).text
+    answer = call(f"/jobs/{job.job_id}/result", actor=eve)
+    assert (answer.status_code, "about sites" in answer.json()["detail"]) == (403, True)
+    for what in ("pause", "stop", "resume", "recover"):
+        one_site = replace(eve, grants=frozenset({Grant(role=Role.OPERATOR, site="AMS")}))
+        assert call(f"/runs/{run_id}/{what}", {"reason": "x"}, actor=one_site).status_code in (403, 409)
+    assert call(f"/runs/{run_id}").json()["wishes"] == []
 
 
 @pytest.mark.parametrize(("reason", "who", "status"), [("", "anna", 422), ("  ", "anna", 422), ("x", "eve", 403)])

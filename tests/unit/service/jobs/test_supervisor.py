@@ -18,6 +18,7 @@ from flashferry.service.jobs.processes import ProcessMark, claim
 from flashferry.service.jobs.requesting import request_job
 from flashferry.service.jobs.supervisor import Supervisor
 from flashferry.service.jobs.wishes import JobWish
+from flashferry.service.reminders import Reminding
 from flashferry.store.journal import Journal
 from flashferry.store.service.audit import entries
 from flashferry.store.service.jobs import JobKind, JobState, claim_job, job_of, latest_jobs
@@ -360,3 +361,51 @@ def test_a_run_that_somebody_went_on_with_himself_is_his(service, anna, supervis
         (JobKind.RECOVER, again),
     ]
     assert [outcome for _, outcome, _ in told(service)].count("refused") == 0
+
+
+def notices(service):
+    """Return what was announced, the oldest first, and forget it."""
+    with service.database.writing() as database:
+        kinds = [row["kind"] for row in database.execute("SELECT kind FROM outbox ORDER BY rowid")]
+        database.execute("DELETE FROM outbox")
+    return kinds
+
+
+@pytest.mark.parametrize("reminds_first", [True, False])
+def test_what_two_keepers_see_is_told_once(service, anna, supervisor, processes, clock, reminds_first):
+    """A dead run whose device stays changed through four recoveries: one notice of each fact, and one each hour."""
+    with service.database.writing() as database:
+        kinds = '["run.began", "run.dead", "run.ended", "device.not_restored"]'
+        database.execute(
+            "INSERT INTO hooks (hook_id, name, form, target, kinds) VALUES ('h', 'h', 'webhook', 'https://h/', ?)",
+            (kinds,),
+        )
+    reminding = Reminding()
+
+    def look(**later):
+        for _ in range(3):
+            clock.at += timedelta(**later) / 3
+            for one in (reminding, supervisor.look) if reminds_first else (supervisor.look, reminding):
+                one(service)
+        return notices(service)
+
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
+    look()
+    run_id = run_of(service, job_id, touched=True)
+    supervisor.look(service)
+    processes.end(service, job_id)
+    assert look(seconds=3) == ["run.began", "run.dead"]
+    told = []
+    for _ in range(4):
+        with service.database.reading() as database:
+            recovery = latest_jobs(database, 1)[0]
+        assert (recovery.kind, recovery.run_id) == (JobKind.RECOVER, run_id)
+        processes.end(service, recovery.job_id, exit_code=5)
+        told.append(look(minutes=6))
+    assert told == [["device.not_restored"], [], [], []]
+    assert look(minutes=30) == []
+    assert look(minutes=9) == ["device.not_restored"]
+    assert look(minutes=50) == []
+    with Journal(service.state) as journal:
+        journal._write("UPDATE devices SET touched = 0", ())
+    assert look(hours=3) == []

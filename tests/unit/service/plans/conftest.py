@@ -30,6 +30,7 @@ PEOPLE = {
     "bob": [("approver", "AMS"), ("operator", "AMS"), ("viewer", "*")],
     "eve": [("admin", "*"), ("operator", "*")],
     "viv": [("viewer", "LIM")],
+    "nil": [("viewer", "GVA")],
 }
 
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from flashferry.model.lease import JournalUnusable
 from flashferry.service.api.plans import waves
 from flashferry.service.plans.deciding import approve, withdraw
 from flashferry.service.plans.waves import approve_wave, look
@@ -66,11 +67,12 @@ def test_a_run_is_told_and_remembers_who_said_yes(service, who, run, digest):
         ("maker", 403, "expected an approver at AMS, LIM"),
         ("bob", 403, "expected an approver at AMS, LIM"),
         ("eve", 403, "expected an approver at AMS, LIM"),
-        ("viv", 404, "expected one that you may see"),
+        ("viv", 403, "expected an approver at AMS, LIM"),
+        ("nil", 404, "expected one that you may see"),
     ],
 )
 def test_who_may_not_is_refused(service, who, run, digest, name, status, told):
-    """The role at each site of the run; who may not see it learns nothing."""
+    """The role at each site of the run, also of who sees some of it; who sees none of it learns nothing."""
     found = refused(service, who(name), run, 0, digest=digest)
     assert (found.status, told in found.sentence) == (status, True), found.sentence
     assert control_request(service.state, run).approved_wave == -1
@@ -134,6 +136,20 @@ def test_a_yes_that_the_run_was_not_told_is_told_by_the_next(service, who, run, 
         with pytest.raises(ZeroDivisionError):
             approve_wave(service, who("ann"), run, 0, digest=digest)
     assert control_request(service.state, run).approved_wave == -1
+    approve_wave(service, who("ann"), run, 0, digest=digest)
+    assert control_request(service.state, run).approved_wave == 0
+
+
+def test_a_yes_that_the_journal_could_not_take_stays_and_failed(service, who, run, digest, monkeypatch):
+    """It is entered, the run was not told, and both stand in the audit; whoever says yes again has it told."""
+
+    def full(*_, **__):
+        raise JournalUnusable("the journal cannot be written: database or disk is full", hint="Make room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("flashferry.service.plans.waves.api.approve", full)
+        assert refused(service, who("ann"), run, 0, digest=digest).status == 507
+    assert (audit(service, "done"), audit(service, "failed")) == ([("ann", f"run:{run}")],) * 2
     approve_wave(service, who("ann"), run, 0, digest=digest)
     assert control_request(service.state, run).approved_wave == 0
 
