@@ -8,13 +8,17 @@ export PYTHONSAFEPATH := 1
 unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo night test test-long matrix adversary check wheel lock clean
+.PHONY: demo night service-demo test test-long matrix adversary check wheel lock clean
 demo: $(VENV)/.ready
 	$(BIN)/flashferry lab demo
 
 # A whole night against a stand-in CML controller; its report and the nights' history stay in ./nights.
 night: $(VENV)/.ready
 	$(BIN)/flashferry lab night
+
+# The service as a team has it: twenty routers, two people, one plan approved and run. Nothing is left at its end.
+service-demo: $(VENV)/.ready
+	$(BIN)/flashferry lab service-demo
 
 # More workers than processors, for the slow tests mostly wait; tests/conftest.py has them stand among the others.
 test: $(VENV)/.ready

@@ -19,6 +19,7 @@ from flashferry.cli.lab_cml import LATENCIES, LatencyOption, keep_up, night
 from flashferry.cli.lab_experiment import experiment, fairness, sweep
 from flashferry.cli.lab_peers import peers
 from flashferry.cli.options.shared import JsonOption
+from flashferry.cli.service_demo.command import service_demo
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, result_document
 from flashferry.core.errors import ConfigInvalid
@@ -39,7 +40,7 @@ WorldArgument = Annotated[
     str,
     typer.Argument(
         metavar="[WORLD]",
-        help="A world of the lab (published, two-sites, transports, fleet, fleet-40, sites-200), or a file of "
+        help="A world of the lab (published, two-sites, transports, fleet, team, fleet-40, sites-200), or a file of "
         "your own that ends in .toml.",
     ),
 ]
@@ -151,12 +152,13 @@ def ssh(name: Annotated[str, typer.Argument(help="Name of a device of the lab.")
 
 @app.command(cls=LabVerb)
 def demo(seed: SeedOption = 1) -> None:
-    """Show the main job on the lab: two routers checked, probed, fed, timed and restored."""
+    """Show the main job on the lab: four routers checked, probed, fed, timed and restored."""
     from flashferry.cli.demo import demo_world, run_demo
 
     raise typer.Exit(run_demo(demo_world(seed)))
 
 
+app.command(cls=LabVerb)(service_demo)
 app.command(cls=LabVerb)(night)
 app.command(cls=LabVerb)(experiment)
 app.command(cls=LabVerb)(sweep)

@@ -20,7 +20,7 @@ import signal
 import socket
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -71,6 +71,7 @@ def serve(
     *,
     tell: Callable[[str], None],
     keepers: Sequence[Keeper] | None = None,
+    handed: int | None = None,
 ) -> None:
     """Serve until a signal ends it; runs are processes of their own, and go on.
 
@@ -79,13 +80,21 @@ def serve(
         settings: What the configuration says.
         tell: Takes the address once it is listened on, and other lines for people.
         keepers: The background threads; None: those of all subjects.
+        handed: Descriptor of a socket that is listened on already, instead of the settings' address and port.
 
     Raises:
-        ConfigInvalid: The settings do not go together, the port is in use, another service has the state folder, or its
-            database cannot be used.
+        ConfigInvalid: The settings do not go together, the port is in use, what was handed down is no such socket,
+            another service has the state folder, or its database cannot be used.
     """
-    check_listening(settings)
-    with _listener(settings) as listener, _alone(state):
+    with ExitStack() as held:
+        if handed is None:
+            check_listening(settings)
+            listener = held.enter_context(_listener(settings))
+        else:
+            listener = held.enter_context(handed_listener(handed))
+            settings = replace(settings, address=listener.getsockname()[0])
+            check_listening(settings)
+        held.enter_context(_alone(state))
         settings = replace(settings, port=listener.getsockname()[1])
         service = Service(state=state, settings=settings, database=ServiceDatabase(state))
         book = RefusalBook(service)
@@ -173,6 +182,38 @@ class _Server(uvicorn.Server):
         self.should_exit = True
         # What is cut now would fill the log with traces of its cutting.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+
+
+def handed_listener(number: int) -> socket.socket:
+    """Return the socket behind a descriptor that whoever started this process has bound and listens on.
+
+    So a service has a port below 1024 without any right, or is reached in another network than it works in. systemd
+    hands the socket of a socket unit down as descriptor 3 (sd_listen_fds(3)).
+
+    Raises:
+        ConfigInvalid: It is no socket of TCP that is listened on.
+    """
+    try:
+        listener = socket.socket(fileno=number)
+    except OSError as error:
+        raise _not_handed(number, f"none: {error.strerror}") from None
+    if listener.family not in (socket.AF_INET, socket.AF_INET6) or listener.type != socket.SOCK_STREAM:
+        listener.close()
+        raise _not_handed(number, "a socket of another kind")
+    if not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        listener.close()
+        raise _not_handed(number, "one that nobody listens on")
+    listener.setblocking(False)
+    # Processes that the service starts have no use for it, and would keep the port.
+    listener.set_inheritable(False)
+    return listener
+
+
+def _not_handed(number: int, found: str) -> ConfigInvalid:
+    return ConfigInvalid(
+        f"--listen fd:{number}: expected a socket of TCP that is listened on, found {found}",
+        hint="Whoever starts the service binds it, listens and hands it down, as a socket unit of systemd does (fd:3)",
+    )
 
 
 @contextmanager

@@ -89,8 +89,11 @@ class Rig:
         )
         try:
             with process:
-                yield process
-                process.kill()
+                try:
+                    yield process
+                finally:
+                    # Also where the block failed: most verbs would not end by themselves, and it is waited for.
+                    process.kill()
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

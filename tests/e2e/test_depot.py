@@ -58,13 +58,8 @@ class DepotRig(FleetRig):
     def depot(self, *more: str) -> Iterator[subprocess.Popen[str]]:
         """Run a depot, ready to be used, and end it in order."""
         with self.started("depot", "--json", *more) as process:
-            try:
-                assert json.loads(process.stdout.readline())["event"] == "ready"
-                yield process
-            except BaseException:
-                # It would never end by itself, and that is waited for.
-                process.kill()
-                raise
+            assert json.loads(process.stdout.readline())["event"] == "ready"
+            yield process
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)
                 assert process.wait(30) == 0

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 PACKAGES = ("fastapi", "uvicorn", "multipart", "argon2", "joserfc", "httpx")
 """What the extra `service` brings, by the names for `import`."""
 
+_FD = "fd:"
 _OWN = ("config", "listen", "state_dir")
 
 ConfigOption = Annotated[
@@ -42,8 +43,9 @@ def serve(
         str | None,
         typer.Option(
             "--listen",
-            metavar="[ADDRESS:]PORT",
-            help="Where to listen (default: as the configuration says, else 127.0.0.1:8020).",
+            metavar="[ADDRESS:]PORT|fd:N",
+            help="Where to listen (default: as the configuration says, else 127.0.0.1:8020); fd:N is a socket that is "
+            "listened on already, as systemd hands down fd:3.",
             rich_help_panel=SERVER,
         ),
     ] = None,
@@ -57,7 +59,9 @@ def serve(
     from flashferry.service.serving import serve as serve_service
 
     state = api.state_folder(state_dir)
-    serve_service(state, _listening(read_settings(config, state), listen), tell=say)
+    handed = _handed(listen)
+    settings = _listening(read_settings(config, state), listen if handed is None else None)
+    serve_service(state, settings, tell=say, handed=handed)
 
 
 def read_settings(config: Path | None, state: Path) -> ServiceSettings:
@@ -100,6 +104,13 @@ def _check_place(ctx: typer.Context) -> None:
             f"{option}: expected behind 'service {ctx.invoked_subcommand}', found before it",
             hint=f"Write it behind the command, as in 'flashferry service {ctx.invoked_subcommand} {option} ...'",
         )
+
+
+def _handed(listen: str | None) -> int | None:
+    """Return the descriptor of a socket that whoever started us listens on, where one is named."""
+    number = (listen or "").removeprefix(_FD)
+    # What is none is no address either, and refused as such.
+    return int(number) if listen is not None and listen.startswith(_FD) and number.isdecimal() else None
 
 
 def _listening(settings: ServiceSettings, listen: str | None) -> ServiceSettings:

@@ -92,7 +92,7 @@ def parsed_listen(given: str) -> tuple[str, int]:
         number_ = -1
     if not 0 <= number_ <= 65_535:
         raise ConfigInvalid(
-            f"--listen {given!r}: expected [ADDRESS:]PORT with a port from 0 to 65535",
+            f"--listen {given!r}: expected [ADDRESS:]PORT with a port from 0 to 65535, or fd:N",
             hint="For example --listen 8020, or --listen 192.0.2.1:8443 to be reached from other hosts",
         )
     return address, number_

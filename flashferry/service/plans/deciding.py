@@ -123,7 +123,8 @@ def _state(plan: StoredPlan) -> str:
 
 def _forbidden(verb: str, who: str) -> Problem:
     hint = "Withdraw it, if it is to go; else ask a colleague with that role"
-    return Problem(HTTPStatus.FORBIDDEN, f"plan: expected {who} to {verb} it", hint=hint)
+    comma = "," if ", " in who else ""
+    return Problem(HTTPStatus.FORBIDDEN, f"plan: expected {who}{comma} to {verb} it", hint=hint)
 
 
 def _conflict(verb: str, why: str) -> Problem:

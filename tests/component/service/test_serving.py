@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import sqlite3
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -21,7 +23,7 @@ from flashferry.service.serving import serve
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.service.schema import FILE, SCHEMA_VERSION
-from tests.component.service.processes import PATIENCE_S, refused, running
+from tests.component.service.processes import PATIENCE_S, SERVICE, refused, running
 
 STREAMING = """
 import asyncio
@@ -107,6 +109,37 @@ def test_a_port_in_use_is_told(tmp_path):
         where = f"127.0.0.1:{other.getsockname()[1]}"
         said = refused("--state-dir", tmp_path / "state", "--listen", where)
     assert "Address already in use" in said
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_socket_is_handed_down(tmp_path):
+    """One that somebody else has bound and listens on is served, as from a socket unit; any other file is refused."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port, number = listener.getsockname()[1], listener.fileno()
+        command = [*SERVICE, "--state-dir", tmp_path / "state", "--listen", f"fd:{number}"]
+        with subprocess.Popen(command, pass_fds=[number], stderr=subprocess.PIPE, text=True) as process:
+            listener.close()
+            try:
+                assert asked(f"http://127.0.0.1:{port}/healthz") == {"status": "ok"}
+                process.terminate()
+                assert process.wait(PATIENCE_S) == 0
+            finally:
+                process.kill()
+
+
+@pytest.mark.parametrize(
+    ("made", "found"),
+    [
+        (socket.socket, "one that nobody listens on"),
+        (lambda: socket.socket(type=socket.SOCK_DGRAM), "a socket of another kind"),
+        (lambda: socket.create_server(("0.0.0.0", 0)), "expected a certificate"),
+        (tempfile.TemporaryFile, "none: Socket operation on non-socket"),
+    ],
+)
+def test_what_is_handed_down_is_looked_at(tmp_path, made, found):
+    """A file, a socket of another kind or not listened on, and one that others reach without TLS, in one sentence."""
+    with made() as handed, pytest.raises(ConfigInvalid, match=found):
+        serve(tmp_path / "state", ServiceSettings(), tell=print, handed=os.dup(handed.fileno()))
     assert not (tmp_path / "state").exists()
 
 

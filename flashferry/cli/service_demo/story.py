@@ -1,0 +1,171 @@
+"""What the two people of the demo do, in their order, and what came of it; every figure is one of this run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from flashferry.cli.service_demo.ground import IMAGES, SITE_NAMES, Broken, Ground
+from flashferry.cli.service_demo.people import Account, Person, Refused, enter
+from flashferry.cli.service_demo.telling import Progress, print_address, print_images, print_plan, step, tell
+from flashferry.cli.view.demo_table import Before
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ANNA = Account(name="anna", display="Anna, network operations", roles=("operator", "approver"))
+BEN = Account(name="ben", display="Ben, her colleague", roles=("approver", "auditor"))
+TITLE = "all sites, summer release"
+
+PLAN_S = 120.0
+"""A plan has to be there by then: twenty routers are looked at."""
+
+RUN_S = 600.0
+"""The run has to be over by then; on two cores that have little else to do it takes a tenth of it."""
+
+_LOOK_S = 1.0
+
+
+class Stopped(Exception):
+    """Somebody wants the demo to end."""
+
+
+class NotWell(Exception):
+    """The demo cannot go on; the sentence says why."""
+
+
+class Story:
+    """The demo, from the sign-in to the end of the run.
+
+    Args:
+        ground: What it stands on.
+    """
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._before = Before.of(ground.world)
+        self._images = {one.name: os.urandom(one.size_bytes) for one in IMAGES}
+
+    def play(self) -> tuple[str, ...]:
+        """Play it; return what is not as it should be, in sentences.
+
+        Raises:
+            Stopped: Somebody wants it to end.
+            NotWell: It cannot go on.
+            Refused: The service refused what it should not.
+            Unreachable: The service gave no answer.
+            Broken: Depot or service are gone.
+        """
+        self._introduce()
+        enter(self._ground.state, (ANNA, BEN))
+        self._ground.wait_until_ready()
+        self._check()
+        print_address(self._ground, (ANNA, BEN))
+        anna, ben = Person(self._ground.url, ANNA), Person(self._ground.url, BEN)
+        try:
+            self._send(anna)
+            digest = self._have_planned(anna)
+            self._have_approved(anna, ben, digest)
+            run_id = self._run(anna, digest)
+            return tuple(self._judge(anna, ben, run_id))
+        finally:
+            anna.close()
+            ben.close()
+
+    def _introduce(self) -> None:
+        world = self._ground.world
+        step(1, f"A lab: {len(world.devices)} stand-in routers at {len(world.sites)} sites ({world.rung})")
+        for site in world.sites:
+            models = Counter(one.platform for one in site.devices)
+            told = ", ".join(f"{count} {platform}" for platform, count in models.items())
+            tell(f"{SITE_NAMES.get(site.name, site.name)}: {told}; {site.profile.describe()}")
+
+    def _send(self, anna: Person) -> None:
+        step(3, f"{anna.name} sends {len(IMAGES)} made-up images, with the SHA-512 that a vendor would have published")
+        held = []
+        for name, content in self._images.items():
+            held.append(anna.send_image(name, content))
+            self._check()
+        print_images(held)
+
+    def _have_planned(self, anna: Person) -> str:
+        step(4, f"{anna.name} has the service plan it: every router is looked at, nothing is changed")
+        job = self._until_ended(anna, anna.post("/plans/make", {"title": TITLE})["job"], PLAN_S)
+        until_s = time.monotonic() + PLAN_S
+        while job["digest"] is None:
+            # What the job wrote is offered a moment later; what cannot be is told there, too.
+            if job["exit_code"] or "not taken" in (job["sentence"] or "") or time.monotonic() > until_s:
+                raise NotWell(f"no plan was made: {job['sentence']}")
+            self._pause()
+            job = anna.get(f"/jobs/{job['job_id']}")
+        digest = str(job["digest"])
+        print_plan(anna.get(f"/plans/{digest}")["plan"], digest)
+        return digest
+
+    def _have_approved(self, anna: Person, ben: Person, digest: str) -> None:
+        step(5, f"{ben.name} reads it and approves; {anna.name}, who may approve others' plans, cannot")
+        try:
+            anna.post(f"/plans/{digest}/approve", {"comment": "my own"})
+        except Refused as refused:
+            tell(f"{anna.name} tries: {refused}")
+        else:
+            raise NotWell(f"{anna.name} approved her own plan")
+        decided = ben.post(f"/plans/{digest}/approve", {"comment": "read it; canaries first, as agreed"})
+        tell(f"{ben.name}: {decided['state']}, sha256:{digest[:16]}..., this text and no other")
+
+    def _run(self, anna: Person, digest: str) -> str:
+        step(6, f"{anna.name} begins the run: a process of its own, whose routers fetch from the depot")
+        waves = {one["number"]: one["name"] for one in anna.get(f"/plans/{digest}")["plan"]["waves"]}
+        job = anna.post("/runs", {"plan": digest, "reason": "the summer release"})
+        progress = Progress(waves)
+
+        def follow(now: dict[str, Any]) -> None:
+            if now["run_id"] is not None:
+                progress.show(now["run_id"], anna.get(f"/runs/{now['run_id']}/devices")["devices"])
+
+        job = self._until_ended(anna, job["job_id"], RUN_S, follow)
+        if job["run_id"] is None:
+            raise NotWell(f"the run did not begin: {job['sentence']}")
+        follow(job)
+        tell(f"the run has ended, exit code {job['exit_code']}: {job['sentence']}")
+        return str(job["run_id"])
+
+    def _judge(self, anna: Person, ben: Person, run_id: str) -> list[str]:
+        from flashferry.cli.service_demo.judging import judged, print_run
+
+        step(7, "What came of it")
+        report = anna.get(f"/runs/{run_id}/report.json")
+        print_run(report)
+        audit = ben.get("/audit/verify")
+        changed = self._before.compared(self._ground.world)
+        digests = {name: hashlib.sha256(content).hexdigest() for name, content in self._images.items()}
+        return judged(self._ground.world, report, audit, changed=changed, digests=digests)
+
+    def _until_ended(
+        self, who: Person, job_id: str, most_s: float, follow: Callable[[dict[str, Any]], None] | None = None
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return a job that has ended."""
+        until_s = time.monotonic() + most_s
+        while (job := who.get(f"/jobs/{job_id}"))["is_open"]:
+            if follow is not None:
+                follow(job)
+            if time.monotonic() > until_s:
+                raise NotWell(f"{job['kind']}: expected its end within {most_s:g} s, found it {job['state']}")
+            self._pause()
+        return job
+
+    def _pause(self) -> None:
+        self._check()
+        if self._ground.stop.wait(_LOOK_S):
+            raise Stopped
+
+    def _check(self) -> None:
+        if self._ground.stop.is_set():
+            raise Stopped
+        self._ground.check()
+
+
+__all__ = ["Broken", "NotWell", "Stopped", "Story"]
