@@ -58,6 +58,7 @@ class RecoveryResult:
 def recover(
     fleet: FleetOptions | Nornir,
     *,
+    run: str | None = None,
     vouched: Iterable[str] = (),
     state: Journal | Path | str | None = None,
     ask: Source | None = None,
@@ -70,6 +71,7 @@ def recover(
     Args:
         fleet: Where credentials come from: an inventory, of which only the devices to recover are asked about, or a
             Nornir object that has them. A device that has left it is reached at the address in the journal.
+        run: Only what this dead run left, its beginning or end where that is unique, or `latest`; None: all of them.
         vouched: Names of devices of which the caller says that whoever answers there is the one that is meant.
         state: An open journal, the folder that it is in, or None: where the command line has it.
         ask: Asked last for credentials that no other source knows; None: nobody is.
@@ -78,13 +80,14 @@ def recover(
         interrupted: Whether the caller wants to stop: devices in hand are finished, others left for the next time.
 
     Raises:
-        ConfigInvalid: The inventory is wrong, another recovery is running, or no dead run left a device that was
-            vouched for.
+        ConfigInvalid: The inventory is wrong, another recovery is running, no dead run left a device that was vouched
+            for, or the run is unknown or alive.
         JournalUnusable: The journal cannot be opened.
     """
     with journal_in(state) as journal:
+        only = None if run is None else _dead_run(journal, run)
         everything = fleet if isinstance(fleet, Nornir) else whole_fleet(fleet, tell=tell)
-        nornir = only_pending(everything, pending(journal))
+        nornir = only_pending(everything, pending(journal, only))
         unusable: dict[str, FlashferryError] = {}
         if isinstance(fleet, FleetOptions) and nornir.inventory.hosts:
             # Nobody is asked for a password before there is something to recover.
@@ -95,10 +98,27 @@ def recover(
             emit=emit,
             interrupted=interrupted,
             unusable=unusable,
+            only=only,
             vouched=frozenset(vouched),
         )
     is_whole = all(record.restored is Restored.RESTORED for record in records)
     return RecoveryResult(devices=records, exit_code=ExitCode.OK if is_whole else ExitCode.RESTORE_INCOMPLETE)
+
+
+def _dead_run(journal: Journal, run: str) -> str:
+    """Return the dead run that is meant; one that the journal lost is known by its whole name.
+
+    Raises:
+        ConfigInvalid: No run, or more than one, is meant, or it is alive.
+    """
+    lost = {entry.run_id for entry in journal.damaged_entries()}
+    found = run if run in lost else find_run(journal.directory, run)
+    if journal.is_alive(found):
+        raise ConfigInvalid(
+            f"--run {run}: run {found} is alive and restores its devices itself",
+            hint=f"Let it end, or stop it with 'flashferry run stop {found}'",
+        )
+    return found
 
 
 def forget(names: Iterable[str], *, state: Journal | Path | str | None = None) -> RecoveryResult:

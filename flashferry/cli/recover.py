@@ -27,6 +27,15 @@ def recover(
             "to it. RUN/DEVICE where several runs left one of that name. May be repeated.",
         ),
     ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            "--run",
+            metavar="RUN",
+            help="Only what this dead run left; its identifier, the beginning or end of it where that is unique, or "
+            "'latest'. Devices of other runs are not touched.",
+        ),
+    ] = None,
     vouched: Annotated[
         list[str] | None,
         typer.Option(
@@ -42,6 +51,11 @@ def recover(
     """Find every device that a dead run left tuned, restore it and prove it."""
     from flashferry.cli.view.device_tables import print_recovery
 
+    if gone and run is not None:
+        raise ConfigInvalid(
+            "--forget cannot be combined with --run: it names a device by itself",
+            hint="Where several runs left one of that name: --forget RUN/DEVICE",
+        )
     if gone and vouched:
         raise ConfigInvalid(
             "--forget cannot be combined with --device-is: one lets go of a device, the other restores it",
@@ -53,6 +67,7 @@ def recover(
         with graceful_interrupt() as stop:
             found = api.recover(
                 which,
+                run=run,
                 vouched=vouched or (),
                 state=state_dir,
                 ask=prompt(),

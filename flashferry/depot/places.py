@@ -1,10 +1,11 @@
 """Where a depot's socket is: in the state folder, in the folder of a unit of systemd, or where the operator says.
 
-Nothing here speaks to one: a command that finds none waits for none of that to be imported.
+Nothing here says anything to one: a command that finds none waits for none of that to be imported.
 """
 
 from __future__ import annotations
 
+import socket
 import stat
 from pathlib import Path
 
@@ -43,6 +44,23 @@ def socket_of(wish: str, state: Path) -> Path | None:
     if wish != AUTO:
         return Path(wish).absolute()
     return next((path for path in places(state) if is_socket(path)), None)
+
+
+def is_served(path: Path) -> bool:
+    """Tell whether somebody serves a socket whom this user may reach: a depot that was killed leaves its socket behind.
+
+    It is connected to, and nothing is said: where nobody listens that is refused at once (unix(7), ECONNREFUSED).
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        line.setblocking(False)
+        try:
+            line.connect(str(path))
+        except BlockingIOError:
+            # Somebody listens, and others are in line.
+            return True
+        except OSError:
+            return False
+    return True
 
 
 def is_socket(path: Path) -> bool:

@@ -13,7 +13,7 @@ import sys
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import open_private
-from flashferry.depot.places import AUTO, is_socket, socket_of
+from flashferry.depot.places import AUTO, is_served, socket_of
 from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.service import Service
 from flashferry.store.service.jobs import Job, JobKind
@@ -68,9 +68,12 @@ def start(service: Service, job: Job) -> subprocess.Popen[bytes] | None:
 
 
 def has_depot(service: Service) -> bool:
-    """Return whether runs find a depot that serves all of them, so that several may be at work at once."""
+    """Return whether a depot is there that serves all runs, so that several may be at work at once.
+
+    It is asked: one that was killed leaves its socket behind, and runs that find nobody there bring their own servers.
+    """
     found = socket_of(depot_wish(service), service.state)
-    return found is not None and is_socket(found)
+    return found is not None and is_served(found)
 
 
 def depot_wish(service: Service) -> str:

@@ -84,6 +84,8 @@ class Supervisor:
     def _begin_waiting(self, service: Service) -> None:
         with service.database.reading() as database:
             queued, under_way = jobs_in(database, {JobState.QUEUED}), jobs_in(database, UNDER_WAY)
+        if not queued:
+            return
         now = moment(service.now())
         for job, why in waiting(queued, under_way, has_depot=has_depot(service), now=now):
             if why:

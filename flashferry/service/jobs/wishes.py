@@ -51,7 +51,7 @@ class JobWish:
     Attributes:
         kind: What.
         digest: The plan to carry out: for `stage`, an approved one; for `dry-run`, any. None for others.
-        run_id: The run to go on with, for `resume`; the one that is meant, for `recover`.
+        run_id: The run to go on with, for `resume`; the one whose devices are restored, for `recover`.
         devices: Which devices, for `check`, `probe`, `plan` and a `dry-run` of an image.
         image: Name of an image in the folder of images; empty for none.
         file: The description of the night, for `nightly`.
@@ -103,7 +103,7 @@ def check_wish(wish: JobWish) -> None:
     """
     for what, is_there in (
         ("the digest of a plan", wish.kind is not JobKind.STAGE or wish.digest),
-        ("a run", wish.kind is not JobKind.RESUME or wish.run_id),
+        ("a run", wish.kind not in (JobKind.RESUME, JobKind.RECOVER) or wish.run_id),
         ("the description of a night", wish.kind is not JobKind.NIGHTLY or wish.file is not None),
         ("an image or a plan", wish.kind is not JobKind.DRY_RUN or wish.image or wish.digest),
     ):
@@ -151,6 +151,9 @@ def _subject(wish: JobWish, images: Path, folder: JobFolder) -> Iterator[str]:
         yield from ("--plan", str(folder.plan))
     elif wish.kind is JobKind.RESUME:
         yield from ("--resume", str(wish.run_id))
+    elif wish.kind is JobKind.RECOVER:
+        # What others left is theirs to restore: they may be at work on it, at sites that nobody here operates.
+        yield from ("--run", str(wish.run_id))
     elif wish.image:
         yield from ("--image", str(images / wish.image))
     if wish.kind is JobKind.PLAN:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import flashferry.run.recover
+from flashferry.api import recovering
 from flashferry.api.recovering import only_pending
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.credentials import Credentials, apply_credentials
@@ -76,6 +77,51 @@ def test_credentials_are_looked_up_for_the_journals_devices_only(nornir, journal
     found = apply_credentials(only_pending(nornir, pending(journal)), [source], failed=failures.setdefault)
     assert (source.asked, failures) == (["r2"], {})
     assert (list(found.inventory.hosts), found.inventory.hosts["r2"].password) == (["r2"], "p-word")
+
+
+@pytest.fixture
+def two_runs(nornir, journal, monkeypatch):
+    """Return two dead runs, each with a device in its hands, and the devices that a recovery then touches."""
+    runs = [left_by_a_dead_run(journal, f"r{n}", f"192.0.2.{n}", f"SN{n}/r{n}") for n in (1, 2)]
+    touched = []
+
+    def restored(task, device, job):
+        touched.append(device.host)
+        job.journal.recovered(device.run_id, device.host)
+        return flashferry.run.recover.RecoveryRecord(
+            host=device.host,
+            run_id=device.run_id,
+            restored=Restored.RESTORED,
+            restore=None,
+            failure=None,
+            partial_file=None,
+        )
+
+    monkeypatch.setattr(flashferry.run.recover, "_recover_device", restored)
+    return runs, touched
+
+
+@pytest.mark.parametrize("is_short", [False, True])
+def test_of_one_run_no_other_runs_device_is_touched(nornir, journal, two_runs, is_short):
+    """Another may be in somebody else's hands, or at somebody else's site; it stays in the journal as it was."""
+    (first, second), touched = two_runs
+    found = recovering.recover(nornir, run=first[-4:] if is_short else first, state=journal)
+    assert (touched, [one.host for one in found.devices], found.exit_code) == (["r1"], ["r1"], 0)
+    assert [one.run_id for one in pending(journal)] == [second]
+    assert recovering.recover(nornir, run=first, state=journal).devices == ()
+    recovering.recover(nornir, state=journal)
+    assert touched == ["r1", "r2"]
+
+
+def test_a_run_that_is_none_or_alive_is_not_recovered(nornir, journal, two_runs):
+    """Nothing is touched then, with a hint."""
+    _, touched = two_runs
+    for given, why in ((journal.begin_run("stage"), "is alive"), ("nothing", "expected")):
+        with pytest.raises(ConfigInvalid) as told:
+            recovering.recover(nornir, run=given, state=journal)
+        assert told.value.hint
+        assert why in told.value.message or why == "expected"
+    assert touched == []
 
 
 def test_a_failed_lookup_is_that_devices_failure(nornir, journal, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -78,7 +79,23 @@ def test_a_depot_is_known_by_its_socket(service, monkeypatch):
     monkeypatch.chdir(service.state)
     with socket.socket(socket.AF_UNIX) as made:
         made.bind("depot.sock")
+        made.listen(1)
         assert told()
         assert not told("--depot", "never")
         assert not told("--depot", str(service.state / "other.sock"))
         assert told("--depot", str(service.state / "depot.sock"))
+
+
+def test_a_socket_that_nobody_serves_is_no_depot(service, monkeypatch):
+    """A depot that was killed leaves its socket; one whose line is full is there."""
+    monkeypatch.chdir(service.state)
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind("depot.sock")
+        assert not has_depot(service)
+        made.listen(0)
+        assert [has_depot(service) for _ in range(3)] == [True] * 3
+    assert Path("depot.sock").is_socket()
+    assert not has_depot(service)
+    Path("depot.sock").unlink()
+    Path("depot.sock").write_text("")
+    assert not has_depot(service)

@@ -39,7 +39,7 @@ def words(settings: RunSettings = SETTINGS, **wish: object) -> str:
         ),
         (
             {"kind": JobKind.RECOVER, "run_id": "r1"},
-            "recover --inventory /inv --state-dir /s --json --host-keys accept",
+            "recover --run r1 --inventory /inv --state-dir /s --json --host-keys accept",
         ),
         (
             {"kind": JobKind.CHECK, "image": "a.bin", "devices": Devices(hosts=("r1",)), "sites": ("AMS",)},
