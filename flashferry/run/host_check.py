@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot.looking import look_for_depot
+from flashferry.depot.looking import DepotFound, look_for_depot
 from flashferry.depot.places import AUTO
 from flashferry.fileserver import (
     DESCRIPTORS_PER_SESSION,
@@ -72,11 +72,12 @@ def look_at_host(
         depot: The host's depot: `auto`, `never`, or the path of its socket.
     """
     capabilities = probe_capabilities()
+    found = look_for_depot(state_directory(state), depot)
     return (
         *(_congestion_control(grant) for grant in capabilities.congestion_controls if grant.name != "reno"),
-        _port(),
-        _depot(state_directory(state), depot),
-        *_other_ports(),
+        _port(found),
+        _depot(found),
+        *_other_ports(found),
         _ssh(),
         _host_keys(state_directory(state) / HOST_KEYS),
         _certificate(certificate, key),
@@ -106,24 +107,30 @@ def _congestion_control(grant: CongestionControl) -> Finding:
     )
 
 
-def _port() -> Finding:
+def _port(depot: DepotFound | None) -> Finding:
     port = USUAL.ports.well_known
-    reason = may_bind(port)
     advice = (
         "2121 is used instead, with the port in the URL, which old IOS releases may not take. Give the service "
         "CAP_NET_BIND_SERVICE, or stop the other FTP server"
     )
-    return Finding(
-        name=f"FTP port {port}",
-        is_good=not reason,
-        found=reason or "allowed and free",
-        advice=advice if reason else "",
-    )
+    return _listening(f"FTP port {port}", port, (USUAL,), depot, advice)
 
 
-def _depot(state: Path, wish: str) -> Finding:
+def _listening(name: str, port: int, served: Sequence[Transport], depot: DepotFound | None, advice: str) -> Finding:
+    """Return whether a port is to be had: for a run's own server, or from the depot, which has it for all runs."""
+    view = depot.view if depot is not None else None
+    theirs = {} if view is None else {one.name: view.ports[one.name] for one in served if one.name in view.ports}
+    if view is not None and port in theirs.values():
+        return Finding(name=name, is_good=True, found=f"served by the depot, process {view.pid}, for all runs")
+    reason = may_bind(port)
+    found = reason or "allowed and free"
+    if theirs:
+        found += "; runs use the depot's port " + " and ".join(str(one) for one in sorted(set(theirs.values())))
+    return Finding(name=name, is_good=not reason, found=found, advice=advice if reason else "")
+
+
+def _depot(found: DepotFound | None) -> Finding:
     """Return whether runs find a depot, and whether it answers."""
-    found = look_for_depot(state, wish)
     if found is None:
         text = "none: each run brings its own file server, and shares no site's cap with others"
         return Finding(name="depot", is_good=True, found=text)
@@ -132,7 +139,7 @@ def _depot(state: Path, wish: str) -> Finding:
     return Finding(name="depot", is_good=True, found=f"at {found.socket}: {found.view.in_words}")
 
 
-def _other_ports() -> Iterator[Finding]:
+def _other_ports(depot: DepotFound | None) -> Iterator[Finding]:
     """Yield what is to be had of the ports of other transports: needed only where devices fetch by them."""
     listeners: dict[str, list[Transport]] = {}
     for one in TRANSPORTS:
@@ -141,17 +148,12 @@ def _other_ports() -> Iterator[Finding]:
         ports = served[0].ports
         if name == USUAL.listener_name:
             continue
-        reason = may_bind(ports.well_known)
         advice = (
             f"{ports.others[0]} is used instead, with the port in the URL. Give the service CAP_NET_BIND_SERVICE, or "
             f"have what listens there listen elsewhere, or give another with --{name}-port"
         )
-        yield Finding(
-            name=f"{' and '.join(one.title for one in served)} port {ports.well_known}",
-            is_good=not reason,
-            found=reason or "allowed and free",
-            advice=advice if reason else "",
-        )
+        title = f"{' and '.join(one.title for one in served)} port {ports.well_known}"
+        yield _listening(title, ports.well_known, served, depot, advice)
 
 
 def _ssh() -> Finding:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.depot.looking import DepotFound
+from flashferry.depot.messages import DepotView
 from flashferry.run import host_check as module
 from flashferry.sshserver import load_host_keys
 from flashferry.transports.listening import HOST_KEYS
@@ -45,3 +47,19 @@ def test_the_extra_for_a_lab_controller_is_looked_at(
     found = finding("extra for Cisco Modeling Labs", tmp_path)
     assert found.is_good is is_there
     assert is_there or ("virl2_client" in found.found and "flashferry[cml]" in found.advice)
+
+
+@pytest.mark.parametrize("reason", ["port 21 is in use; stop its owner or choose another port", "takes root"])
+def test_a_port_that_the_depot_has_is_served_and_not_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reason: str
+) -> None:
+    """Nobody is told to stop our own server; of ports that it does not have all is as ever."""
+    view = DepotView(release="1", pid=4711, since=0.0, ports={"ftp": 21, "https": 8443})
+    monkeypatch.setattr(module, "look_for_depot", lambda *_: DepotFound(socket=tmp_path / "depot.sock", view=view))
+    monkeypatch.setattr(module, "may_bind", lambda _port: reason)
+    ftp = finding("FTP port 21", tmp_path)
+    assert (ftp.is_good, ftp.found, ftp.advice) == (True, "served by the depot, process 4711, for all runs", "")
+    https = finding("HTTPS port 443", tmp_path)
+    assert (https.is_good, https.found) == (False, f"{reason}; runs use the depot's port 8443")
+    http = finding("HTTP port 80", tmp_path)
+    assert (http.is_good, http.found) == (False, reason)
