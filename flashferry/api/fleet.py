@@ -96,7 +96,10 @@ def whole_fleet(options: FleetOptions, *, tell: Tell | None = None) -> Nornir:
     from inventory.load import open_inventory
 
     if not options.inventory:
-        raise ConfigInvalid("no inventory: expected --inventory PATH", hint=f"'{SAMPLE}' is the lab's fleet")
+        raise ConfigInvalid(
+            "no inventory: expected --inventory PATH",
+            hint=f"'flashferry init' writes a first one; '{SAMPLE}' is the lab's fleet",
+        )
     nornir = open_inventory(_path(options.inventory))
     rules: dict[str, object] = {}
     if options.host_keys is not None:

@@ -27,7 +27,7 @@ COMMANDS = {
     "Images by hand": ("serve", "images"),
     "For a team": ("service",),
     "Nights on a lab": ("nightly",),
-    "This host": ("depot", "state", "doctor", "lab"),
+    "This host": ("init", "doctor", "depot", "state", "lab", "completion", "man"),
 }
 """Commands in the groups and the order of the help; a module of that name has a function of that name, or an `app`."""
 

@@ -141,6 +141,11 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
         ExitCode.DEVICES_FAILED: "a database is damaged",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
+    "init": {
+        ExitCode.OK: "the inventory is written, and was read again",
+        ExitCode.USAGE: "wrong options or input, or a file is there already; nothing was written",
+        ExitCode.INTERRUPTED: "interrupted by the operator; nothing was written",
+    },
     "doctor": {
         ExitCode.OK: "this host was looked at; 'is_good' says of each finding whether it is as it should be",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,

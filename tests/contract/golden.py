@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent / "golden"
-ELSEWHERE = {"openapi": FOLDER.parents[2] / "docs" / "openapi.json"}
+_DOCS = FOLDER.parents[2] / "docs"
+ELSEWHERE = {"openapi": _DOCS / "openapi.json", "manual": _DOCS / "man" / "flashferry.1"}
 """Groups of one file that people look for in another place."""
 UPDATE = "python -m tests.contract --update"
 

@@ -77,7 +77,12 @@ PassivePortsOption = Annotated[
     str | None, typer.Option("--passive-ports", metavar="FIRST-LAST", help="Ports for data connections.")
 ]
 CongestionControlOption = Annotated[
-    str, typer.Option("--congestion-control", metavar="NAME", help="auto, bbr, cubic, reno or system.")
+    str,
+    typer.Option(
+        "--congestion-control",
+        metavar="auto|bbr|cubic|reno|system",
+        help="Congestion control of what is sent.",
+    ),
 ]
 SessionsOption = Annotated[
     int | None,

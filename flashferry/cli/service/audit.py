@@ -64,7 +64,7 @@ def export(
             "--output", "-o", envvar=OUTPUT_VARIABLE, metavar="FILE", help="A new file (default: standard output)."
         ),
     ] = None,
-    form: Annotated[str, typer.Option("--format", metavar="FORM", help="jsonl or csv.")] = "jsonl",
+    form: Annotated[str, typer.Option("--format", metavar="jsonl|csv", help="In which form.")] = "jsonl",
     since: Annotated[
         str, typer.Option("--since", metavar="TIME", help="From this time on: 2026-11-22, or with a time behind T.")
     ] = "",

@@ -168,6 +168,12 @@ def printed(write: Callable[[], object]) -> bool:
     return True
 
 
+def print_for_programs(text: str) -> None:
+    """Print a text of ours that a program takes as it is, a script or a manual page; nothing foreign is in it."""
+    if not printed(lambda: sys.stdout.write(text)):
+        raise typer.Exit(int(ExitCode.INTERNAL))
+
+
 def result_document(verb: str, code: ExitCode, result: dict[str, object], meaning: str | None = None) -> str:
     """Return a result as the JSON document that `--json` prints: schema with version, exit code, then the result."""
     head = {

@@ -1,4 +1,4 @@
-"""Questions to whoever sits at the terminal: a login that no other source knows, and whether a wave may begin.
+"""Questions to whoever sits at the terminal: a login that no other source knows, whether a wave may begin, and others.
 
 Where nobody sits there, nothing is asked: a device without a login is told as such, and `flashferry run approve` at
 another terminal answers for the waves.
@@ -10,14 +10,19 @@ import getpass
 import select
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from flashferry.cli.terminal.output import say
 from flashferry.core.described import counted
+from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import shown
 from flashferry.devices.credentials import Credentials
 
 if TYPE_CHECKING:
     from flashferry.model.waves import Wave
+
+
+T = TypeVar("T")
 
 
 class WaveApproval:
@@ -55,6 +60,27 @@ class WaveApproval:
 def wave_approval(say: Callable[[str], None]) -> WaveApproval | None:
     """Return who asks, or None where nobody sits at a terminal: then `flashferry run approve` is waited for."""
     return WaveApproval(say) if sys.stdin is not None and sys.stdin.isatty() else None
+
+
+def answered(question: str, read: Callable[[str], T]) -> T:
+    """Return the answer to a question, which is asked until one will do.
+
+    Args:
+        question: The question, with a blank at its end.
+        read: Makes of a line what is wanted, or says what is wrong with it by ConfigInvalid.
+
+    Raises:
+        ConfigInvalid: The input is at its end.
+    """
+    while True:
+        sys.stderr.write(question)
+        sys.stderr.flush()
+        if (line := sys.stdin.readline()) == "":
+            raise ConfigInvalid("expected an answer, found the end of the input", hint="Nothing was written")
+        try:
+            return read(line.strip())
+        except ConfigInvalid as error:
+            say(str(error))
 
 
 class PromptSource:

@@ -105,8 +105,8 @@ BUILT = Built(
         FileIdentity: lambda: IDENTITY,
     },
 )
-OWN = ("lab", "doctor")
-"""Verbs that tell of this machine and of stand-ins of ours; nothing foreign comes into what they say."""
+OWN = ("lab", "doctor", "completion", "man")
+"""Verbs that tell of this machine, of themselves and of stand-ins of ours; nothing foreign comes into what they say."""
 
 
 @pytest.fixture(autouse=True)
@@ -252,6 +252,7 @@ ELSEWHERE = {
     "service init": "test_the_service_is_told",
     "service user": "test_the_service_is_told",
     "service audit": "test_the_service_is_told",
+    "init": "test_a_first_inventory",
     "state backup": "test_the_state_is_looked_after",
     "state check": "test_the_state_is_looked_after",
     "state restore": "test_the_state_is_looked_after",
@@ -641,6 +642,29 @@ def test_the_state_is_looked_after(ground, flashferry_says):
         out, _ = flashferry_says("state", "restore", str(archive), "--state-dir", target, *more, is_document=as_json)
         assert secrets_in(out) == []
         archive.unlink()
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_first_inventory(ground, monkeypatch, capsys, flashferry_says, as_json):
+    """Names of folders are shown and not obeyed; what a table holds is refused without being quoted."""
+    more = ("--json",) if as_json else ()
+    table = ground / "table.csv"
+    table.write_text("name,address\nr1,192.0.2.1\n", encoding="utf-8")
+    folder = ground / f"{as_json} \u202e [bold] {TOKEN}"
+    out, _ = flashferry_says("init", str(folder), "--csv", str(table), *more, is_document=as_json)
+    assert secrets_in(out) == []
+    for cell in (HOST.replace("\x00", ""), LOGIN, f"=cmd() {ENABLE}"):
+        with table.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([["name", "address"], [cell, cell]])
+        monkeypatch.setattr(sys, "argv", ["flashferry", "init", str(ground / "n"), "--csv", str(table), *more])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = capsys.readouterr()
+        assert left.value.code == 2
+        assert_harmless(err)
+        assert secrets_in(out + err) == []
+        assert "line 2" in err
+        assert not (ground / "n").exists()
 
 
 def test_a_night_is_described(ground, flashferry_says):

@@ -1,0 +1,210 @@
+"""`flashferry init`: a first inventory, of devices that are named by options, in a table, or at the terminal."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flashferry.cli.command_line import DEVICES
+from flashferry.cli.options.shared import JsonOption
+from flashferry.cli.terminal.output import echo, finish
+from flashferry.cli.terminal.questions import answered
+from flashferry.core.described import counted
+from flashferry.core.errors import ConfigInvalid
+from flashferry.model.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from inventory.first_devices import FirstDevice
+
+DEFAULT = Path("routers")
+"""The folder that is meant where none is named."""
+
+_MBPS = 1_000_000
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Its folder; no file of it may be there.")] = DEFAULT,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host",
+            metavar="NAME=ADDRESS",
+            help="A device: its name, and its IPv4 address or DNS name, with :PORT where SSH's is not 22; may be "
+            "repeated.",
+            rich_help_panel=DEVICES,
+        ),
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            "--csv",
+            metavar="FILE",
+            help="A table of devices, whose first line names its columns: name, address, and where they are wanted "
+            "port, site, platform.",
+            rich_help_panel=DEVICES,
+        ),
+    ] = None,
+    site: Annotated[
+        str,
+        typer.Option(
+            "--site", metavar="NAME", help="The site of devices for which none is named.", rich_help_panel=DEVICES
+        ),
+    ] = "",
+    link_mbps: Annotated[
+        float | None,
+        typer.Option(
+            "--link-mbps",
+            metavar="MBIT/S",
+            min=0.001,
+            max=1_000_000,
+            help="Rate of the site's WAN link in Mbit/s; of several sites each has it.",
+            rich_help_panel=DEVICES,
+        ),
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", metavar="NAME", help="Who logs in to the devices.", rich_help_panel=DEVICES),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Write a first inventory: hosts.yaml, groups.yaml and defaults.yaml, with every key in a comment.
+
+    Without --host and --csv it asks, on a terminal. No file is ever written over, and no password is written: those
+    come from the environment, the keyring, a program or a prompt.
+    """
+    from inventory.first_devices import check_each_once, device_of, devices_of_table
+    from inventory.first_files import check_new, texts, write
+
+    check_new(folder)
+    site, user = _site(site), _user(user)
+    if host or table:
+        devices = (
+            *(_of_option(text, site, device_of) for text in host or ()),
+            *(devices_of_table(table, site=site) if table else ()),
+        )
+    else:
+        devices, link_mbps, user = _asked(site, link_mbps, user)
+    check_each_once(devices)
+    if link_mbps is not None and not any(one.site for one in devices):
+        raise ConfigInvalid("--link-mbps: expected a site with it, found none", hint="Give --site NAME too")
+    rate = None if link_mbps is None else round(link_mbps * _MBPS)
+    files = write(folder, texts(devices, username=user, link_rate_bps=rate), check=_check)
+    _tell(folder, files, devices, as_json=json)
+
+
+def _of_option(text: str, site: str, read: Callable[..., FirstDevice]) -> FirstDevice:
+    try:
+        return read(text, site=site)
+    except ConfigInvalid as error:
+        raise ConfigInvalid(f"--host: {error.message}", hint=error.hint) from None
+
+
+def _site(text: str) -> str:
+    from inventory.values import read_word
+
+    try:
+        return read_word(text.strip()) or ""
+    except ConfigInvalid as error:
+        raise ConfigInvalid(f"--site: {error.message}", hint=error.hint) from None
+
+
+def _user(text: str | None) -> str | None:
+    from inventory.values import read_line
+
+    try:
+        return read_line((text or "").strip()) or None
+    except ConfigInvalid as error:
+        raise ConfigInvalid(f"--user: {error.message}", hint=error.hint) from None
+
+
+def _check(folder: Path) -> None:
+    """Read an inventory as every verb does, up to what its sites share.
+
+    Raises:
+        ConfigInvalid: It would not be taken.
+    """
+    from inventory.load import open_inventory
+    from inventory.sites import check_addresses, sites_of
+    from inventory.view import view
+
+    hosts = open_inventory(folder).inventory.hosts.values()
+    check_addresses(hosts)
+    sites_of(view(one) for one in hosts)
+
+
+def _asked(
+    site: str, link_mbps: float | None, user: str | None
+) -> tuple[tuple[FirstDevice, ...], float | None, str | None]:
+    """Return what somebody at the terminal says: devices, rate of the link, user name.
+
+    Raises:
+        ConfigInvalid: Nobody sits there, or no device was named.
+    """
+    from inventory.first_devices import check_each_once, device_of
+
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise ConfigInvalid(
+            "expected devices, found none", hint="Give them by --host NAME=ADDRESS or --csv FILE, or ask at a terminal"
+        )
+    echo("Devices, one a line, as NAME=ADDRESS; an empty line ends them.", err=True)
+    site = site or answered("Their site, one word (nothing: they share no link): ", _site)
+    devices: list[FirstDevice] = []
+
+    def another(text: str) -> FirstDevice | None:
+        if not text:
+            return None
+        one = device_of(text, site=site)
+        check_each_once([*devices, one])
+        return one
+
+    while (one := answered(f"Device {len(devices) + 1}: ", another)) is not None:
+        devices.append(one)
+    if not devices:
+        raise ConfigInvalid("expected at least one device, found none", hint="Begin again; nothing was written")
+    if link_mbps is None and site:
+        link_mbps = answered("Rate of the site's WAN link in Mbit/s (nothing: unknown): ", _rate)
+    if user is None:
+        user = answered("Who logs in to them (nothing: FLASHFERRY_USERNAME says it): ", _user)
+    return tuple(devices), link_mbps, user
+
+
+def _rate(text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 0.001 <= rate <= _MBPS:
+        raise ConfigInvalid("expected a number from 0.001 to 1000000, found something else", hint="50 is 50 Mbit/s")
+    return rate
+
+
+def _tell(folder: Path, files: tuple[Path, ...], devices: tuple[FirstDevice, ...], *, as_json: bool) -> None:
+    sites = sorted({one.site for one in devices if one.site is not None})
+    following = [f"export FLASHFERRY_INVENTORY={shlex.quote(str(folder))}", "flashferry doctor", "flashferry check"]
+
+    def human() -> None:
+        where = f", {counted(len(sites), 'site')}" if sites else ""
+        echo(f"{folder} is written, and read again: {counted(len(devices), 'device')}{where}.")
+        echo(
+            "No password is in it: it comes from FLASHFERRY_PASSWORD (FLASHFERRY_ENABLE_SECRET for the enable secret),"
+        )
+        echo("--keyring, --secrets-command, or a prompt (docs/secrets.md).")
+        echo("Next:")
+        for line in following:
+            echo(f"  {line}")
+
+    result: dict[str, object] = {
+        "folder": str(folder),
+        "files": [str(file) for file in files],
+        "devices": [one.name for one in devices],
+        "sites": sites,
+        "next": following,
+    }
+    finish("init", ExitCode.OK, result, as_json=as_json, human=human)

@@ -1,0 +1,246 @@
+"""A first inventory as files: commented, so that every key can be found where it is wanted, and never over a file.
+
+All files are made in a folder of their own, read again there, and then put in place: whoever looks sees none of them or
+all, and what the reader of inventories would not take is not left behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.writing import write_whole
+from inventory.first_devices import FirstDevice
+
+HOSTS, GROUPS, DEFAULTS = "hosts.yaml", "groups.yaml", "defaults.yaml"
+NAMES = (GROUPS, DEFAULTS, HOSTS)
+"""The files, in the order in which they are put in place: an inventory is there once its hosts are."""
+
+EXAMPLE_SITE = "branch1"
+"""Stands in the comments of an inventory that has no site yet."""
+
+_ABOUT_HOSTS = """\
+# Your routers: a name and an address each. Begun by 'flashferry init', yours to go on with.
+#
+# 'flashferry check' tells what is wrong with this file; docs/inventory.md explains every key. A host may also have:
+#   port: 22                  # of SSH
+#   platform: ios             # where it is not that of defaults.yaml
+#   data:
+#     image: c2900-universalk9-mz.SPA.158-3.M9.bin   # its own image; goes before the rules in images.yaml
+#     and any key of groups.yaml, for this host alone
+---
+"""
+
+_ABOUT_GROUPS = """\
+# A site is a group: its devices share one WAN link. docs/inventory.md explains every key.
+---
+"""
+
+_SITE_KEYS = (
+    (
+        "Share of the link that copies may take together; 0.8 of a stated rate where it is not given.",
+        ("cap_share: 0.8",),
+    ),
+    ("How many copies may run over the link at once; as the run has it where it is not given.", ("max_copies: 4",)),
+    (
+        "When the site may be worked on; at any time where it is not given. On these days a window opens.",
+        ("windows:", '  - {days: [mon, tue, wed, thu], from: "22:00", until: "05:00", timezone: Europe/Berlin}'),
+    ),
+    (
+        "Our address as these routers reach it, where it is not the near end of the SSH session.",
+        ("server_address: 192.0.2.100",),
+    ),
+    ("VRF through which they reach us.", ("vrf: Mgmt-intf",)),
+    (
+        "Interface that the routers' client shall use; set for the copy and put back.",
+        ("source_interface: Loopback0",),
+    ),
+    (
+        "Transports by which they may fetch, the preferred one first; without it ftp, http, scp, https, sftp.",
+        ("transports: [scp, sftp]",),
+    ),
+    ("Forbid those that carry login and image in clear text, FTP and HTTP.", ("clear_text: false",)),
+    ("The image of all of them, where no rule shall decide.", ("image: c2900-universalk9-mz.SPA.158-3.M9.bin",)),
+)
+"""What a site may have, each with its lines; commented in what is written."""
+
+_RATE = "Rate of the WAN link in bit/s. From it come the TCP window and the cap; without it copies have no cap."
+
+_ABOUT_DEFAULTS = """\
+# What holds for every router, where neither it nor its groups say otherwise.
+#
+# No password stands here, and none should: it comes from the environment (FLASHFERRY_PASSWORD, and
+# FLASHFERRY_ENABLE_SECRET), the system's keyring (--keyring), a program (--secrets-command) or a prompt; see
+# docs/secrets.md.
+---
+platform: ios # NAPALM's name for IOS and IOS-XE alike
+"""
+
+_DEFAULT_KEYS = """\
+# data:
+#   host_keys: strict         # refuse routers whose SSH host key is not known yet; the default is to remember it
+#   known_hosts: known_hosts  # the file of known host keys, below the state folder
+#   and any key of groups.yaml, for all routers
+"""
+
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._-]*|\d{1,3}(?:\.\d{1,3}){3}")
+_NO_TEXT = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"})
+"""Words that some readers of YAML take for something else than text."""
+
+
+def check_new(folder: Path) -> None:
+    """Check that none of the files is there.
+
+    Raises:
+        ConfigInvalid: One is, or the folder is none, or where it would be there is no folder.
+    """
+    try:
+        there = next((folder / name for name in NAMES if os.path.lexists(folder / name)), None)
+        is_wrong = os.path.lexists(folder) and not folder.is_dir()
+        is_below = folder.absolute().parent.is_dir()
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    if there is not None:
+        raise ConfigInvalid(
+            f"{there}: expected no file, found one", hint="It stays as it is: name another folder, or edit that one"
+        )
+    if is_wrong:
+        raise ConfigInvalid(f"{folder}: expected a folder, found something else", hint="Name another one")
+    if not is_below:
+        raise ConfigInvalid(
+            f"{folder}: expected a folder to make it in, found none at {folder.absolute().parent}",
+            hint="Make that one first, or name another",
+        )
+
+
+def texts(
+    devices: Sequence[FirstDevice], *, username: str | None = None, link_rate_bps: int | None = None
+) -> dict[str, str]:
+    """Return the files by their names.
+
+    Args:
+        devices: The devices, each by its own name.
+        username: Who logs in to them, or None: from elsewhere.
+        link_rate_bps: Rate of each site's WAN link, or None where nobody said.
+    """
+    sites = list(dict.fromkeys(one.site for one in devices if one.site is not None))
+    return {
+        HOSTS: _ABOUT_HOSTS + "".join(map(_host, devices)),
+        GROUPS: _ABOUT_GROUPS + _groups(sites, link_rate_bps),
+        DEFAULTS: _ABOUT_DEFAULTS
+        + (f"username: {_scalar(username)}\n" if username else "# username: netops # who logs in\n")
+        + _DEFAULT_KEYS,
+    }
+
+
+def write(folder: Path, files: dict[str, str], *, check: Callable[[Path], None]) -> tuple[Path, ...]:
+    """Write the files of a new inventory into a folder, which is made where there is none.
+
+    Args:
+        folder: The folder.
+        files: Their texts by name.
+        check: Reads an inventory as everybody else does, and raises where it will not do.
+
+    Returns:
+        The files.
+
+    Raises:
+        ConfigInvalid: One is there already, they cannot be written, or the check refused them. Nothing was written.
+    """
+    check_new(folder)
+    try:
+        where = folder if folder.is_dir() else folder.absolute().parent
+        made = Path(tempfile.mkdtemp(prefix=".flashferry-init.", suffix=".part", dir=where))
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    try:
+        for name in NAMES:
+            write_whole(made / name, files[name], is_private=False)
+        check(made)
+        _put_in_place(made, folder)
+    except FileExistsError:
+        check_new(folder)
+        raise
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return tuple(folder / name for name in (HOSTS, GROUPS, DEFAULTS))
+
+
+def _put_in_place(made: Path, folder: Path) -> None:
+    """Put what was made where it is to be; what came there meanwhile stays.
+
+    Raises:
+        FileExistsError: A file is there by now.
+        OSError: It cannot be put there.
+    """
+    if not folder.exists():
+        mask = os.umask(0)
+        os.umask(mask)
+        made.chmod(0o777 & ~mask)
+        made.rename(folder)
+        return
+    linked: list[Path] = []
+    try:
+        for name in NAMES:
+            (folder / name).hardlink_to(made / name)
+            linked.append(folder / name)
+    except OSError:
+        for path in linked:
+            with suppress(OSError):
+                path.unlink()
+        raise
+
+
+def _unwritable(folder: Path, error: OSError) -> ConfigInvalid:
+    return ConfigInvalid(
+        f"{folder}: cannot be written: {error.strerror}", hint="Check the folder and its rights, or name another one"
+    )
+
+
+def _host(one: FirstDevice) -> str:
+    lines = [f"{_scalar(one.name)}:", f"  hostname: {_scalar(one.address)}"]
+    lines += [f"  port: {one.port}"] if one.port is not None else []
+    lines += [f"  groups: [{_scalar(one.site)}]"] if one.site is not None else []
+    return "\n".join(lines) + "\n"
+
+
+def _groups(sites: Sequence[str], link_rate_bps: int | None) -> str:
+    if not sites:
+        lines = _group(EXAMPLE_SITE, link_rate_bps)
+        return "".join(f"# {line}\n" for line in ["A site, for example:", *lines])
+    first, *others = sites
+    text = "\n".join(_group(first, link_rate_bps)) + "\n"
+    for site in others:
+        text += f"{_scalar(site)}: # its keys are as those of {first}\n  data:\n    site: {_scalar(site)}\n"
+        text += _indented([_rate_line(link_rate_bps)])
+    return text
+
+
+def _group(site: str, link_rate_bps: int | None) -> list[str]:
+    lines = [f"{_scalar(site)}:", "  data:", f"    site: {_scalar(site)}", f"    # {_RATE}"]
+    lines.append(f"    {_rate_line(link_rate_bps)}")
+    for told, keys in _SITE_KEYS:
+        lines += [f"    # {told}", *(f"    # {key}" for key in keys)]
+    return lines
+
+
+def _rate_line(link_rate_bps: int | None) -> str:
+    return "# link_rate_bps: 10_000_000" if link_rate_bps is None else f"link_rate_bps: {link_rate_bps:_}"
+
+
+def _indented(lines: Sequence[str]) -> str:
+    return "".join(f"    {line}\n" for line in lines)
+
+
+def _scalar(text: str) -> str:
+    """Return a text as YAML has it: in quotes, as JSON has them, where it could be taken for something else."""
+    return text if _PLAIN.fullmatch(text) and text.lower() not in _NO_TEXT else json.dumps(text)
