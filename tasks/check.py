@@ -47,14 +47,14 @@ from tasks.hashing import hash_limits
 from tasks.mark import first_mark, in_other_hands
 from tasks.readings import Configured, read_running, read_startup
 from tasks.source_address import interface_refusal, vrf_refusal
-from tasks.step import Step, Stretch
+from tasks.step import CHECK_WORD, Step, Stretch
 from tasks.verify import VerifyReport, verify_image, verify_signature
 from templates.rows import ArchiveSection, DirError, DirFile, DirTotals, ExclusiveMode, first, rows
 from templates.version import parse_version
 
 __all__ = ["CheckReport", "ReturnPath", "Wanted", "check", "check_device"]
 
-STEP = "check"
+STEP = CHECK_WORD
 CHECK = Step(
     word=STEP,
     doing="checking",

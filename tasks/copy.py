@@ -16,10 +16,10 @@ from flashferry.transports.copy_dialogue import CopyDialogue, CopyOutcome
 from flashferry.transports.transport import Offer, copy_command
 from flashferry.transports.witness import ServerView
 from tasks.copy_watch import CopyLimits, CopyWatch, reason_of_silence
-from tasks.step import Step, Stretch
+from tasks.step import COPY_WORD, Step, Stretch
 from templates.rows import CopyResult, Refusal, first
 
-STEP = "pull"
+STEP = COPY_WORD
 _SERVER_LATE_S = 1.0
 _LOOK_AGAIN_S = 0.05
 COPY = Step(

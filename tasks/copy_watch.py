@@ -21,8 +21,9 @@ from flashferry.devices.platforms.platform import Defaults
 from flashferry.transports.copy_dialogue import CopyDialogue
 from flashferry.transports.transport import Words
 from flashferry.transports.witness import Hindrance, ServerView
+from tasks.step import COPY_WORD
 
-STEP = "pull"
+STEP = COPY_WORD
 
 SLOWEST_BYTES_PER_S = min(platform.defaults.flash_bytes_per_s for platform in PLATFORMS)
 """Flash of any platform is written as fast: for waits in which nobody knows who will answer."""

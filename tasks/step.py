@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
     from flashferry.images.digests import Image
 
+CHECK_WORD, COPY_WORD = "check", "pull"
+"""Words of steps that are known beyond them."""
+
+ENDS_WAY = frozenset({"connect", "check", "snapshot"})
+"""The words of all steps with `Step.ends_way`, written out: who follows a run or reports of it, as the service does,
+starts without the steps and what they bring to talk to devices."""
+
 
 class Stretch(Enum):
     """Which part of a device's way a step's cost belongs to; its copy and its hash are reckoned by their own rates."""

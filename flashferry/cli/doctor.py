@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry import api
 from flashferry.cli.command_line import Verb
-from flashferry.cli.options.server import CertificateOption, DepotOption, KeyOption
-from flashferry.cli.options.shared import JsonOption, StateOption
+from flashferry.cli.options.server import CertificateOption, KeyOption
+from flashferry.cli.options.shared import DepotOption, JsonOption, StateOption
 from flashferry.cli.terminal.output import finish
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode

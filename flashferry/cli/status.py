@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from flashferry import api
-from flashferry.cli.options.server import DepotOption
-from flashferry.cli.options.shared import JsonOption, RunsOption, StateOption
+from flashferry.cli.options.shared import DepotOption, JsonOption, RunsOption, StateOption
 from flashferry.cli.terminal.output import finish, here
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, is_wide, line, names, rate, table
 from flashferry.cli.view.run_tables import BAD_OUTCOMES, STATES, standing, tally

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from flashferry.core.codec import decode
 from flashferry.core.errors import FlashferryError, Kind
 from flashferry.model.states import State
-from tasks.snapshot import Snapshot
-from tasks.tcp_config import Change, is_ours_to_type
+
+if TYPE_CHECKING:
+    from tasks.snapshot import Snapshot
+    from tasks.tcp_config import Change
 
 
 class JournalUnusable(FlashferryError):
@@ -59,6 +61,9 @@ def leased_device(columns: Mapping[str, Any], *, is_sound: bool = True) -> Lease
         columns: The journal's columns by name; JSON as text.
         is_sound: Whether they are what was written.
     """
+    # Late: mostly nothing is in hand, and what our steps keep and type brings sessions, platforms and transports.
+    from tasks.snapshot import Snapshot
+
     try:
         if not is_sound:
             raise ValueError("the row is not what was written")
@@ -85,6 +90,8 @@ def _changes(stored: str) -> tuple[Change, ...]:
     Raises:
         ValueError: One would have us type what we never set: it was not written by us.
     """
+    from tasks.tcp_config import Change, is_ours_to_type
+
     changes = tuple(decode(Change, one) for one in json.loads(stored))
     if not all(map(is_ours_to_type, changes)):
         raise ValueError("a line that is none of those that staging sets")

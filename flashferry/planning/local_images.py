@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flashferry.core.described import described_image
 from flashferry.core.errors import ConfigInvalid
@@ -15,7 +16,9 @@ from flashferry.images.catalogue import Catalogue
 from flashferry.images.digests import Digests, check_published
 from flashferry.images.errors import ImageError
 from flashferry.images.files import checked_image
-from tasks.check import Wanted
+
+if TYPE_CHECKING:
+    from tasks.check import Wanted
 
 _CHUNK_BYTES = 1 << 20
 
@@ -55,6 +58,9 @@ def wanted_image(path: Path, vendor: Digests | None = None, *, is_insisted: bool
     Raises:
         ConfigInvalid: It is missing, empty or unreadable, or not the file that was published.
     """
+    # Late: who only looks for a file, as the service does, waits for no step to be imported.
+    from tasks.check import Wanted
+
     try:
         image = Catalogue((checked_image(path),)).image(path.name)
     except ImageError as error:

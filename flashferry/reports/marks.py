@@ -8,7 +8,7 @@ from html import escape
 
 from flashferry.reports.model import DeviceReport, Proof, Standing, StepTime
 from flashferry.reports.words import duration, rate
-from tasks.copy import COPY
+from tasks.step import COPY_WORD
 
 _BAR = 96
 _STEPS = 480
@@ -82,7 +82,7 @@ def step_bar(steps: Sequence[StepTime]) -> str:
     parts, over = [], 0.0
     for one in steps:
         width = _STEPS * one.seconds / total
-        name = "p" if one.step == COPY.word else "o"
+        name = "p" if one.step == COPY_WORD else "o"
         title = f"<title>{escape(one.step)}: {duration(one.seconds)}</title>"
         parts.append(f'<rect class="{name}" x="{over:.1f}" width="{max(0.5, width - 1):.1f}" height="8">{title}</rect>')
         over += width

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_secret
-from flashferry.devices.secret_sources import printed_by
 from flashferry.service.settings import SecretFrom
 
 CREDENTIALS_VARIABLE = "CREDENTIALS_DIRECTORY"
@@ -39,6 +38,9 @@ def secret_of(source: SecretFrom, named: str) -> str:
 
 
 def _from_command(source: SecretFrom, named: str) -> bytes:
+    # Late: it comes with what logs in to devices, and the service starts without that.
+    from flashferry.devices.secret_sources import printed_by
+
     def wrong(what: str) -> ConfigInvalid:
         return ConfigInvalid(
             f"{named}: secret_command '{source.command[0]}': {what}", hint="Run it by hand as the service's user"

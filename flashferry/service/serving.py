@@ -43,7 +43,6 @@ from flashferry.service.schedules import scheduler
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
-from flashferry.transports.serving import check_files
 
 KEEPERS: tuple[Keeper, ...] = (
     supervisor.KEEPER,
@@ -120,6 +119,9 @@ def check_listening(settings: ServiceSettings) -> None:
         ConfigInvalid: Passwords would cross a network as they are, or the certificate will not do.
     """
     if settings.certificate is not None and settings.key is not None:
+        # Late: a service without a certificate starts without the transports, which ours is checked like.
+        from flashferry.transports.serving import check_files
+
         check_files(settings.certificate, settings.key)
     elif settings.certificate is not None or settings.key is not None:
         raise ConfigInvalid(

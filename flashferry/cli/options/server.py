@@ -12,9 +12,8 @@ import typer
 
 from flashferry.api.checking import ServerPlace
 from flashferry.cli.command_line import SERVER
-from flashferry.cli.options.shared import AddressOption, PortOption
+from flashferry.cli.options.shared import AddressOption, DepotOption, PortOption
 from flashferry.core.errors import ConfigInvalid
-from flashferry.transports.choice import check_asked
 from inventory.transport_policy import AS_USUAL
 
 _option = functools.partial(typer.Option, rich_help_panel=SERVER)
@@ -91,16 +90,6 @@ SessionsOption = Annotated[
 DscpOption = Annotated[
     int, typer.Option("--dscp", metavar="N", min=0, max=63, help="DSCP of control and data; 1 is lower effort.")
 ]
-DepotOption = Annotated[
-    str | None,
-    _option(
-        "--depot",
-        envvar="FLASHFERRY_DEPOT",
-        metavar="auto|never|PATH",
-        help="The file server that all runs of this host share, by its socket; never: this run brings its own "
-        "(default: the one in the state folder or /run/flashferry, where there is one).",
-    ),
-]
 
 
 def listed(transports: str | None) -> dict[str, tuple[str, ...]]:
@@ -160,6 +149,9 @@ def asked(transport: str | None) -> str:
     Raises:
         ConfigInvalid: It is no transport.
     """
+    # Late: help, and verbs that take one of these options alone, wait for no transport to be imported.
+    from flashferry.transports.choice import check_asked
+
     return AS_USUAL if transport is None else check_asked(transport)
 
 

@@ -42,6 +42,17 @@ StateOption = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+DepotOption = Annotated[
+    str | None,
+    typer.Option(
+        "--depot",
+        envvar="FLASHFERRY_DEPOT",
+        metavar="auto|never|PATH",
+        help="The file server that all runs of this host share, by its socket; never: this run brings its own "
+        "(default: the one in the state folder or /run/flashferry, where there is one).",
+        rich_help_panel=SERVER,
+    ),
+]
 AnyImageOption = Annotated[
     bool,
     typer.Option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -56,8 +57,12 @@ def serve(
     if ctx.invoked_subcommand is not None:
         _check_place(ctx)
         return
+    # What is imported stays: looking for garbage in it again and again would take a tenth of the start.
+    gc.disable()
     from flashferry.service.serving import serve as serve_service
 
+    gc.freeze()
+    gc.enable()
     state = api.state_folder(state_dir)
     handed = _handed(listen)
     settings = _listening(read_settings(config, state), listen if handed is None else None)

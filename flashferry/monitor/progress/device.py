@@ -8,9 +8,7 @@ from enum import StrEnum
 
 from flashferry.core.outside import shown
 from flashferry.monitor.events import Event
-from tasks.check import CHECK
-from tasks.copy import COPY
-from tasks.steps import STEPS
+from tasks.step import CHECK_WORD, COPY_WORD, ENDS_WAY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +44,6 @@ _SMOOTHING = 0.3
 SETTLING_S = 3.0
 """So long after a site's cap was shared anew its rates are shown as they are read: smoothed, a copy would be shown with
 what it had before beside what another one has of that by now."""
-
-_ENDS_EARLY = frozenset(step.word for step in STEPS if step.ends_way)
 
 
 class Phase(StrEnum):
@@ -189,7 +185,7 @@ class Device:
 
     def _begin(self, event: Event, now_s: float) -> None:
         step = event.text if event.step == "probe" else event.step
-        if event.step == COPY.word and ":" in self.step:
+        if event.step == COPY_WORD and ":" in self.step:
             step = self.step  # the arm of a speed test says more than `pull`
         self.step, self.since_s = step, now_s
         self.waits, self.is_retrying = "", False
@@ -218,9 +214,9 @@ class Device:
         """Tell whether a step that ended was the last, for runs that do not tell a device's end themselves."""
         if event.status == "failed":
             # One that is refused, not reached or could not be read never comes to the last step.
-            return event.step == self._last_step or event.step in _ENDS_EARLY
+            return event.step == self._last_step or event.step in ENDS_WAY
         # A check that is done, and then told once more, was all: the image is there already.
-        is_all = event.step == self.step == CHECK.word and was_done
+        is_all = event.step == self.step == CHECK_WORD and was_done
         return is_all or event.step == self._last_step
 
     def _end(self, event: Event, now_s: float) -> None:

@@ -27,8 +27,8 @@ from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.images import arriving, golden, keeping, publishing
 from flashferry.service.images.arrivals import Arrival
 from flashferry.service.images.arriving import NewImage, offset_of
-from flashferry.service.images.bulk import MOST_BYTES
 from flashferry.service.images.keeping import told_image, told_whole
+from flashferry.service.images.places import MOST_PUBLISHED_BYTES
 from flashferry.service.images.tending import left_out
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
@@ -161,10 +161,10 @@ async def take_in_published(request: Request, service: TheService, actor: TheAct
         with path.open("xb") as file:
             async for piece in request.stream():
                 size_bytes += len(piece)
-                if size_bytes > MOST_BYTES:
+                if size_bytes > MOST_PUBLISHED_BYTES:
                     raise Problem(
                         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                        f"published hashes: expected at most {MOST_BYTES:,} bytes, found more",
+                        f"published hashes: expected at most {MOST_PUBLISHED_BYTES:,} bytes, found more",
                         hint="Send the file as the vendor has it, packed",
                     )
                 await run_in_threadpool(file.write, piece)

@@ -22,7 +22,6 @@ from flashferry.service.plans.starting import begin
 from flashferry.service.problems import Problem, problem_of
 from flashferry.service.seeing import job_seen, sees_all_of
 from flashferry.store.service.jobs import Job, JobKind, latest_jobs
-from flashferry.transports.choice import check_asked
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
@@ -177,6 +176,9 @@ def _wish(actor: Actor, kind: JobKind, wanted: Looked, words: tuple[str, ...]) -
         Problem: The transport is none.
     """
     if wanted.transport:
+        # Late: the service starts without the transports and what they bring of platforms.
+        from flashferry.transports.choice import check_asked
+
         try:
             words = (*words, "--transport", check_asked(wanted.transport, option="transport"))
         except ConfigInvalid as error:

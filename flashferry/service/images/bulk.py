@@ -33,11 +33,9 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA512
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.images.places import is_image_name
+from flashferry.service.images.places import MOST_PUBLISHED_BYTES, is_image_name
 from flashferry.store.service.images import Published
 
-MOST_BYTES = 256 << 20
-"""The inner tar, and the CSV in it, are not larger."""
 _SMALL_BYTES = 64 << 10
 _SHA512, _MD5 = re.compile(r"[0-9a-fA-F]{128}"), re.compile(r"[0-9a-fA-F]{32}")
 _TAR, _SIGNATURE, _CERTIFICATE = ".tar", ".tar.signature", ".cer"
@@ -78,7 +76,7 @@ def _parts(path: Path) -> dict[str, bytes]:
             ending = next((end for end in (_SIGNATURE, _TAR, _CERTIFICATE) if name.endswith(end)), None)
             if ending is None:
                 continue
-            most_bytes = MOST_BYTES if ending == _TAR else _SMALL_BYTES
+            most_bytes = MOST_PUBLISHED_BYTES if ending == _TAR else _SMALL_BYTES
             if ending in found or size_bytes > most_bytes:
                 raise _invalid(f"expected one {ending} of at most {most_bytes:,} bytes, found more")
             found[ending] = file.read(most_bytes + 1)[:most_bytes]
@@ -113,8 +111,8 @@ def _rows(inner: bytes, source: str, at: str) -> Iterator[Published]:
             for name, size_bytes, file in _files(archive):
                 if not name.endswith(".csv"):
                     continue
-                if size_bytes > MOST_BYTES:
-                    raise _invalid(f"expected a CSV of at most {MOST_BYTES:,} bytes, found {size_bytes:,}")
+                if size_bytes > MOST_PUBLISHED_BYTES:
+                    raise _invalid(f"expected a CSV of at most {MOST_PUBLISHED_BYTES:,} bytes, found {size_bytes:,}")
                 for cells in csv.reader(io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")):
                     if (row := _row(cells, source, at)) is not None:
                         is_any = True

@@ -20,6 +20,9 @@ from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.images import ImageState, StoredImage
 
+MOST_PUBLISHED_BYTES = 256 << 20
+"""A file of published hashes, the tar in it and the CSV in that are not larger."""
+
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,119}", re.ASCII)
 _PART = ".part"
 _BESIDE = {

@@ -17,7 +17,6 @@ from flashferry.images.digests import Digests
 from flashferry.service.actor import Actor
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.images.arriving import facts_of
-from flashferry.service.images.bulk import read_bulk
 from flashferry.service.images.judging import object_of
 from flashferry.service.images.keeping import judged_anew
 from flashferry.service.images.places import settle
@@ -53,6 +52,9 @@ def take_in_published(service: Service, actor: Actor, path: Path) -> TakenIn:
     Raises:
         Problem: 409 where no certificates of the vendor's are named; 422 where it is no such file, or not the vendor's.
     """
+    # Late: who takes no such file in waits for no library of certificates to be imported.
+    from flashferry.service.images.bulk import read_bulk
+
     vendor = service.settings.images.vendor_certificates
     at = moment(service.now())
     try:

@@ -10,11 +10,6 @@ from markupsafe import Markup
 
 from flashferry.core.codec import to_json
 from flashferry.model.states import Outcome
-from flashferry.nightly.artefacts.history_page import night_line
-from flashferry.nightly.artefacts.page import drawn_series
-from flashferry.nightly.artefacts.report import series_report
-from flashferry.nightly.artefacts.trend_graph import DRAWN
-from flashferry.nightly.history import READ_NIGHTS, by_series, past, told_nights
 from flashferry.reports.svg import svg
 from flashferry.service.actor import Actor
 from flashferry.service.api.depends import TheActor, TheService
@@ -70,6 +65,13 @@ def device(name: str, service: TheService, actor: TheActor) -> object:
 @twin(router, "/trends", "trends.html")
 def trends(service: TheService, actor: TheActor) -> object:
     """Return what copies to flash ran at by day and by site, and the series of the nights in the lab."""
+    # Late: few look at the nights in a lab, and they bring all that a night is made of.
+    from flashferry.nightly.artefacts.history_page import night_line
+    from flashferry.nightly.artefacts.page import drawn_series
+    from flashferry.nightly.artefacts.report import series_report
+    from flashferry.nightly.artefacts.trend_graph import DRAWN
+    from flashferry.nightly.history import READ_NIGHTS, by_series, past, told_nights
+
     site_of = {one.host: one.site for one in _seen(service, actor)}
     history = History.read(service.state)
     copies = [one for host in site_of for one in history.of(host)]

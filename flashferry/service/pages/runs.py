@@ -11,9 +11,6 @@ from fastapi import APIRouter, Query, Request
 
 from flashferry.core.codec import to_json
 from flashferry.monitor.progress import Phase
-from flashferry.reports.as_html import device_section
-from flashferry.reports.build import build_report, report_author
-from flashferry.reports.speeds import speeds_before
 from flashferry.service.actor import Actor
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.live import looker_of
@@ -92,6 +89,11 @@ def run(
 @twin(router, "/runs/{run_id}/devices/{host:path}", "device-in-run.html")
 def device(request: Request, run_id: str, host: str, service: TheService, actor: TheActor) -> object:
     """Return a device of a run: where it stands, what was done to it and proven, and the graphs of its copies."""
+    # Late: reports tell of steps and lines, and bring what talks to devices; a service starts without it.
+    from flashferry.reports.as_html import device_section
+    from flashferry.reports.build import build_report, report_author
+    from flashferry.reports.speeds import speeds_before
+
     scene, found = seen_run(request, actor, run_id)
     mine = next((one for one in found.devices if one.host == host), None)
     if mine is None:

@@ -9,11 +9,8 @@ from __future__ import annotations
 from functools import cache
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.devices.platforms import PLATFORMS
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.tcp.path import ASSUMED_RTT_S, choose_window
-from flashferry.transports import transport_named
-from tasks.tcp_config import TcpLines, plan_tune
 
 WORDS = "as for a device that has none of them yet; a dry run shows them exactly, and the run takes them back"
 """What is to be said beside them."""
@@ -42,6 +39,11 @@ def _lines(device: PlannedDevice, link_rate_bps: float | None) -> tuple[str, ...
 @cache
 def _wanted(transport: str, window_bytes: int | None) -> tuple[str, ...]:
     """Return the lines for a transport: the platforms have the same, and the first of them stands for all."""
+    # Late: the service starts without what talks to devices; the first plan that is shown brings it.
+    from flashferry.devices.platforms import PLATFORMS
+    from flashferry.transports import transport_named
+    from tasks.tcp_config import TcpLines, plan_tune
+
     plan = plan_tune(
         TcpLines(lines=()),
         platform=PLATFORMS[0],

@@ -47,7 +47,7 @@ def test_nothing_is_printed_and_nothing_parsed() -> None:
         ("from flashferry import api", ("nornir", "paramiko", "sqlite3", "jinja2", "flashferry.run")),
         ("from flashferry.api import FleetOptions, StageOptions", ("paramiko.client", "jinja2")),
         ("from flashferry.api import report", ("nornir", "paramiko", "jinja2", "flashferry.run")),
-        ("from flashferry.api import status", ("jinja2", "flashferry.run")),
+        ("from flashferry.api import status", ("jinja2", "flashferry.run", "nornir", "flashferry.transports")),
     ],
 )
 def test_whoever_asks_for_one_job_waits_for_no_other(code: str, absent: tuple[str, ...]) -> None:

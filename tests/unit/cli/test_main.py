@@ -14,19 +14,34 @@ from flashferry.fileserver import ServerGone
 from flashferry.images.errors import ImageUnreadable
 from flashferry.model.lease import JournalUnusable
 
-LOOK = """
-import sys
-from flashferry.cli.main import build
-build([sys.argv[1]])
-print(*sorted({"napalm", "netmiko", "paramiko"} & set(sys.modules)))
-"""
+LOGINS = {"napalm", "netmiko", "paramiko"}
+SERVICE = {"argon2", "fastapi", "flashferry.service", "httpx", "joserfc", "starlette", "uvicorn"}
+DEVICES = {"flashferry.devices", "flashferry.fileserver", "flashferry.transports", "nornir", "ruamel", "textfsm"}
+BUILD = "from flashferry.cli.main import build; build([sys.argv[1]])"
+
+
+def imported(code, *words):
+    """Return the modules that a process of its own has after some lines."""
+    lines = f"import sys; {code}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-P", "-c", lines, *words], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
 
 
 @pytest.mark.parametrize("verb", ["serve", "images", "doctor", "recover", "stage", "report", "--help"])
 def test_what_a_command_imports(verb):
-    """NAPALM, netmiko and paramiko take half a second; they are imported with the first login, not before."""
-    done = subprocess.run([sys.executable, "-P", "-c", LOOK, verb], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""
+    """NAPALM, netmiko and paramiko take half a second, the service as long: who does without waits for neither."""
+    assert not imported(BUILD, verb) & (LOGINS | SERVICE)
+
+
+def test_who_only_reads_the_journal_waits_for_nothing_that_talks_to_devices():
+    """`status` is asked often, and where nothing is in hand it needs no step and no platform."""
+    assert not imported(f"{BUILD}; from flashferry.store import status", "status") & (DEVICES | LOGINS | SERVICE)
+
+
+def test_the_service_starts_without_what_talks_to_devices():
+    """Its first answer comes within a second: its runs are processes of their own, and what few ask for comes later."""
+    seldom = {"cryptography.x509", "flashferry.nightly.artefacts", "flashferry.planning.simulation", "httpx", "joserfc"}
+    assert not imported("import flashferry.service.serving") & (DEVICES | LOGINS | seldom)
 
 
 @pytest.mark.parametrize(

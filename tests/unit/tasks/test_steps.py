@@ -10,7 +10,7 @@ import pytest
 import tasks
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import State
-from tasks.step import Stretch
+from tasks.step import ENDS_WAY, Stretch
 from tasks.steps import DELIVERY, STEPS, cost
 
 
@@ -33,6 +33,11 @@ def test_every_file_that_describes_a_step_is_in_the_list():
     files = [path for path in Path(tasks.__file__).parent.glob("*.py") if " = Step(" in path.read_text("utf-8")]
     described = sum(path.read_text("utf-8").count(" = Step(") for path in files)
     assert described == len(STEPS)
+
+
+def test_words_that_are_written_out_are_those_of_the_steps():
+    """Who follows a run knows without the steps which of them end a device's way."""
+    assert {step.word for step in STEPS if step.ends_way} == ENDS_WAY
 
 
 def test_the_order_of_a_delivery():
