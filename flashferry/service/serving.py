@@ -26,6 +26,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import uvicorn
+from fastapi import FastAPI
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import lock, make_private_directory, open_private
@@ -143,10 +144,10 @@ def url_of(settings: ServiceSettings, *, path: str = "/") -> str:
 class _Server(uvicorn.Server):
     """uvicorn's server, ended by the service rather than by signals of its own."""
 
-    def __init__(self, service: Service, app: object, ready: Callable[[], None]) -> None:
+    def __init__(self, service: Service, app: FastAPI, ready: Callable[[], None]) -> None:
         settings = service.settings
         config = uvicorn.Config(
-            app,  # type: ignore[arg-type]
+            app,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -160,6 +161,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._service = service
         self._ready = ready
+        self._end_streams = app.state.streams.end
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -181,6 +183,7 @@ class _Server(uvicorn.Server):
     def end(self) -> None:
         """End within `_GRACE_S`: streams by themselves, what does not is cut."""
         self._service.stopping.set()
+        self._end_streams()
         self.should_exit = True
         # What is cut now would fill the log with traces of its cutting.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)

@@ -32,7 +32,9 @@ def make_private(path: Path) -> None:
         ConfigInvalid: A link, or a file of somebody else, stands in the place of one of them.
         OSError: It cannot be made private.
     """
-    with open_private(path, "a"):
+    # One that is there is not opened: to close it again would drop all locks that this process has on it, also those of
+    # its connections, and another process would take their log away (fcntl(2); sqlite.org/howtocorrupt.html, 2.2).
+    with suppress(FileExistsError), open_private(path, "x"):
         pass
     for one in path.parent.glob(f"{path.name}*"):
         check_regular(one)

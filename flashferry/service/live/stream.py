@@ -125,6 +125,10 @@ class Streams:
         finally:
             self._leave(keys)
 
+    def end(self) -> None:
+        """Have all streams end at once; called in their event loop once `stopping` is set."""
+        self._turn.set()
+
     def _next_turn(self) -> asyncio.Event:
         if self._clock is None or self._clock.done():
             self._clock = asyncio.create_task(self._go_on())

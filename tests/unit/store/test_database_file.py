@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.store.database_file import execute_all, make_private, open_to_read, schema_of
+from flashferry.store.database_file import execute_all, make_private, open_to_read, schema_of, use_log
 
 
 def rights(path: Path) -> int:
@@ -25,6 +27,20 @@ def test_made_private(tmp_path: Path) -> None:
     other.touch(mode=0o644)
     make_private(tmp_path / "x.sqlite3")
     assert (rights(tmp_path / "x.sqlite3"), rights(log), rights(other)) == (0o600, 0o600, 0o644)
+
+
+def test_locks_stay(tmp_path: Path) -> None:
+    """A connection of ours stays known to other processes where the same file is made private once more."""
+    path = tmp_path / "x.sqlite3"
+    make_private(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as ours:
+        use_log(ours)
+        execute_all(ours, "CREATE TABLE t (x)")
+        make_private(path)
+        look = "import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.execute('SELECT * FROM t'); d.close()"
+        subprocess.run([sys.executable, "-I", "-S", "-c", look, path], check=True, timeout=60)
+        # Whoever closes it last takes the log away.
+        assert path.with_name("x.sqlite3-wal").stat().st_size > 0
 
 
 @pytest.mark.parametrize("name", ["x.sqlite3", "x.sqlite3-wal"])

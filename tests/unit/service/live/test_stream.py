@@ -156,6 +156,23 @@ def test_streams_end_with_the_service(service):
     assert asyncio.run(asyncio.wait_for(play(made.listen(None)), 5)) == [b"retry: 1000\n\n"]
 
 
+def test_the_end_of_the_service_waits_for_no_turn(service):
+    """A stream whose next look is a minute away ends at once."""
+
+    async def play():
+        stopping = threading.Event()
+        made = Streams(Looker(service), {}, stopping=stopping, every_s=60.0)
+        listening = made.listen(None)
+        heard = [await anext(listening), await anext(listening)]
+        last = asyncio.create_task(anext(listening, b"over"))
+        await asyncio.sleep(0)
+        stopping.set()
+        made.end()
+        return [*heard, await asyncio.wait_for(last, 20)]
+
+    assert asyncio.run(play())[-1] == b"over"
+
+
 def test_a_journal_that_cannot_be_read_is_told_with_its_age(service, monkeypatch):
     """What was known stays, and is called old."""
     looker = Looker(service)
