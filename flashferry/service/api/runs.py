@@ -12,7 +12,6 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from flashferry import api
 from flashferry.api.reporting import ReportFormat
-from flashferry.reports.build import report_of
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.jobs import IdempotencyKey, Why, accepted
 from flashferry.service.jobs import steering
@@ -108,6 +107,9 @@ def report(service: TheService, actor: TheActor, run_id: str, form: Form) -> Res
 
     Who sees some of its sites is told of their devices, and that there are others.
     """
+    # Late: reports tell of steps and lines, and bring what talks to devices; a service starts without it.
+    from flashferry.reports.build import report_of
+
     seen = seen_run(service.state, run_id, actor, with_transfers=True)
     found = report_of(seen.run, service.state)
     if seen.is_part:
