@@ -12,10 +12,11 @@ from flashferry import api
 from flashferry.api import FleetOptions, Overrides
 from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.options.fleet import fleet, fleet_options
-from flashferry.cli.options.server import DepotOption, TransportOption, asked
+from flashferry.cli.options.server import TransportOption, asked
 from flashferry.cli.options.shared import (
     OUTPUT_VARIABLE,
     AnyImageOption,
+    DepotOption,
     JsonOption,
     Md5Option,
     Sha512Option,
