@@ -13,7 +13,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
 from flashferry.core.state_folder import scratch_folder
 from flashferry.images.catalogue import Catalogue
-from flashferry.images.digests import Digests, check_published
+from flashferry.images.digests import Digests, ImageFile, check_published
 from flashferry.images.errors import ImageError
 from flashferry.images.files import checked_image
 
@@ -61,13 +61,17 @@ def wanted_image(path: Path, vendor: Digests | None = None, *, is_insisted: bool
     # Late: who only looks for a file, as the service does, waits for no step to be imported.
     from tasks.check import Wanted
 
-    try:
-        image = Catalogue((checked_image(path),)).image(path.name)
-    except ImageError as error:
-        raise ConfigInvalid(error.message, hint=error.hint) from None
+    image = _catalogued(path)
     if vendor is not None:
         check_published(image, vendor)
     return Wanted.of(image, is_insisted=is_insisted)
+
+
+def _catalogued(path: Path) -> ImageFile:
+    try:
+        return Catalogue((checked_image(path),)).image(path.name)
+    except ImageError as error:
+        raise ConfigInvalid(error.message, hint=error.hint) from None
 
 
 @contextmanager

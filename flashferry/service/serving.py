@@ -120,10 +120,7 @@ def check_listening(settings: ServiceSettings) -> None:
         ConfigInvalid: Passwords would cross a network as they are, or the certificate will not do.
     """
     if settings.certificate is not None and settings.key is not None:
-        # Late: a service without a certificate starts without the transports, which ours is checked like.
-        from flashferry.transports.serving import check_files
-
-        check_files(settings.certificate, settings.key)
+        _check_certificate(settings.certificate, settings.key)
     elif settings.certificate is not None or settings.key is not None:
         raise ConfigInvalid(
             "expected certificate and key together, found one of them", hint="Give both files, or neither"
@@ -134,6 +131,13 @@ def check_listening(settings: ServiceSettings) -> None:
             hint="Name 'certificate' and 'key' in [listen], or the proxy's address in [proxy] networks, or listen on "
             "127.0.0.1",
         )
+
+
+def _check_certificate(certificate: Path, key: Path) -> None:
+    # Late: a service without a certificate starts without the transports, which ours is checked like.
+    from flashferry.transports.serving import check_files
+
+    check_files(certificate, key)
 
 
 def url_of(settings: ServiceSettings, *, path: str = "/") -> str:

@@ -1,6 +1,12 @@
 """A database file in the state folder: private to its owner, opened to be read only, and which schema it has.
 
 The journal and the nights each have one; their tables and what is said where one cannot be used are their own.
+
+Facts
+-----
+* To close a file drops all locks that the process has on it, also those of a connection to it (fcntl(2)): the next
+  process that closes the database believes to be its last, and takes the log away (sqlite.org/howtocorrupt.html, 2.2).
+  So a database that is there is opened by SQLite alone.
 """
 
 from __future__ import annotations
@@ -32,8 +38,6 @@ def make_private(path: Path) -> None:
         ConfigInvalid: A link, or a file of somebody else, stands in the place of one of them.
         OSError: It cannot be made private.
     """
-    # One that is there is not opened: to close it again would drop all locks that this process has on it, also those of
-    # its connections, and another process would take their log away (fcntl(2); sqlite.org/howtocorrupt.html, 2.2).
     with suppress(FileExistsError), open_private(path, "x"):
         pass
     for one in path.parent.glob(f"{path.name}*"):

@@ -176,13 +176,7 @@ def _wish(actor: Actor, kind: JobKind, wanted: Looked, words: tuple[str, ...]) -
         Problem: The transport is none.
     """
     if wanted.transport:
-        # Late: the service starts without the transports and what they bring of platforms.
-        from flashferry.transports.choice import check_asked
-
-        try:
-            words = (*words, "--transport", check_asked(wanted.transport, option="transport"))
-        except ConfigInvalid as error:
-            raise problem_of(error) from None
+        words = (*words, "--transport", _checked_transport(wanted.transport))
     return JobWish(
         kind=kind,
         devices=Devices(hosts=tuple(wanted.hosts), groups=tuple(wanted.groups), filters=tuple(wanted.filters)),
@@ -203,3 +197,13 @@ def _operated(actor: Actor) -> tuple[str, ...]:
     if not sites:
         raise Problem(HTTPStatus.FORBIDDEN, "expected the role operator somewhere, found it nowhere", hint="Ask for it")
     return () if EVERYWHERE in sites else tuple(sites)
+
+
+def _checked_transport(asked: str) -> str:
+    # Late: the service starts without the transports and what they bring of platforms.
+    from flashferry.transports.choice import check_asked
+
+    try:
+        return check_asked(asked, option="transport")
+    except ConfigInvalid as error:
+        raise problem_of(error) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -65,6 +66,18 @@ def device(name: str, service: TheService, actor: TheActor) -> object:
 @twin(router, "/trends", "trends.html")
 def trends(service: TheService, actor: TheActor) -> object:
     """Return what copies to flash ran at by day and by site, and the series of the nights in the lab."""
+    site_of = {one.host: one.site for one in _seen(service, actor)}
+    history = History.read(service.state)
+    copies = [one for host in site_of for one in history.of(host)]
+    return {
+        "sites": [to_json(one) | {"gain": one.gain} for one in site_speeds(copies, site_of)],
+        "site_names": service.settings.site_names,
+        "fleet_graph": Markup(svg(fleet_graph(copies))),  # noqa: S704 -- svg escapes what it is given
+        **_nights(service.state),
+    }
+
+
+def _nights(state: Path) -> dict[str, object]:
     # Late: few look at the nights in a lab, and they bring all that a night is made of.
     from flashferry.nightly.artefacts.history_page import night_line
     from flashferry.nightly.artefacts.page import drawn_series
@@ -72,18 +85,10 @@ def trends(service: TheService, actor: TheActor) -> object:
     from flashferry.nightly.artefacts.trend_graph import DRAWN
     from flashferry.nightly.history import READ_NIGHTS, by_series, past, told_nights
 
-    site_of = {one.host: one.site for one in _seen(service, actor)}
-    history = History.read(service.state)
-    copies = [one for host in site_of for one in history.of(host)]
-    series = [series_report(one) for one in by_series(past(service.state))]
-    nights = told_nights(service.state, last=min(SHOWN_NIGHTS, READ_NIGHTS))
-    speeds = site_speeds(copies, site_of)
+    series = [series_report(one) for one in by_series(past(state))]
     return {
-        "sites": [to_json(one) | {"gain": one.gain} for one in speeds],
-        "site_names": service.settings.site_names,
-        "nights": [night_line(one) for one in reversed(nights)],
+        "nights": [night_line(one) for one in reversed(told_nights(state, last=min(SHOWN_NIGHTS, READ_NIGHTS)))],
         "series": [{"name": one.name, "unit": one.unit, "points": one.points} for one in series],
-        "fleet_graph": Markup(svg(fleet_graph(copies))),  # noqa: S704 -- svg escapes what it is given
         "series_graphs": Markup("").join(
             Markup('<figure class="trend">{}</figure>').format(drawn_series(one)) for one in series if one.unit in DRAWN
         ),
