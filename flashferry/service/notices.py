@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -128,6 +128,7 @@ def announce(
     facts: Mapping[str, object] | None = None,
     *,
     path: str = "",
+    sites: Iterable[str] = (),
 ) -> int:
     """Put a notice into the outbox for every hook that is sent its kind, within the caller's transaction.
 
@@ -139,10 +140,13 @@ def announce(
         sentence: In one sentence, for people.
         facts: What programs want of it, of JSON's types; no secrets.
         path: The page that tells more, `/runs/20261122T020000-1a2b`; empty: none.
+        sites: The sites that the object touches: a hook that is limited to others is not sent it. Empty: nobody knows
+            which, so perhaps any, and every hook is sent it.
 
     Returns:
         How many hooks are sent it.
     """
+    touched = frozenset(sites)
     notice = Notice(
         notice_id=uuid.uuid4().hex,
         kind=kind,
@@ -152,7 +156,13 @@ def announce(
         facts=facts or {},
         link=f"{service.settings.base_url}{path}" if path else "",
     )
-    wanted = [hook for hook in hooks(database) if kind in hook.kinds and not hook.is_paused]
+    wanted = [
+        hook
+        for hook in hooks(database)
+        if kind in hook.kinds
+        and not hook.is_paused
+        and (not hook.sites or not touched or not touched.isdisjoint(hook.sites))
+    ]
     for hook in wanted:
         put_out(database, to_send(notice, hook.hook_id))
     return len(wanted)
@@ -168,6 +178,7 @@ def announce_lasting(
     facts: Mapping[str, object] | None = None,
     *,
     path: str = "",
+    sites: Iterable[str] = (),
     again_after: timedelta | None = AGAIN_AFTER,
 ) -> bool:
     """Announce what lasts once, whoever sees it first, and again after a while; return whether it was announced now.
@@ -183,6 +194,7 @@ def announce_lasting(
         sentence: In one sentence.
         facts: What programs want of it.
         path: The page that tells more.
+        sites: The sites that it touches.
         again_after: It is told again after so long, and where it was told in a time that is yet to come; None: never.
     """
     told_at = reminders(database).get(key)
@@ -191,7 +203,7 @@ def announce_lasting(
         if again_after is None or timedelta(0) <= since < again_after:
             return False
     set_reminder(database, key, moment(service.now()))
-    announce(service, database, kind, object_, sentence, facts, path=path)
+    announce(service, database, kind, object_, sentence, facts, path=path, sites=sites)
     return True
 
 

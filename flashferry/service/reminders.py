@@ -64,6 +64,7 @@ def remind(service: Service, scene: Scene) -> None:
                 *(service, database, need.key, _KINDS[need.urgency], f"run:{_run_of(need)}", _sentence(need)),
                 {"run": _run_of(need), "what": need.what, "since": need.since},
                 path=need.path,
+                sites=_sites_of(scene, need),
                 again_after=AGAIN_AFTER if need.urgency.is_red else None,
             )
 
@@ -80,6 +81,12 @@ def _is_due(service: Service, scene: Scene, need: Need, told_at: str | None) -> 
         # It tells of it at its end, unless it takes too long to come to one.
         return not _is_within(now - moment_of(job.created_at), AGAIN_AFTER)
     return not _is_within(now - moment_of(job.ended_at), LEFT_TO_JOBS)
+
+
+def _sites_of(scene: Scene, need: Need) -> frozenset[str]:
+    """Return the sites of the run that is meant; none where nobody knows them, since the journal lost it."""
+    found = scene.run(_run_of(need))
+    return frozenset() if found is None else frozenset(device.site for device in found.devices)
 
 
 def _is_within(since: timedelta, limit: timedelta) -> bool:

@@ -21,6 +21,19 @@ class SecretFrom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HookSettings:
+    """What a hook needs that no table has.
+
+    Attributes:
+        secret: Where its secret is to be had.
+        ca: Certificates, PEM, one of which must have issued that of the receiver; None: those that the system trusts.
+    """
+
+    secret: SecretFrom = field(default_factory=SecretFrom)
+    ca: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MailSettings:
     """The server that takes our mail.
 
@@ -192,7 +205,7 @@ class ServiceSettings:
         runs: How runs are begun.
         images: How images are kept.
         keep_hidden_images_s: So long an image that was taken away can be brought back, seconds.
-        hooks: Where hooks' secrets are to be had, by the name that a hook knows its own by.
+        hooks: Hooks' secrets and whom they trust, by the name that a hook knows its own by.
         mail: The server that takes our mail, or None.
         metrics: Figures for Prometheus.
         log: Where the log goes.
@@ -212,7 +225,7 @@ class ServiceSettings:
     runs: RunSettings = field(default_factory=RunSettings)
     images: ImageSettings = field(default_factory=ImageSettings)
     keep_hidden_images_s: float = 7 * 86400.0
-    hooks: dict[str, SecretFrom] = field(default_factory=dict)
+    hooks: dict[str, HookSettings] = field(default_factory=dict)
     mail: MailSettings | None = None
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     log: LogSettings = field(default_factory=LogSettings)

@@ -27,6 +27,7 @@ class HookInput(BaseModel):
     target: str = Field(description="Where it leads; of Slack and Teams what people call the channel.")
     secret_name: str = Field("", description="The section [hooks.NAME] of the configuration that has its secret.")
     kinds: list[str] = Field(description=f"Some of: {', '.join(CHOICES)}.")
+    sites: list[str] = Field([], description="Of what touches one of these sites alone; none: of all.")
     is_paused: bool = Field(False, description="Whether it is sent nothing for now.")
 
     def wish(self) -> HookWish:
@@ -37,6 +38,7 @@ class HookInput(BaseModel):
             target=self.target,
             secret_name=self.secret_name,
             kinds=tuple(self.kinds),
+            sites=tuple(self.sites),
             is_paused=self.is_paused,
         )
 

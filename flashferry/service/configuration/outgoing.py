@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flashferry.nightly.description.keys import Key, Place, choice, file_path, flag, read_section, text, whole, word
+from flashferry.nightly.description.keys import (
+    Key,
+    Place,
+    choice,
+    file_path,
+    flag,
+    present_file,
+    read_section,
+    text,
+    whole,
+    word,
+)
 from flashferry.service.configuration.values import command, networks
-from flashferry.service.settings import LogSettings, MailSettings, MetricsSettings, SecretFrom
+from flashferry.service.settings import HookSettings, LogSettings, MailSettings, MetricsSettings, SecretFrom
 
 _SECRET = (
     Key(
@@ -25,7 +36,16 @@ _SECRET = (
         says="the credential of systemd's (`LoadCredential=NAME:...`) that holds it",
     ),
 )
-HOOK = _SECRET
+HOOK = (
+    *_SECRET,
+    Key(
+        name="ca",
+        read=present_file,
+        values="a file",
+        says="certificates, PEM, one of which must have issued that of a receiver of syslog by TLS",
+        shown_default="those that the system trusts",
+    ),
+)
 MAIL = (
     Key(name="host", read=text, is_required=True, values="a name or address", says="the server that takes our mail"),
     Key(name="port", read=whole(1, 65535), default=25, values="1 to 65535", says="its port"),
@@ -83,9 +103,14 @@ LOG = (
 )
 
 
-def hooks(place: Place) -> dict[str, SecretFrom]:
-    """Return where hooks' secrets are to be had, by the name that a hook knows its own by."""
-    return {name: _secret(read_section(below, HOOK), below) for name, below in place.named()}
+def hooks(place: Place) -> dict[str, HookSettings]:
+    """Return hooks' secrets and whom they trust, by the name that a hook knows its own by."""
+    return {name: _hook(below) for name, below in place.named()}
+
+
+def _hook(place: Place) -> HookSettings:
+    values = read_section(place, HOOK)
+    return HookSettings(secret=_secret(values, place), ca=values["ca"])
 
 
 def _secret(values: Mapping[str, Any], place: Place) -> SecretFrom:

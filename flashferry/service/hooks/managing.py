@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from flashferry.core.described import control_character
 from flashferry.core.outside import shown
-from flashferry.service.actor import Actor
+from flashferry.service.actor import EVERYWHERE, Actor
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.hooks.sending import NotSent, Outgoing, send, syslog_address
 from flashferry.service.notices import Notice, NoticeKind
@@ -30,6 +30,7 @@ from flashferry.store.service.audit import last
 from flashferry.store.service.database import moment
 
 _MOST_NAME, _MOST_TARGET = 60, 500
+_MOST_SITES = 200
 
 
 class HookForm(StrEnum):
@@ -52,8 +53,10 @@ _TARGETS = {
     HookForm.SLACK: "what people call the channel; its secret is the address of Slack's incoming webhook",
     HookForm.TEAMS: "what people call the channel; its secret is the address of the workflow in Teams",
     HookForm.MAIL: "addresses of mail, by commas; the server is in the configuration, [mail]",
-    HookForm.SYSLOG: "udp://HOST[:514], tcp://HOST[:601] or unix:///dev/log",
+    HookForm.SYSLOG: "udp://HOST[:514], tcp://HOST[:601], tls://HOST[:6514] or unix:///dev/log",
 }
+WITHOUT_SITE = frozenset({NoticeKind.EMERGENCY_LOGIN, NoticeKind.AUDIT_ENTRY, NoticeKind.AUDIT_HEAD})
+"""Kinds that are about no site."""
 FOLLOWERS = frozenset({HookForm.WEBHOOK, HookForm.SYSLOG})
 """Those that may be sent every entry of the audit."""
 CHOICES = tuple(kind for kind in NoticeKind if kind is not NoticeKind.TEST)
@@ -70,6 +73,7 @@ class HookWish:
         target: Where it leads.
         secret_name: The section `[hooks.NAME]` of the configuration that has its secret; empty: none.
         kinds: The kinds of notices.
+        sites: Of what touches one of these sites alone; none: of all.
         is_paused: Whether it is sent nothing for now.
     """
 
@@ -78,6 +82,7 @@ class HookWish:
     target: str
     secret_name: str = ""
     kinds: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
     is_paused: bool = False
 
 
@@ -204,6 +209,7 @@ def told_hook(hook: rows.HookRow) -> dict[str, object]:
         "target": hook.target,
         "secret_name": hook.secret_name,
         "kinds": list(hook.kinds),
+        "sites": list(hook.sites),
         "is_paused": hook.is_paused,
     }
 
@@ -227,7 +233,7 @@ def _row(service: Service, wish: HookWish, *, hook_id: str, audit_seq: int) -> r
             f"kinds: expected a webhook or syslog for {NoticeKind.AUDIT_ENTRY}, found {form}",
             "People are told by other kinds; audit.head is one for each day",
         )
-    _check_secret(service.settings, form, wish.secret_name)
+    _check_secret(service.settings, form, wish)
     return rows.HookRow(
         hook_id=hook_id,
         name=wish.name.strip(),
@@ -235,13 +241,39 @@ def _row(service: Service, wish: HookWish, *, hook_id: str, audit_seq: int) -> r
         target=_target(service.settings, form, wish.target.strip()),
         secret_name=wish.secret_name or None,
         kinds=kinds,
+        sites=_sites(wish.sites, kinds),
         is_paused=wish.is_paused,
         audit_seq=audit_seq,
     )
 
 
-def _check_secret(settings: ServiceSettings, form: HookForm, name: str) -> None:
-    takes = form in (HookForm.WEBHOOK, HookForm.SLACK, HookForm.TEAMS)
+def _sites(given: tuple[str, ...], kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the sites that a hook is limited to.
+
+    Raises:
+        Problem: Some will not do, or it is to be sent what is about no site.
+    """
+    sites = tuple(dict.fromkeys(site.strip() for site in given))
+    if len(sites) > _MOST_SITES or not all(0 < len(site) <= _MOST_NAME for site in sites) or _odd(sites):
+        raise _wrong(
+            f"sites: expected names of sites, at most {_MOST_SITES} of at most {_MOST_NAME} characters each",
+            "Name them as the inventory does, or none for a hook that is sent what happens at all of them",
+        )
+    if sites and (whole := sorted(WITHOUT_SITE.intersection(kinds))):
+        raise _wrong(
+            f"sites: expected none for {', '.join(whole)}, which is about no site",
+            "Make a second hook for that, without sites",
+        )
+    return sites
+
+
+def _odd(sites: tuple[str, ...]) -> bool:
+    return any(site == EVERYWHERE or control_character(site) for site in sites)
+
+
+def _check_secret(settings: ServiceSettings, form: HookForm, wish: HookWish) -> None:
+    name, is_tls = wish.secret_name, form is HookForm.SYSLOG and wish.target.strip().startswith("tls:")
+    takes = is_tls or form in (HookForm.WEBHOOK, HookForm.SLACK, HookForm.TEAMS)
     if name and not takes:
         raise _wrong(f"secret_name: {form} takes none", "Leave it out")
     if name and name not in settings.hooks:
@@ -249,6 +281,11 @@ def _check_secret(settings: ServiceSettings, form: HookForm, name: str) -> None:
         raise _wrong(
             f"secret_name: expected a section [hooks.NAME] of the configuration ({known}), found {shown(name[:40])!r}",
             "Name there a program or a credential that has the secret, and start the service anew",
+        )
+    if name and is_tls and settings.hooks[name].ca is None:
+        raise _wrong(
+            f"secret_name: expected a section with 'ca' for syslog by TLS, found [hooks.{name}] without",
+            "Leave it out to trust whom the system trusts",
         )
     if not name and form in (HookForm.SLACK, HookForm.TEAMS):
         raise _wrong(

@@ -25,14 +25,14 @@ from flashferry.core.outside import masked, shown
 from flashferry.service.hooks.bodies import Post, framed, mail, slack, syslog_line, teams, webhook
 from flashferry.service.notices import Notice
 from flashferry.service.secrets import secret_of
-from flashferry.service.settings import MailSettings, SecretFrom, ServiceSettings
+from flashferry.service.settings import HookSettings, MailSettings, ServiceSettings
 from flashferry.store.service.hooks import HookRow
 
 if TYPE_CHECKING:
     from email.message import EmailMessage
 
 CONNECT_S, ANSWER_S = 5.0, 10.0
-SYSLOG_PORTS = {"udp": 514, "tcp": 601}
+SYSLOG_PORTS = {"udp": 514, "tcp": 601, "tls": 6514}
 MOST_UDP_BYTES = 8192
 _AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 _REDIRECTS = range(300, 400)
@@ -87,11 +87,11 @@ def secret_for(settings: ServiceSettings, hook: HookRow) -> str | None:
     """
     if hook.secret_name is None:
         return None
-    return secret_of(settings.hooks.get(hook.secret_name, SecretFrom()), f"[hooks.{hook.secret_name}]")
+    return secret_of(settings.hooks.get(hook.secret_name, HookSettings()).secret, f"[hooks.{hook.secret_name}]")
 
 
 def syslog_address(target: str) -> tuple[str, str, int]:
-    """Return scheme, host or path, and port of `udp://HOST[:PORT]`, `tcp://HOST[:PORT]` or `unix:///PATH`.
+    """Return scheme, host or path, and port of `udp://HOST[:PORT]`, `tcp://…`, `tls://…` or `unix:///PATH`.
 
     Raises:
         ValueError: It is none of them.
@@ -193,7 +193,7 @@ def _hand_over(settings: MailSettings, message: EmailMessage) -> None:
 
 def _send_syslog(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> None:  # noqa: ARG001
     scheme, where, port = syslog_address(hook.target)
-    is_datagram = scheme != "tcp"
+    is_datagram = scheme not in ("tcp", "tls")
     most = MOST_UDP_BYTES if is_datagram else None
     line = syslog_line(outgoing.notice, hostname=socket.gethostname(), process=os.getpid(), most_bytes=most)
     try:
@@ -203,8 +203,12 @@ def _send_syslog(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, n
                 sender.sendto(line, where)
         elif is_datagram:
             _send_datagram(where, port, line)
+        elif scheme == "tls":
+            _send_tls(where, port, framed(line), _trusted_by(settings, hook))
         else:
             _send_stream(where, port, framed(line))
+    except ssl.SSLCertVerificationError as error:
+        raise NotSent(f"syslog at {hook.target}: its certificate is not believed: {error.verify_message}") from None
     except OSError as error:
         raise NotSent(f"syslog at {hook.target}: {error.strerror or error}") from None
 
@@ -225,6 +229,34 @@ def _send_stream(host: str, port: int, message: bytes) -> None:
         sender.settimeout(ANSWER_S)
         with suppress(TimeoutError):
             sender.recv(1)
+
+
+def _send_tls(host: str, port: int, message: bytes, trusted: ssl.SSLContext) -> None:
+    """Send by TLS, framed as by TCP (RFC 5425, 4.3), to who proves to be that host."""
+    with (
+        closing(socket.create_connection((host, port), timeout=CONNECT_S)) as line,
+        closing(trusted.wrap_socket(line, server_hostname=host)) as sender,
+    ):
+        sender.sendall(message)
+        sender.settimeout(ANSWER_S)
+        # Its refusal may come behind the handshake (TLS 1.3), so its end is waited for; how it ends is its own way.
+        with suppress(TimeoutError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            sender.unwrap()
+
+
+def _trusted_by(settings: ServiceSettings, hook: HookRow) -> ssl.SSLContext:
+    """Return whose certificates a hook believes: those of its section of the configuration, else the system's.
+
+    Raises:
+        NotSent: They cannot be read.
+    """
+    ca = settings.hooks.get(hook.secret_name or "", HookSettings()).ca
+    if ca is None:
+        return _trusted()
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:
+        raise NotSent(f"[hooks.{hook.secret_name}] ca {ca}: {error.strerror or error}") from None
 
 
 _SENDERS: dict[str, Callable[[ServiceSettings, HookRow, Outgoing, datetime], None]] = {

@@ -22,7 +22,16 @@ def tell_begun(service: Service, database: sqlite3.Connection, job: Job) -> None
     """Put out that a run began, within the caller's transaction."""
     if job.kind in RUNS:
         sentence = f"{job.kind} began, asked for by {job.requested_by}" + (f": {job.reason}" if job.reason else "")
-        announce(service, database, NoticeKind.RUN_BEGAN, _about(job), sentence, _facts(job), path=_path(job))
+        announce(
+            service,
+            database,
+            NoticeKind.RUN_BEGAN,
+            _about(job),
+            sentence,
+            _facts(job),
+            path=_path(job),
+            sites=job.sites,
+        )
 
 
 def end(
@@ -51,7 +60,7 @@ def end(
         if exit_code == ExitCode.RESTORE_INCOMPLETE:
             _tell_unrestored(service, database, job, f"{job.kind}: {text}", told)
         for kind, words in _notices(database, job, at, is_dead=is_dead, text=text):
-            announce(service, database, kind, _about(job), words, _facts(job) | told, path=_path(job))
+            announce(service, database, kind, _about(job), words, _facts(job) | told, path=_path(job), sites=job.sites)
     return True
 
 
@@ -61,10 +70,10 @@ def _tell_unrestored(
     """Tell that devices are left changed; once for each run, however many jobs say so, and then as a reminder."""
     kind, facts = NoticeKind.NOT_RESTORED, _facts(job) | told
     if job.run_id is None:
-        announce(service, database, kind, _about(job), words, facts)
+        announce(service, database, kind, _about(job), words, facts, sites=job.sites)
     else:
         key = key_of_unrestored(job.run_id)
-        announce_lasting(service, database, key, kind, _about(job), words, facts, path=_path(job))
+        announce_lasting(service, database, key, kind, _about(job), words, facts, path=_path(job), sites=job.sites)
 
 
 def _notices(

@@ -46,9 +46,17 @@ def make(
     target: _Line,
     secret_name: _Line = "",
     kinds: _Kinds = [],  # noqa: B006 -- FastAPI makes each request its own
+    sites: _Line = "",
 ) -> Response:
     """Add a hook."""
-    wish = HookWish(name=name, form=form, target=target, secret_name=secret_name.strip(), kinds=tuple(kinds))
+    wish = HookWish(
+        name=name,
+        form=form,
+        target=target,
+        secret_name=secret_name.strip(),
+        kinds=tuple(kinds),
+        sites=_names(sites),
+    )
     return _back(managing.add_hook(service, actor, wish).hook_id)
 
 
@@ -77,6 +85,7 @@ def change(
     target: _Line,
     secret_name: _Line = "",
     kinds: _Kinds = [],  # noqa: B006 -- FastAPI makes each request its own
+    sites: _Line = "",
 ) -> Response:
     """Change a hook."""
     with service.database.reading() as database:
@@ -87,6 +96,7 @@ def change(
         target=target,
         secret_name=secret_name.strip(),
         kinds=tuple(kinds),
+        sites=_names(sites),
         is_paused=is_paused,
     )
     managing.change_hook(service, actor, hook_id, wish)
@@ -140,6 +150,11 @@ def health(request: Request, service: TheService) -> object:
         "keepers": [_told_keeper(state) for state in keepers.states()] if isinstance(keepers, Keepers) else [],
         "disk": {"free_bytes": disk.free, "total_bytes": disk.total},
     }
+
+
+def _names(line: str) -> tuple[str, ...]:
+    """Return the names that somebody wrote in one line, by commas."""
+    return tuple(name.strip() for name in line.split(",") if name.strip())
 
 
 def _told_keeper(state: KeeperState) -> dict[str, object]:

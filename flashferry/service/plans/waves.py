@@ -32,7 +32,7 @@ from flashferry.store.service.plans import (
     wave_approval,
     wave_is_wanted,
 )
-from flashferry.store.stored_run import StoredRun
+from flashferry.store.stored_run import StoredRun, read_run
 from flashferry.store.wishes import Asker
 
 _ACTION = "wave.approve"
@@ -99,6 +99,7 @@ def look(service: Service) -> None:
                     f"run {run_id}: wave {wave} waits for somebody's approval",
                     {"run": run_id, "wave": wave},
                     path=f"/runs/{run_id}",
+                    sites=sites_of_run(read_run(service.state, run_id, with_transfers=False)),
                 )
 
 

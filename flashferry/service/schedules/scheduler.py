@@ -204,4 +204,5 @@ def _tell(service: Service, database: sqlite3.Connection, schedule: Schedule, be
             f"schedule {schedule.title!r} was {became.outcome}: {became.sentence}",
             {"schedule": schedule.schedule_id, "title": schedule.title, "subject": schedule.subject, **told},
             path="/schedules",
+            sites=schedule.sites,
         )

@@ -21,6 +21,7 @@ class HookRow:
         target: Where it leads, such as `https://ops.example/hook`; no secret.
         secret_name: The section `[hooks.NAME]` of the configuration that says where its secret is; None: it has none.
         kinds: The kinds of notices that it is sent.
+        sites: Of what touches one of these sites alone; none: of all.
         is_paused: Whether it is sent nothing for now; what is announced meanwhile is not kept for it.
         audit_seq: The last entry of the audit that it was sent, where it is sent them.
     """
@@ -31,6 +32,7 @@ class HookRow:
     target: str
     secret_name: str | None
     kinds: tuple[str, ...]
+    sites: tuple[str, ...] = ()
     is_paused: bool = False
     audit_seq: int = 0
 
@@ -67,7 +69,7 @@ class OutboxRow:
         return self.delivered_at is None and self.next_at is None
 
 
-_HOOK = "hook_id, name, form, target, secret_name, kinds, state, audit_seq"
+_HOOK = "hook_id, name, form, target, secret_name, kinds, sites, state, audit_seq"
 _NOTICE = "notice_id, hook_id, kind, body, at, attempts, next_at, delivered_at, sentence"
 
 
@@ -78,7 +80,7 @@ def add_hook(database: sqlite3.Connection, hook: HookRow) -> None:
         sqlite3.IntegrityError: There is one of that name.
     """
     database.execute(
-        f"INSERT INTO hooks ({_HOOK}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 -- our columns
+        f"INSERT INTO hooks ({_HOOK}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 -- our columns
         (hook.hook_id, *_changeable(hook), hook.audit_seq),
     )
 
@@ -90,7 +92,8 @@ def change_hook(database: sqlite3.Connection, hook: HookRow) -> None:
         sqlite3.IntegrityError: There is another one of its name.
     """
     database.execute(
-        "UPDATE hooks SET name = ?, form = ?, target = ?, secret_name = ?, kinds = ?, state = ? WHERE hook_id = ?",
+        "UPDATE hooks SET name = ?, form = ?, target = ?, secret_name = ?, kinds = ?, sites = ?, state = ? "
+        "WHERE hook_id = ?",
         (*_changeable(hook), hook.hook_id),
     )
 
@@ -233,7 +236,7 @@ def forget_reminder(database: sqlite3.Connection, key: str) -> None:
 
 def _changeable(hook: HookRow) -> tuple[str | None, ...]:
     state = "paused" if hook.is_paused else "active"
-    return hook.name, hook.form, hook.target, hook.secret_name, json.dumps(hook.kinds), state
+    return hook.name, hook.form, hook.target, hook.secret_name, json.dumps(hook.kinds), json.dumps(hook.sites), state
 
 
 def _hook(row: sqlite3.Row) -> HookRow:
@@ -244,6 +247,7 @@ def _hook(row: sqlite3.Row) -> HookRow:
         target=row["target"],
         secret_name=row["secret_name"],
         kinds=tuple(json.loads(row["kinds"])),
+        sites=tuple(json.loads(row["sites"])),
         is_paused=row["state"] == "paused",
         audit_seq=row["audit_seq"],
     )

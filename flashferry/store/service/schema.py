@@ -234,6 +234,7 @@ CREATE TABLE hooks (
     target TEXT NOT NULL,
     secret_name TEXT,
     kinds TEXT NOT NULL,
+    sites TEXT NOT NULL DEFAULT '[]',
     state TEXT NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'paused')),
     audit_seq INTEGER NOT NULL DEFAULT 0
 );

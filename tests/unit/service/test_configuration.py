@@ -13,7 +13,7 @@ from flashferry.service.configuration.reading import (
     write_template,
 )
 from flashferry.service.configuration.tables import SECTIONS
-from flashferry.service.settings import MailSettings, SecretFrom, ServiceSettings
+from flashferry.service.settings import HookSettings, MailSettings, SecretFrom, ServiceSettings
 from tests.some import some
 
 WHOLE = """
@@ -86,8 +86,8 @@ def test_a_whole_one_is_read(tmp_path):
     assert found.runs.images == tmp_path / "images"
     assert (found.runs.options, found.runs.recover_options, found.runs.resumes) == (("--keyring",), (), 1)
     assert found.hooks == {
-        "operations": SecretFrom(command=("pass", "hook")),
-        "channel": SecretFrom(credential="channel"),
+        "operations": HookSettings(secret=SecretFrom(command=("pass", "hook"))),
+        "channel": HookSettings(secret=SecretFrom(credential="channel")),
     }
     assert found.mail == MailSettings(
         host="mail.example",

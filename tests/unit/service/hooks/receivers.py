@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import socket
 import socketserver
+import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 
 @dataclass
@@ -141,6 +148,77 @@ def tcp_receiver() -> Iterator[tuple[int, list[bytes]]]:
                     while part := connection.recv(65536):
                         parts.append(part)
                     came.append(b"".join(parts))
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        try:
+            yield listener.getsockname()[1], came
+        finally:
+            is_over.set()
+            thread.join()
+
+
+def certificate(folder: Path, name: str, address: str) -> Path:
+    """Make a certificate for an address, signed by itself, with its key in the same file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=30))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = serialization.PrivateFormat.PKCS8
+    path = folder / f"{name}.pem"
+    path.write_bytes(
+        made.public_bytes(serialization.Encoding.PEM)
+        + key.private_bytes(serialization.Encoding.PEM, private, serialization.NoEncryption())
+    )
+    return path
+
+
+@contextmanager
+def tls_receiver(pem: Path, *, ends: str = "in order", wants: Path | None = None) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield a port that takes syslog by TLS, and what came by each connection.
+
+    Args:
+        pem: Its certificate and key.
+        ends: How it ends a connection of which it has read a message: `in order`, `at once` without a word of TLS, or
+            `late`, when its sender has gone.
+        wants: It wants a certificate of its sender that one of these has issued.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    if wants is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(wants)
+    came: list[bytes] = []
+
+    def serve(line: socket.socket) -> None:
+        line.settimeout(10)
+        with suppress(OSError), context.wrap_socket(line, server_side=True) as connection:
+            parts = [connection.recv(65536)]
+            length, _, _ = parts[0].partition(b" ")
+            while sum(map(len, parts)) < len(length) + 1 + int(length):
+                parts.append(connection.recv(65536))
+            came.append(b"".join(parts))
+            if ends == "in order":
+                connection.unwrap()
+            elif ends == "late":
+                connection.recv(1)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.05)
+        is_over = threading.Event()
+
+        def take() -> None:
+            while not is_over.is_set():
+                with suppress(TimeoutError):
+                    line, _ = listener.accept()
+                    with line:
+                        serve(line)
 
         thread = threading.Thread(target=take)
         thread.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from flashferry.core.outside import forget_secrets
 from flashferry.service.hooks.delivery import Delivery
 from flashferry.service.hooks.managing import HookForm
 from flashferry.service.notices import NoticeKind, announce
-from flashferry.service.settings import MailSettings, SecretFrom, ServiceSettings
+from flashferry.service.settings import HookSettings, MailSettings, SecretFrom, ServiceSettings
 from flashferry.store.service.database import moment
 from flashferry.store.service.hooks import due, hooks
 from tests.served import serve
@@ -26,7 +27,10 @@ def served(tmp_path):
     made = serve(
         tmp_path,
         ServiceSettings(
-            hooks={"signing": SecretFrom(command=("printf", SECRET))},
+            hooks={
+                "signing": HookSettings(secret=SecretFrom(command=("printf", SECRET))),
+                "log": HookSettings(ca=Path("/ca.pem")),
+            },
             mail=MailSettings(host="127.0.0.1", port=9, sender="f@example"),
         ),
     )
@@ -51,7 +55,13 @@ def test_a_hook_is_made_and_read(served):
     hook_id = answer.json()["hook_id"]
     assert (answer.status_code, answer.headers["location"]) == (201, f"/api/v1/hooks/{hook_id}")
     found = called(served, "GET", f"/{hook_id}").json()
-    assert found == HOOK | {"hook_id": hook_id, "secret_name": "signing", "is_paused": False, "notices": []}
+    assert found == HOOK | {
+        "hook_id": hook_id,
+        "secret_name": "signing",
+        "sites": [],
+        "is_paused": False,
+        "notices": [],
+    }
     assert [one["given_up"] for one in called(served, "GET").json()["hooks"]] == [0]
     entry = served.audit()[-1]
     assert (entry.action, entry.actor, entry.object, entry.outcome) == ("hook.made", "root", "hook:ops", "done")
@@ -67,7 +77,7 @@ WRONG = {
     "the audit by mail": ({"form": "mail", "target": "a@b", "kinds": ["audit.entry"]}, 422, "a webhook or syslog"),
     "another scheme": ({"target": "file:///etc/passwd"}, 422, "target: expected http"),
     "a login": ({"target": "https://u:p@ops.example"}, 422, "without a login"),
-    "a secret that is not there": ({"secret_name": "none"}, 422, r"[hooks.NAME] of the configuration (signing)"),
+    "a secret that is not there": ({"secret_name": "none"}, 422, r"[hooks.NAME] of the configuration (log, signing)"),
     "slack without its address": ({"form": "slack", "target": "#a"}, 422, "an address that is a secret"),
     "slack's address": (
         {"form": "slack", "target": "https://hooks.slack.com/x", "secret_name": "signing"},
@@ -209,3 +219,48 @@ def test_no_secret_is_anywhere(served):
     files = b"".join(path.read_bytes() for path in served.service.state.iterdir())
     assert SECRET not in said
     assert SECRET.encode() not in files
+
+
+def test_a_hook_is_limited_to_sites(served):
+    """By API and by form; what touches others it is not sent, what touches nobody knows which it is."""
+    hook_id = made(served, sites=["AMS", "AMS", " LIM "])
+    assert called(served, "GET", f"/{hook_id}").json()["sites"] == ["AMS", "LIM"]
+    who = served.browser("root")
+    page = served.call("GET", f"/admin/hooks/{hook_id}", who).text
+    assert 'value="AMS, LIM"' in page
+    about = (NoticeKind.RUN_ENDED, "run:1", "x")
+    with served.service.database.writing() as database:
+        each = (("GVA",), ("GVA", "LIM"), (), ("",))
+        told = [announce(served.service, database, *about, sites=sites) for sites in each]
+    assert told == [0, 1, 1, 0]
+    form = {"name": "ops", "form": "webhook", "target": "https://ops.example/in", "kinds": "run.ended", "sites": "GVA,"}
+    assert served.call("POST", f"/admin/hooks/{hook_id}", who, form=form).status_code == 303
+    assert served.call("POST", f"/admin/hooks/{hook_id}/pause", who, form={}).status_code == 303
+    assert called(served, "GET", f"/{hook_id}").json()["sites"] == ["GVA"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"sites": ["*"]},
+        {"sites": [""]},
+        {"sites": ["a\nb"]},
+        {"sites": ["x" * 61]},
+        {"sites": [str(number) for number in range(201)]},
+        {"sites": ["AMS"], "kinds": ["run.ended", "audit.entry"]},
+        {"sites": ["AMS"], "kinds": ["login.emergency"]},
+        {"form": "syslog", "target": "tcp://log.example", "secret_name": "log"},
+        {"form": "syslog", "target": "tls://log.example", "secret_name": "signing"},
+    ],
+)
+def test_sites_and_sections_that_will_not_do_are_refused(served, more):
+    """With what to do, and nothing is made."""
+    answer = called(served, "POST", json=HOOK | more)
+    assert (answer.status_code, bool(answer.json()["hint"])) == (422, True)
+    assert called(served, "GET").json()["hooks"] == []
+
+
+def test_syslog_by_tls_names_whom_it_trusts(served):
+    """Or nobody: then whom the system trusts."""
+    made(served, form="syslog", target="tls://log.example", secret_name="log")
+    made(served, name="other", form="syslog", target="tls://log.example:1234")

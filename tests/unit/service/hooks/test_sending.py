@@ -14,13 +14,16 @@ from email.policy import default
 import pytest
 
 from flashferry.core.outside import forget_secrets
+from flashferry.service.hooks import sending
 from flashferry.service.hooks.sending import NotSent, Outgoing, send, syslog_address
 from flashferry.service.notices import Notice, NoticeKind
-from flashferry.service.settings import MailSettings, SecretFrom, ServiceSettings
+from flashferry.service.settings import HookSettings, MailSettings, SecretFrom, ServiceSettings
 from flashferry.store.service.hooks import HookRow
 from tests.unit.service.hooks.receivers import (
+    certificate,
     mail_receiver,
     tcp_receiver,
+    tls_receiver,
     udp_receiver,
     unix_receiver,
     web_receiver,
@@ -29,7 +32,7 @@ from tests.unit.service.hooks.receivers import (
 NOW = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
 SECRET = "kX81hsB2mq0"
 HOSTILE = "<!channel> [r1](http://evil) \x1b[2J\r\nBcc: eve@example *bold*"
-SETTINGS = ServiceSettings(hooks={"own": SecretFrom(command=("printf", SECRET))})
+SETTINGS = ServiceSettings(hooks={"own": HookSettings(secret=SecretFrom(command=("printf", SECRET)))})
 
 
 @pytest.fixture(autouse=True)
@@ -124,7 +127,9 @@ def test_a_receiver_that_is_not_there_is_told():
 def test_slack_is_told_and_obeys_nothing():
     """The address is the secret; names of devices mention nobody and make no links."""
     with web_receiver() as receiver:
-        settings = ServiceSettings(hooks={"own": SecretFrom(command=("printf", f"{receiver.url}/T0/B0/x"))})
+        settings = ServiceSettings(
+            hooks={"own": HookSettings(secret=SecretFrom(command=("printf", f"{receiver.url}/T0/B0/x")))}
+        )
         send(settings, hook("slack", "#staging", "own"), outgoing(sentence=HOSTILE), NOW)
     path, _, body = receiver.came[0]
     text = json.loads(body)["text"]
@@ -137,7 +142,7 @@ def test_slack_is_told_and_obeys_nothing():
 def test_teams_is_told_and_obeys_nothing():
     """All foreign text stands in runs, where marks mean nothing."""
     with web_receiver() as receiver:
-        settings = ServiceSettings(hooks={"own": SecretFrom(command=("printf", receiver.url))})
+        settings = ServiceSettings(hooks={"own": HookSettings(secret=SecretFrom(command=("printf", receiver.url)))})
         send(settings, hook("teams", "Staging", "own"), outgoing(sentence=HOSTILE), NOW)
     card = json.loads(receiver.came[0][2])["attachments"][0]["content"]
     assert {block["type"] for block in card["body"]} == {"RichTextBlock"}
@@ -147,7 +152,9 @@ def test_teams_is_told_and_obeys_nothing():
 
 def test_an_address_that_is_a_secret_is_in_no_sentence():
     """Neither where it is wrong nor where nobody answers."""
-    settings = ServiceSettings(hooks={"own": SecretFrom(command=("printf", "http://127.0.0.1:9/T0/Xk29sHq"))})
+    settings = ServiceSettings(
+        hooks={"own": HookSettings(secret=SecretFrom(command=("printf", "http://127.0.0.1:9/T0/Xk29sHq")))}
+    )
     with pytest.raises(NotSent) as caught:
         send(settings, hook("slack", "#staging", "own"), outgoing(), NOW)
     assert "Xk29sHq" not in caught.value.sentence
@@ -168,8 +175,9 @@ def test_a_secret_that_cannot_be_had_is_told(source, sentence, monkeypatch):
     """Nothing is sent unsigned that was to be signed."""
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
     with web_receiver() as receiver:
+        settings = ServiceSettings(hooks={"own": HookSettings(secret=source)})
         with pytest.raises(NotSent, match=sentence):
-            send(ServiceSettings(hooks={"own": source}), hook("webhook", receiver.url, "own"), outgoing(), NOW)
+            send(settings, hook("webhook", receiver.url, "own"), outgoing(), NOW)
         assert receiver.came == []
 
 
@@ -178,7 +186,7 @@ def test_a_credential_of_systemd_is_read(tmp_path, monkeypatch):
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
     (tmp_path / "own").write_text(f"{SECRET}\n")
     with web_receiver() as receiver:
-        settings = ServiceSettings(hooks={"own": SecretFrom(credential="../own")})
+        settings = ServiceSettings(hooks={"own": HookSettings(secret=SecretFrom(credential="../own"))})
         send(settings, hook("webhook", receiver.url, "own"), outgoing(), NOW)
     assert "x-flashferry-signature" in receiver.came[0][1]
 
@@ -260,6 +268,49 @@ def test_syslog_by_tcp():
     assert len(json.loads(found[6])["facts"]["before"]) == 9000
 
 
+def by_tls(port, ca, host="127.0.0.1"):
+    """Send a long notice to a receiver, believing what one file says."""
+    settings = ServiceSettings(hooks={"log": HookSettings(ca=ca)})
+    long = outgoing(NoticeKind.AUDIT_ENTRY, before="x" * 90_000, outcome="refused")
+    send(settings, hook("syslog", f"tls://{host}:{port}", "log"), long, NOW)
+
+
+@pytest.mark.parametrize("ends", ["in order", "at once", "late"])
+def test_syslog_by_tls(tmp_path, ends, monkeypatch):
+    """With its length in front, whole however long, however the receiver ends; one that says nothing has taken it."""
+    monkeypatch.setattr(sending, "ANSWER_S", 0.5)
+    pem = certificate(tmp_path, "log", "127.0.0.1")
+    with tls_receiver(pem, ends=ends) as (port, came):
+        by_tls(port, pem)
+    length, _, line = came[0].partition(b" ")
+    assert int(length) == len(line)
+    assert SYSLOG.fullmatch(line) is not None
+
+
+def test_syslog_by_tls_is_for_whom_it_is_meant(tmp_path):
+    """Another's certificate, one for another address, and one that the system does not know: nothing is sent."""
+    pem, other = certificate(tmp_path, "log", "127.0.0.1"), certificate(tmp_path, "other", "127.0.0.2")
+    with tls_receiver(pem) as (port, came):
+        for ca in (other, None):
+            with pytest.raises(NotSent, match="not believed: self-signed certificate"):
+                by_tls(port, ca)
+    with tls_receiver(other) as (port, came_there), pytest.raises(NotSent, match=r"not believed: .*127.0.0.1"):
+        by_tls(port, other)
+    assert came == came_there == []
+
+
+def test_a_receiver_by_tls_that_wants_more_is_not_taken_for_one_that_took_it(tmp_path):
+    """It wants a certificate of ours, and says so behind the handshake; so does one that speaks no TLS, or is away."""
+    pem = certificate(tmp_path, "log", "127.0.0.1")
+    with tls_receiver(pem, wants=pem) as (port, came), pytest.raises(NotSent, match=r"syslog at tls://"):
+        by_tls(port, pem)
+    assert came == []
+    with pytest.raises(NotSent, match="Connection refused"):
+        by_tls(port, pem)
+    with pytest.raises(NotSent, match=r"\[hooks.log\] ca .*No such file"):
+        by_tls(port, tmp_path / "nowhere")
+
+
 def test_syslog_by_a_socket_of_this_host(tmp_path):
     """As the system's own log takes it."""
     with unix_receiver(tmp_path / "log") as receiver:
@@ -272,6 +323,7 @@ def test_syslog_by_a_socket_of_this_host(tmp_path):
     [
         ("udp://log.example", ("udp", "log.example", 514)),
         ("tcp://[2001:db8::1]:6514", ("tcp", "2001:db8::1", 6514)),
+        ("tls://log.example", ("tls", "log.example", 6514)),
         ("unix:///dev/log", ("unix", "/dev/log", 0)),
     ],
 )
