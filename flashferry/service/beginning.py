@@ -35,7 +35,9 @@ class Begun:
     is_configuration_new: bool
 
 
-def begin(service: Service, actor: Actor, *, name: str, password: str | None) -> Begun:
+def begin(
+    service: Service, actor: Actor, *, name: str, password: str | None, configuration: Path | None = None
+) -> Begun:
     """Make the first admin, and a configuration where there is none.
 
     Args:
@@ -43,6 +45,7 @@ def begin(service: Service, actor: Actor, *, name: str, password: str | None) ->
         actor: Who does it.
         name: What the admin is called.
         password: His password; None: one is made up.
+        configuration: Where the configuration is, or is to be; None: in the state folder.
 
     Raises:
         ConfigInvalid: There is an admin already, or the configuration cannot be written.
@@ -55,15 +58,17 @@ def begin(service: Service, actor: Actor, *, name: str, password: str | None) ->
                 hint="Add people with 'flashferry service user add', or give a lost password anew with "
                 "'flashferry service user password'",
             )
+    configuration = configuration or service.state / USUAL_NAME
+    # Before the admin: a password that was made up is told once, and not at all where this fails.
+    is_new = write_template(configuration)
     given = password if password is not None else made_password()
     new = NewPerson(name=name, password=given, grants=(Grant(role=Role.ADMIN),))
     add_person(service, actor, new, Passwords(service.settings.people))
-    configuration = service.state / USUAL_NAME
     return Begun(
         admin=name,
         password=given if password is None else None,
         configuration=configuration,
-        is_configuration_new=write_template(configuration),
+        is_configuration_new=is_new,
     )
 
 

@@ -32,7 +32,7 @@ def test_every_file_that_the_page_names_is_there():
     assert [name for name in named if not (PAGE.parents[1] / name).exists()] == []
 
 
-DOCUMENTS = ("README.md", *(f"docs/{path.name}" for path in sorted(PAGE.parent.glob("*.md"))))
+DOCUMENTS = ("README.md", "SECURITY.md", *(f"docs/{path.name}" for path in sorted(PAGE.parent.glob("*.md"))))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +15,8 @@ from flashferry.cli.terminal.output import command, echo, finish
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from flashferry.service.beginning import Begun
     from flashferry.service.settings import ServiceSettings
 
@@ -31,8 +35,10 @@ def init(
     """
     from flashferry.service.beginning import begin
 
-    with opened(config, state_dir) as (service, actor):
-        begun = begin(service, actor, name=name, password=given_password(name))
+    # One that is named and not there is to be written.
+    to_read = config if config is not None and os.path.lexists(config) else None
+    with opened(to_read, state_dir) as (service, actor):
+        begun = begin(service, actor, name=name, password=given_password(name), configuration=config)
     content: dict[str, object] = {
         "admin": begun.admin,
         "password": begun.password,
@@ -40,17 +46,18 @@ def init(
         "is_configuration_new": begun.is_configuration_new,
         "url": service.settings.base_url,
     }
-    finish("service-init", ExitCode.OK, content, as_json=json, human=lambda: _tell(begun, service.settings))
+    finish("service-init", ExitCode.OK, content, as_json=json, human=lambda: _tell(begun, service.settings, config))
 
 
-def _tell(begun: Begun, settings: ServiceSettings) -> None:
+def _tell(begun: Begun, settings: ServiceSettings, config: Path | None) -> None:
+    more = f" --config {shlex.quote(str(config))}" if config is not None else ""
     echo(f"The service has its first admin, {begun.admin}.")
     if begun.password is not None:
         echo(f"His password, shown this once: {begun.password}")
     written = "is written" if begun.is_configuration_new else "is there already"
     echo("Next:")
     echo(f"  1. {begun.configuration} {written}: say in it where the inventory is and how the service is reached.")
-    echo(f"  2. Start it: {command('service')}")
+    echo(f"  2. Start it: {command('service')}{more}")
     echo(f"  3. Sign in at {settings.base_url}/login and add people: operators who stage, approvers who approve.")
-    echo(f"     Or here: {command('service user add NAME --role operator@SITE')}")
+    echo(f"     Or here: {command('service user add NAME --role operator@SITE')}{more}")
     echo("  4. Nobody approves his own plan: for a first run there are two people, an operator and an approver.")

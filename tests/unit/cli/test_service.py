@@ -108,6 +108,24 @@ def test_a_template_is_written_where_there_is_none(service):
     assert "[listen]" in (service.state / "service.toml").read_text()
 
 
+def test_a_template_is_written_where_it_is_to_be(service, tmp_path):
+    """A configuration that is named and not there yet is begun, and named in what is to be done next."""
+    config = tmp_path / "etc.toml"
+    said = service("init", "--config", config)
+    assert said.code == 0
+    assert "[listen]" in config.read_text()
+    assert f"flashferry service --config {config}" in said.out
+
+
+def test_no_admin_is_made_where_the_configuration_cannot_be(service, tmp_path):
+    """Else his password would be made up, and told to nobody."""
+    said = service("init", "anna", "--config", tmp_path / "nowhere" / "etc.toml")
+    assert said.code == 2
+    assert "etc.toml: cannot be written" in said.err
+    with reading(service) as database:
+        assert person(database, "anna") is None
+
+
 def test_people_are_entered_and_given_roles(service):
     """Of a site or of all; taken back; told as they are then."""
     service("init", "anna")
