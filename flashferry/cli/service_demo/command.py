@@ -47,7 +47,7 @@ def service_demo(
 
     def told(first: bool) -> None:
         if first:
-            say("ending all of it; routers that are under way are put back, unless Ctrl-C comes once more")
+            say("ending all of it; routers under way are put back, unless Ctrl-C comes again")
         else:
             hurry.set()
 

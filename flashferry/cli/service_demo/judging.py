@@ -33,6 +33,7 @@ def print_run(report: Mapping[str, Any]) -> None:
     tell(f"{summary['hashes_proven']} images proven by their hash; {sent}")
     show(_site_row(site) for site in report["sites"])
     tell()
+    tell("each tuned copy to flash, beside the others on its line:")
     show(_model_rows(report["devices"]))
 
 
