@@ -120,7 +120,7 @@ class Story:
         step(6, f"{anna.name} begins the run: a process of its own, whose routers fetch from the depot")
         waves = {one["number"]: one["name"] for one in anna.get(f"/plans/{digest}")["plan"]["waves"]}
         job = anna.post("/runs", {"plan": digest, "reason": "the summer release"})
-        progress = Progress(waves)
+        progress = Progress(waves, self._ground.url)
 
         def follow(now: dict[str, Any]) -> None:
             if now["run_id"] is not None:

@@ -85,10 +85,12 @@ class Progress:
 
     Args:
         waves: What waves are called, by number.
+        url: Where the service answers.
     """
 
-    def __init__(self, waves: Mapping[int, str]) -> None:
+    def __init__(self, waves: Mapping[int, str], url: str) -> None:
         self._waves = waves
+        self._url = url
         self._began_s = time.monotonic()
         self._said: dict[int, str] = {}
         self._said_s = -EVERY_S
@@ -98,7 +100,7 @@ class Progress:
         """Take in where the devices of the run are."""
         if not self._run_id:
             self._run_id = run_id
-            tell(f"run {run_id}")
+            tell(f"{self._url}/runs/{run_id}")
         is_time = time.monotonic() - self._said_s >= EVERY_S
         for number in sorted({int(one["wave"]) for one in devices}):
             mine = [one for one in devices if one["wave"] == number]

@@ -62,7 +62,7 @@ def test_a_run_is_told_in_few_lines(monkeypatch, capsys):
     """Each wave as it changes, at most every few seconds, its end at once; of one that has not begun nothing."""
     now = [0.0]
     monkeypatch.setattr(telling, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    progress = Progress({0: "canary", 1: "site AMS"})
+    progress = Progress({0: "canary", 1: "site AMS"}, "http://demo")
     looks = (
         (1.0, ("copying", None), ("planned", None)),
         (2.0, ("copied", None), ("planned", None)),
@@ -75,7 +75,7 @@ def test_a_run_is_told_in_few_lines(monkeypatch, capsys):
     for now[0], first, second in looks:
         progress.show("run-1", [device("a", 0, *first), device("b", 1, *second)])
     assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()] == [
-        "run run-1",
+        "http://demo/runs/run-1",
         "1 s wave 0 canary 1 copying",
         "7 s wave 0 canary 1 put back",
         "8 s wave 0 canary 1 done",
