@@ -39,6 +39,7 @@ from flashferry.fileserver.wire import (
     SetSiteCap,
     SetSiteLink,
     Stop,
+    Tried,
     encode,
     saying_of,
 )
@@ -304,6 +305,8 @@ class Child:
                 self._voice.take_pulses(pulses)
             case RefusedLogin(failure):
                 self._voice.take_login_failure(failure)
+            case Tried(use):
+                self._voice.take_use(use)
             case AtSite(load):
                 self._voice.take_load(load)
 

@@ -43,6 +43,7 @@ from flashferry.fileserver.wire import (
     SetSiteCap,
     SetSiteLink,
     Stop,
+    Tried,
     UseElsewhere,
     answer,
     call_of,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver.caps import SiteLoad
     from flashferry.fileserver.protocol import Listener, ProtocolFactory
     from flashferry.fileserver.records import LoginFailure, ServerEvent
+    from flashferry.fileserver.ticket_accounts import TicketUse
     from flashferry.fileserver.tickets import TicketGrant
     from flashferry.fileserver.wire import Hello, Request, Saying
     from flashferry.images.digests import ImageFile
@@ -185,6 +187,7 @@ class Service:
         self.tickets = TicketService(hello.settings, self._link.tell)
         self.tickets.on_login_failure = self._tell_login_failure
         if hello.is_one_of_several:
+            self.tickets.on_try = self._tell_try
             self.tickets.on_site_load = self._tell_load
         self._ports = tuple(listening.getsockname()[1] for listening in sockets)
         context = ServingContext(tickets=self.tickets, settings=hello.settings, loop=self._loop)
@@ -225,8 +228,8 @@ class Service:
                 tickets.set_site_cap(site, given_cap(cap_bytes_per_s, source))
             case SetElsewhere(load):
                 tickets.set_elsewhere(load)
-            case UseElsewhere(ticket_id, tries_left, is_delivered):
-                tickets.use_elsewhere(ticket_id, tries_left, is_delivered=is_delivered)
+            case UseElsewhere(ticket_id, tries, gives_way, is_delivered):
+                tickets.use_elsewhere(ticket_id, tries, gives_way=gives_way, is_delivered=is_delivered)
             case SetSiteLink(site, link_bytes_per_s):
                 tickets.set_site_link(site, link_bytes_per_s)
             case Stop():
@@ -254,6 +257,9 @@ class Service:
 
     def _tell_login_failure(self, failure: "LoginFailure") -> None:
         self._link.say(RefusedLogin(failure=failure))
+
+    def _tell_try(self, use: "TicketUse") -> None:
+        self._link.say(Tried(use=use))
 
     def _tell_load(self, load: "SiteLoad") -> None:
         self._link.say(AtSite(load=load))

@@ -25,6 +25,7 @@ from flashferry.fileserver.settings import LOG
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from flashferry.fileserver.ticket_accounts import TicketUse
     from flashferry.fileserver.wire import Pulse
 
 _SENDING = (TransferState.TRANSFERRING, TransferState.STALLED)
@@ -83,6 +84,7 @@ class Snapshots:
 
     def __init__(self) -> None:
         self._homes: dict[str, tuple[str, ...]] = {}
+        self._tries: dict[str, dict[str, int]] = {}
         self._under_way: dict[str, TransferProgress] = {}
         self._whole: OrderedDict[str, TransferProgress] = OrderedDict()
         self._brief: OrderedDict[str, TransferProgress] = OrderedDict()
@@ -101,6 +103,14 @@ class Snapshots:
     def put_homes(self, ticket_id: str, processes: tuple[str, ...]) -> None:
         """Keep which processes a ticket is good in."""
         self._homes[ticket_id] = processes
+
+    def tries(self, ticket_id: str) -> dict[str, int]:
+        """Return how many tries of a ticket each process has used."""
+        return self._tries.get(ticket_id, {})
+
+    def put_tries(self, ticket_id: str, process: str, tries: int) -> None:
+        """Keep how many tries of a ticket a process has used."""
+        self._tries.setdefault(ticket_id, {})[process] = tries
 
     def get(self, ticket_id: str) -> TransferProgress:
         """Return a ticket's newest snapshot.
@@ -136,7 +146,9 @@ class Snapshots:
             ticket_id, oldest = self._whole.popitem(last=False)
             self._brief[ticket_id] = _brief(oldest)
         if len(self._brief) > BRIEF_RECORDS:
-            self._homes.pop(self._brief.popitem(last=False)[0], None)
+            forgotten = self._brief.popitem(last=False)[0]
+            self._homes.pop(forgotten, None)
+            self._tries.pop(forgotten, None)
 
 
 class Telemetry:
@@ -341,19 +353,27 @@ class Telemetry:
         with self._changed:
             self._ends[process] = (why, False)
 
-    def use_try(self, now: TransferProgress, process: str) -> tuple[tuple[str, ...], bool]:
-        """Keep how many tries a ticket has left, by what a process says of it; its other news comes later.
+    def use_try(self, use: "TicketUse", process: str) -> bool:
+        """Count a try of a ticket that a process used; its other news comes later.
 
         Returns:
-            In which other processes the ticket is good, and whether it had more tries before.
+            Whether the process had heard of all tries that others used: it is the newest then.
         """
         with self._changed:
-            others = tuple(name for name in self._snapshots.homes(now.ticket_id) if name != process)
-            before = self._snapshots.find(now.ticket_id)
-            if before is None or now.tries_left >= before.tries_left:
-                return others, False
-            self._snapshots.put(replace(before, tries_left=now.tries_left))
-            return others, True
+            before = self._snapshots.find(use.ticket_id)
+            tries = self._snapshots.tries(use.ticket_id)
+            if before is not None:
+                fresh = use.here - tries.get(process, 0)
+                self._snapshots.put(replace(before, tries_left=max(0, before.tries_left - fresh)))
+                self._snapshots.put_tries(use.ticket_id, process, use.here)
+            return use.elsewhere == sum(count for name, count in tries.items() if name != process)
+
+    def tries_elsewhere(self, ticket_id: str, process: str) -> dict[str, int]:
+        """Return, by each process but one in which a ticket is good, how many tries the others of it have used."""
+        with self._changed:
+            tries = self._snapshots.tries(ticket_id)
+            homes = self._snapshots.homes(ticket_id)
+            return {name: sum(tries.values()) - tries.get(name, 0) for name in homes if name != process}
 
     def _as_one_story(self, event: ServerEvent, process: str) -> ServerEvent:
         """Return what an event means for a ticket that several processes are good for; any other as it is."""

@@ -9,7 +9,7 @@ Facts
 """
 
 from collections import OrderedDict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from flashferry.fileserver.records import TransferProgress, TransferState
@@ -20,6 +20,21 @@ if TYPE_CHECKING:
 
     from flashferry.fileserver.caps import Cap
     from flashferry.fileserver.tickets import TicketGrant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TicketUse:
+    """The tries of a ticket that were used, as a process knows when it uses one itself.
+
+    Attributes:
+        ticket_id: The ticket.
+        here: How many in this process, this one counted.
+        elsewhere: How many in the others, as far as it has heard: who has not heard of one is not newer than that.
+    """
+
+    ticket_id: str
+    here: int
+    elsewhere: int
 
 
 class Channel(Protocol):
@@ -52,6 +67,7 @@ class Account:
         self.revoked = False
         self.channel: Channel | None = None
         self.sessions: set[Session] = set()
+        self._tries_here = self._tries_elsewhere = 0
         self.progress = TransferProgress(
             ticket_id=grant.ticket_id,
             image_name=grant.image.name,
@@ -71,9 +87,20 @@ class Account:
             return Refusal.EXPIRED
         return None
 
-    def use_elsewhere(self, tries_left: int) -> None:
-        """Note how many tries another process has left of the ticket; that one tells of it."""
-        self.progress = replace(self.progress, tries_left=min(tries_left, self.progress.tries_left))
+    def use(self) -> TicketUse:
+        """Use a try here; what it leaves is the caller's to tell."""
+        self._tries_here += 1
+        return TicketUse(ticket_id=self.grant.ticket_id, here=self._tries_here, elsewhere=self._tries_elsewhere)
+
+    @property
+    def tries_left(self) -> int:
+        """How many tries the processes have left of the ticket together, as far as this one knows."""
+        return max(0, self.grant.request.tries - self._tries_here - self._tries_elsewhere)
+
+    def use_elsewhere(self, tries: int) -> None:
+        """Note how many tries the other processes have used of the ticket; they tell of it."""
+        self._tries_elsewhere = tries
+        self.progress = replace(self.progress, tries_left=self.tries_left)
 
     def deliver_elsewhere(self) -> None:
         """Note that another process has delivered the image; that one tells of it."""

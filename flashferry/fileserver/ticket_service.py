@@ -9,7 +9,7 @@ from flashferry.fileserver.clients.login_limits import FailureBook, FixedLogins,
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.site_pace import SitePaces
 from flashferry.fileserver.site_rates import network_of
-from flashferry.fileserver.ticket_accounts import Account, Channel, Roster, Session
+from flashferry.fileserver.ticket_accounts import Account, Channel, Roster, Session, TicketUse
 from flashferry.fileserver.tickets import Refusal, names_source, password_matches, source_allowed
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class TicketService:
         self.pending_logins = PendingLogins()
         self.failures = FailureBook(settings.limits.failed_logins, settings.limits.ban_s)
         self.on_login_failure: Callable[[LoginFailure], None] = lambda _: None
+        self.on_try: Callable[[TicketUse], None] = lambda _: None
         self.on_site_load: Callable[[SiteLoad], None] = lambda _: None
         self._emit = emit
         self._roster = Roster()
@@ -187,20 +188,30 @@ class TicketService:
         self._site_traffic.put_elsewhere(load.site, load.moved_bytes)
         self._share(load.site)
 
-    def use_elsewhere(self, ticket_id: str, tries_left: int, *, is_delivered: bool) -> None:
-        """Take in what another process made of a ticket: it is one ticket, whoever serves it.
+    def use(self, account: Account) -> None:
+        """Use a try of a ticket, and tell of it; the other processes are told at once, so that it is one ticket."""
+        self.on_try(account.use())
+        self.change(account, EventKind.NOTICE, "image requested", tries_left=account.tries_left, record=None)
 
-        A transfer of its that runs here gives way, as to any newer one.
+    def use_elsewhere(self, ticket_id: str, tries: int, *, gives_way: bool = True, is_delivered: bool = False) -> None:
+        """Take in what the other processes made of a ticket: it is one ticket, whoever serves it.
+
+        Args:
+            ticket_id: The ticket.
+            tries: How many tries they have used together.
+            gives_way: Whether a transfer of its that runs here gives way, as to any newer one.
+            is_delivered: Whether one of them has delivered the image.
         """
         account = self._roster.find(ticket_id)
         if account is None:
             return
         # Before what is told of the transfer that gives way, or it would be told with a try that was used.
-        account.use_elsewhere(tries_left)
-        for session in tuple(account.sessions):
-            session.give_way(_SUPERSEDED)
-        if account.channel is not None:
-            account.channel.cut(_SUPERSEDED)
+        account.use_elsewhere(tries)
+        if gives_way:
+            for session in tuple(account.sessions):
+                session.give_way(_SUPERSEDED)
+            if account.channel is not None:
+                account.channel.cut(_SUPERSEDED)
         if is_delivered:
             account.deliver_elsewhere()
         self.settle(account)

@@ -25,6 +25,7 @@ from flashferry.fileserver.fixed_login import FixedGrant
 from flashferry.fileserver.host_capabilities import HostCapabilities
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.settings import ServerSettings
+from flashferry.fileserver.ticket_accounts import TicketUse
 from flashferry.fileserver.tickets import TicketGrant
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import VerdictKind
@@ -95,11 +96,12 @@ class SetElsewhere(_Request, frozen=True):
 
 
 class UseElsewhere(_Request, frozen=True):
-    """Take in what another process made of a ticket."""
+    """Take in what the other processes made of a ticket: how many tries, whether one delivered, and who goes on."""
 
     ticket_id: str
-    tries_left: int
-    is_delivered: bool
+    tries: int
+    gives_way: bool = True
+    is_delivered: bool = False
 
 
 class Drain(_Request, frozen=True):
@@ -151,6 +153,12 @@ class RefusedLogin(_Saying, frozen=True):
     """A login that no ticket is concerned with was refused."""
 
     failure: LoginFailure
+
+
+class Tried(_Saying, frozen=True):
+    """A try of a ticket was used here; told where others serve beside it, before anything else of the try."""
+
+    use: TicketUse
 
 
 class AtSite(_Saying, frozen=True):
@@ -214,7 +222,7 @@ class Pulses(_Saying, frozen=True):
     pulses: list[Pulse]
 
 
-Saying: TypeAlias = Ready | Answer | Happened | RefusedLogin | AtSite | Pulses
+Saying: TypeAlias = Ready | Answer | Happened | RefusedLogin | Tried | AtSite | Pulses
 
 _READINGS = tuple(Sample.__dataclass_fields__)
 _readings_of = attrgetter(*_READINGS)

@@ -198,7 +198,5 @@ class Visitor(ABC):
             self.tickets.change(account, EventKind.FAILED, error.message, state=TransferState.FAILED)
             return None
         self.tickets.take_over(account, self)
-        self.tickets.change(
-            account, EventKind.NOTICE, "image requested", tries_left=account.progress.tries_left - 1, record=None
-        )
+        self.tickets.use(account)
         return Retrieval(account, file, offset_bytes, end_bytes)

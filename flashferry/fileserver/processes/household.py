@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver.records import LoginFailure, ServerEvent
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.telemetry import Telemetry
+    from flashferry.fileserver.ticket_accounts import TicketUse
     from flashferry.fileserver.tickets import TicketGrant
     from flashferry.fileserver.wire import Pulse
 
@@ -71,6 +72,10 @@ class Voice:
         """Take a login that no ticket is concerned with."""
         self._telemetry.take_login_failure(failure)
 
+    def take_use(self, use: "TicketUse") -> None:
+        """Take that it used a try of a ticket."""
+        self._household.take_use(use, self._name)
+
     def take_load(self, load: SiteLoad) -> None:
         """Take what the process does at a site."""
         self._household.take_load(load, self._name)
@@ -103,6 +108,7 @@ class Household:
         self._children: dict[str, Child] = {}
         # What a new process has to be told: the last word on each site's cap and link, and each fixed login.
         self._standing: dict[tuple[str, str], Callable[[Child], None]] = {}
+        self._counting_tries = threading.Lock()
         self._counting = threading.Lock()
         self._loads: dict[str, dict[str, SiteLoad]] = {}
 
@@ -211,19 +217,26 @@ class Household:
     # What one process says and others have to know.
 
     def pass_on(self, event: "ServerEvent", process: str) -> None:
-        """Tell the others who serve a ticket that a try of it was used, or that it is delivered.
-
-        The try is known here before they hear of it: who sees that one of them cuts its copy off asks here next.
-        """
-        now = event.progress
-        if now is None or len(self._children) < 2:
+        """Tell the others who serve a ticket that it is delivered."""
+        if event.progress is None or event.kind is not EventKind.DONE or len(self._children) < 2:
             return
-        others, was_used = self._telemetry.use_try(now, process)
-        is_delivered = event.kind is EventKind.DONE
-        if is_delivered or was_used:
-            request = UseElsewhere(ticket_id=now.ticket_id, tries_left=now.tries_left, is_delivered=is_delivered)
-            for name in others:
-                self._send(name, request)
+        ticket_id = event.progress.ticket_id
+        with self._counting_tries:
+            for name, tries in self._telemetry.tries_elsewhere(ticket_id, process).items():
+                self._send(name, UseElsewhere(ticket_id=ticket_id, tries=tries, is_delivered=True))
+
+    def take_use(self, use: "TicketUse", process: str) -> None:
+        """Count a try that a process used, and tell the others who serve the ticket.
+
+        What they send with it gives way, unless the process had not heard of theirs: of tries used at the same moment
+        the one that is heard of first goes on, and whoever used the other is told so already. The try is known here
+        before they hear of it: who sees that one of them cuts its copy off asks here next.
+        """
+        # Sent while the count is held, so that what is told last is what holds.
+        with self._counting_tries:
+            is_newest = self._telemetry.use_try(use, process)
+            for name, tries in self._telemetry.tries_elsewhere(use.ticket_id, process).items():
+                self._send(name, UseElsewhere(ticket_id=use.ticket_id, tries=tries, gives_way=is_newest))
 
     def take_load(self, load: SiteLoad, process: str) -> None:
         """Note what a process does at a site, and tell the others at once: they share its cap."""

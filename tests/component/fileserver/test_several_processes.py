@@ -4,6 +4,7 @@ import contextlib
 import ftplib
 import os
 import queue
+import select
 import signal
 import socket
 import threading
@@ -140,6 +141,34 @@ def test_the_newest_transfer_of_a_ticket_takes_over_from_another_process(server:
         server.revoke(ticket.ticket_id)
         _until(server, ticket, TransferState.FAILED)
     assert server.progress(ticket.ticket_id).last_error == "ticket revoked"
+
+
+def test_tries_begun_at_the_same_moment_count_each(server: FileServer) -> None:
+    """However the two processes hear of each other: two tries are used, and one of the two copies goes on, alone."""
+    ticket = _ticket(server, tries=4, cap_bytes_per_s=20_000)
+    for left in (2, 0):
+        with contextlib.ExitStack() as stack:
+            data = []
+            for number in (0, 1):
+                client = stack.enter_context(_client(server, number, ticket))
+                data.append(stack.enter_context(socket.create_connection(client.makepasv(), timeout=20)))
+                os.kill(server.pids[("main", "other")[number]], signal.SIGSTOP)
+                client.putcmd("RETR a.bin")
+            for pid in server.pids.values():
+                os.kill(pid, signal.SIGCONT)
+            ended, deadline_s = 0, time.monotonic() + 20
+            while server.progress(ticket.ticket_id).tries_left > left or ended < 1:
+                assert time.monotonic() < deadline_s, server.progress(ticket.ticket_id)
+                for one in select.select(data, [], [], 0.05)[0]:
+                    with contextlib.suppress(ConnectionResetError):
+                        if one.recv(65536):
+                            continue
+                    data.remove(one)
+                    ended += 1
+            assert (server.progress(ticket.ticket_id).tries_left, ended) == (left, 1)
+            assert data[0].recv(1)
+    with pytest.raises(ftplib.error_perm, match="530"), _client(server, 0, ticket):
+        pass
 
 
 def test_transfers_of_a_site_share_its_cap_over_processes(server: FileServer) -> None:

@@ -11,7 +11,7 @@ from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.fixed_login import FixedLogin, admit
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferState
 from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
-from flashferry.fileserver.ticket_accounts import CLOSED_KEPT_S, MOST_CLOSED, Account
+from flashferry.fileserver.ticket_accounts import CLOSED_KEPT_S, MOST_CLOSED, Account, TicketUse
 from flashferry.fileserver.ticket_service import TicketService, mask
 from flashferry.fileserver.tickets import Refusal, Ticket, TicketRequest, issue
 from flashferry.images.digests import ImageFile
@@ -98,7 +98,7 @@ def test_what_gives_way_to_another_process_is_told_with_the_tries_left() -> None
     told: list[int] = []
     channel.cut = lambda _: told.append(account.progress.tries_left)  # type: ignore[method-assign]
     room.tickets.begin(account, channel)
-    room.tickets.use_elsewhere(ticket.ticket_id, 0, is_delivered=True)
+    room.tickets.use_elsewhere(ticket.ticket_id, 2, is_delivered=True)
     assert told == [0]
     assert account.progress.state is TransferState.DELIVERED
 
@@ -413,19 +413,36 @@ def test_who_connects_is_put_down_to_a_ticket_of_that_transport() -> None:
     assert event.progress.ticket_id == other.ticket_id
 
 
-@pytest.mark.parametrize(("tries_left", "is_delivered"), [(0, False), (2, True)])
-def test_a_ticket_that_was_used_elsewhere_is_worthless_here(tries_left: int, is_delivered: bool) -> None:
+@pytest.mark.parametrize(("tries", "is_delivered"), [(3, False), (1, True)])
+def test_a_ticket_that_was_used_elsewhere_is_worthless_here(tries: int, is_delivered: bool) -> None:
     """Its last try or delivery in another process counts here, what runs here gives way, and nobody is told twice."""
     room = _Room()
-    ticket = room.ticket()
+    ticket = room.ticket(tries=3)
     account, channel, session = room.account(ticket), _Channel(), _Session()
     account.sessions.add(session)
     room.tickets.begin(account, channel)
     told = len(room.events)
-    room.tickets.use_elsewhere(ticket.ticket_id, tries_left, is_delivered=is_delivered)
+    room.tickets.use_elsewhere(ticket.ticket_id, tries, is_delivered=is_delivered)
     assert (len(channel.cuts), len(session.ends), len(room.events)) == (1, 1, told)
     assert room.tickets.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.USED_UP
     room.tickets.use_elsewhere("unknown", 0, is_delivered=True)
+
+
+def test_a_try_is_told_with_those_that_others_used() -> None:
+    """Before anything else of it, so that the other processes hear of it first; what is left is what all have left."""
+    room = _Room()
+    ticket = room.ticket(tries=4)
+    account, channel, session = room.account(ticket), _Channel(), _Session()
+    account.sessions.add(session)
+    told: list[object] = []
+    room.tickets.on_try = told.append
+    room.tickets.use(account)
+    room.tickets.use_elsewhere(ticket.ticket_id, 2, gives_way=False)
+    room.tickets.use(account)
+    assert told == [TicketUse(ticket_id=ticket.ticket_id, here=here, elsewhere=2 * (here - 1)) for here in (1, 2)]
+    assert [event.progress.tries_left for event in room.events if event.progress is not None][-1] == 0
+    assert room.tickets.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.USED_UP
+    assert (channel.cuts, session.ends) == ([], [])
 
 
 def test_a_site_s_cap_is_shared_with_other_processes() -> None:

@@ -13,6 +13,7 @@ from flashferry.fileserver.caps import SiteLoad
 from flashferry.fileserver.fixed_login import FixedLogin, admit
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
+from flashferry.fileserver.ticket_accounts import TicketUse
 from flashferry.fileserver.tickets import SshOffer, TicketRequest, issue
 from flashferry.images.digests import ImageFile
 from flashferry.images.files import FileIdentity
@@ -67,7 +68,7 @@ def test_a_greeting_comes_out_as_it_went_in() -> None:
         wire.SetSiteCap(site="east", cap_bytes_per_s=5000, source="a test"),
         wire.SetSiteLink(site="east", link_bytes_per_s=5000),
         wire.SetElsewhere(load=_LOAD),
-        wire.UseElsewhere(ticket_id="t", tries_left=2, is_delivered=True),
+        wire.UseElsewhere(ticket_id="t", tries=2, gives_way=False, is_delivered=True),
         wire.Drain(),
         wire.Stop(),
     ],
@@ -85,6 +86,7 @@ def test_a_request_comes_out_as_it_went_in(request_: wire.Request) -> None:
         wire.Happened(event=ServerEvent(kind=EventKind.STALLED, at=1.5, text="x", progress=_PROGRESS)),
         wire.RefusedLogin(failure=LoginFailure(at=1.0, peer_address="::1", username_masked="a***", reason="unknown")),
         wire.Answer(number=4, error="ValueError: no"),
+        wire.Tried(use=TicketUse(ticket_id="t", here=1, elsewhere=2)),
         wire.AtSite(load=_LOAD),
     ],
     ids=lambda saying: type(saying).__name__,

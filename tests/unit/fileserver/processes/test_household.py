@@ -1,11 +1,15 @@
 """What one process of a server says, and in which order the parent and the other processes hear of it."""
 
+from dataclasses import dataclass
 from typing import Any
+
+import pytest
 
 from flashferry.fileserver import ListenerSettings, ServerSettings
 from flashferry.fileserver.processes.household import Household, Voice
 from flashferry.fileserver.records import EventKind, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.telemetry import Telemetry
+from flashferry.fileserver.ticket_accounts import TicketUse
 from flashferry.fileserver.wire import UseElsewhere
 
 
@@ -20,30 +24,70 @@ class Asking:
         self.heard.append((request, self._telemetry.progress("t")))
 
 
+@dataclass
+class House:
+    """Processes of a server that share a ticket."""
+
+    telemetry: Telemetry
+    voices: dict[str, Voice]
+    children: dict[str, Asking]
+
+
 def _event(kind: EventKind, state: TransferState, tries_left: int) -> ServerEvent:
     progress = TransferProgress(ticket_id="t", state=state, sequence=9, size_bytes=9, tries_left=tries_left)
     return ServerEvent(kind=kind, at=1.0, text="", peer_address=None, progress=progress)
 
 
-def test_a_try_is_counted_here_before_the_others_hear_of_it() -> None:
-    """They cut off what they send with the ticket, and whoever sees that finds here how many tries it has left."""
+@pytest.fixture
+def house() -> House:
+    """Two processes, and a ticket with two tries that is good in both."""
     telemetry = Telemetry(("main", "other"))
     settings = ServerSettings(image_paths=(), listeners=(ListenerSettings(protocol="nobody:LISTENS"),))
     household = Household(settings, telemetry, restarts=0)
-    main, other = Asking(telemetry), Asking(telemetry)
-    children: Any = {"main": main, "other": other}
+    children: Any = {"main": Asking(telemetry), "other": Asking(telemetry)}
     household._children = children
     before = TransferProgress(ticket_id="t", state=TransferState.WAITING, sequence=0, size_bytes=9, tries_left=2)
     telemetry.add(before, ("main", "other"))
-    voices = {name: Voice(name, household, telemetry) for name in children}
+    return House(telemetry, {name: Voice(name, household, telemetry) for name in children}, children)
+
+
+def test_a_try_is_counted_here_before_the_others_hear_of_it(house: House) -> None:
+    """They cut off what they send with the ticket, and whoever sees that finds here how many tries it has left."""
+    telemetry, voices = house.telemetry, house.voices
+    main, other = house.children["main"], house.children["other"]
     for tries_left, (name, hearing) in zip((1, 0), (("main", other), ("other", main)), strict=True):
-        voices[name].take_event(_event(EventKind.NOTICE, TransferState.LOGGED_IN, tries_left))
+        voices[name].take_use(TicketUse(ticket_id="t", here=1, elsewhere=1 - tries_left))
         ((request, seen),) = hearing.heard
-        assert request == UseElsewhere(ticket_id="t", tries_left=tries_left, is_delivered=False)
+        assert request == UseElsewhere(ticket_id="t", tries=1)
         assert seen.tries_left == tries_left
+        voices[name].take_event(_event(EventKind.NOTICE, TransferState.LOGGED_IN, tries_left))
         voices[name].take_event(_event(EventKind.START, TransferState.TRANSFERRING, tries_left))
     assert (len(main.heard), len(other.heard)) == (1, 1)
     # What the first one still says of its own copy takes nothing back.
     voices["main"].take_event(_event(EventKind.FAILED, TransferState.FAILED, 1))
     seen = telemetry.progress("t")
     assert (seen.state, seen.tries_left) == (TransferState.TRANSFERRING, 0)
+
+
+def test_tries_used_at_the_same_moment_count_each(house: House) -> None:
+    """Neither process had heard of the other's: two are used, and the copy that was heard of first goes on alone."""
+    for name in ("main", "other"):
+        house.voices[name].take_use(TicketUse(ticket_id="t", here=1, elsewhere=0))
+        house.voices[name].take_event(_event(EventKind.NOTICE, TransferState.LOGGED_IN, 1))
+    assert house.telemetry.progress("t").tries_left == 0
+    ((to_other, _),) = house.children["other"].heard
+    ((to_main, seen),) = house.children["main"].heard
+    assert to_other == UseElsewhere(ticket_id="t", tries=1, gives_way=True)
+    assert to_main == UseElsewhere(ticket_id="t", tries=1, gives_way=False)
+    assert seen.tries_left == 0
+    # A third one, of who has heard of all: the newest again, and no count falls below nothing.
+    house.voices["other"].take_use(TicketUse(ticket_id="t", here=2, elsewhere=1))
+    assert house.children["main"].heard[-1][0] == UseElsewhere(ticket_id="t", tries=2, gives_way=True)
+    assert house.telemetry.progress("t").tries_left == 0
+
+
+def test_a_delivery_is_told_with_the_tries(house: House) -> None:
+    """The other process lets nobody in with the ticket from then on."""
+    house.voices["main"].take_use(TicketUse(ticket_id="t", here=1, elsewhere=0))
+    house.voices["main"].take_event(_event(EventKind.DONE, TransferState.DELIVERED, 1))
+    assert house.children["other"].heard[-1][0] == UseElsewhere(ticket_id="t", tries=1, is_delivered=True)
