@@ -10,9 +10,9 @@ from __future__ import annotations
 import fcntl
 import socket
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.api.learned_rates import LearnedRates
@@ -25,7 +25,6 @@ from flashferry.fileserver import (
     FileServerError,
     FixedLogin,
     Limits,
-    SenderProfile,
     ServerGone,
     ServerSettings,
     ServerStartFailed,
@@ -34,12 +33,9 @@ from flashferry.fileserver import (
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import ImageError
 from flashferry.model.links import payload_cap_bytes_per_s
-from flashferry.run.options import ANY_ADDRESS
-from flashferry.transports import TRANSPORTS, USUAL
-from flashferry.transports.listening import HOST_KEYS, listeners_at, listening_error, port_notice
+from flashferry.transports.listening import HOST_KEYS, listening_error
 from flashferry.transports.scp import described_keys
-from flashferry.transports.serving import certified, check_served
-from flashferry.transports.transport import ListenOptions, Transport
+from flashferry.transports.serving import Listening, certified
 from inventory.view import DEFAULT_CAP_SHARE
 
 SIOCGIFADDR = 0x8915
@@ -47,29 +43,17 @@ SIOCGIFADDR = 0x8915
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServeOptions:
-    """How our server is run by itself.
+class ServeOptions(Listening):
+    """How our server is run by itself, besides how it listens and sends.
 
     Attributes:
         images: Folder of images, or one image file.
-        transports: By what it serves, by their names; the first comes first.
-        listen: Address to listen on.
-        port: Port of the usual transport, 0 to 65535, or None: 21 where that is allowed and free, else the first free
-            one from 2121 on.
-        other_ports: Ports of the others, by `Transport.listener_name`; one that is not named is found likewise.
-        certificate: File of our certificate, for a transport that shows one, or None.
-        key: File of its private key, or None.
         address: Our address in the copy lines, or None: those of this host's interfaces.
-        masquerade: Address to name in PASV replies behind NAT, or None.
-        passive_ports: First and last port of data connections, or None: the kernel chooses.
-        congestion_control: `auto`, `bbr`, `cubic`, `reno` or `system`.
-        dscp: DSCP of control and data, 0 to 63; 1 is lower effort.
         cap_bps: What all copies may take of the link together, in bit/s, > 0.
         link_bps: Or the rate of the link in bit/s, > 0, of which they get four fifths.
         site_rates: File that keeps link rates learned per client network between runs.
         user: A fixed login besides the tickets.
         allow: Networks that clients must come from; empty for any.
-        sessions: Sessions at once, from 1, or None: what open files carry.
         target: File system in the copy lines; `null:` for a speed test.
         lifetime_s: How long a line is good, in seconds, > 0.
         sample_hz: Readings of TCP_INFO per second, 0.02 to 20.
@@ -82,23 +66,12 @@ class ServeOptions:
     """
 
     images: Path
-    transports: tuple[str, ...] = (USUAL.name,)
-    listen: str = ANY_ADDRESS
-    port: int | None = None
-    other_ports: Mapping[str, int] = field(default_factory=dict)
-    certificate: Path | None = None
-    key: Path | None = None
     address: str | None = None
-    masquerade: str | None = None
-    passive_ports: tuple[int, int] | None = None
-    congestion_control: str = "auto"
-    dscp: int = 0
     cap_bps: float | None = None
     link_bps: float | None = None
     site_rates: Path | None = None
     user: str | None = None
     allow: tuple[str, ...] = ()
-    sessions: int | None = None
     target: str = "flash:"
     lifetime_s: float = 24 * 3600.0
     sample_hz: float = 1.0
@@ -112,19 +85,7 @@ class ServeOptions:
                 "--cap-mbps and --link-mbps: expected one of them; --link-mbps caps at 80 % of the link",
                 hint="Leave one of them out",
             )
-        check_served(self.served, ports=self.other_ports, port=self.port, certificate=self.certificate, key=self.key)
-
-    @property
-    def served(self) -> tuple[Transport, ...]:
-        """Return the transports that it serves, each once."""
-        known = {one.name: one for one in TRANSPORTS}
-        if (unknown := next((name for name in self.transports if name not in known), None)) is not None:
-            *others, last = known
-            raise ConfigInvalid(
-                f"--transports: expected {', '.join(others)} or {last}, found {unknown!r}",
-                hint="Give one of these words, or several with commas between them",
-            )
-        return tuple(known[name] for name in dict.fromkeys(self.transports))
+        Listening.__post_init__(self)
 
     @property
     def is_capped(self) -> bool:
@@ -167,7 +128,7 @@ class Serving:
 
     def __init__(self, server: FileServer, options: ServeOptions, fixed: FixedLogin | None) -> None:
         self.server = server
-        self.port_notices = tuple(_port_notices(server, options))
+        self.port_notices = options.port_notices(server.port_of)
         keys = state_folder(options.state) / HOST_KEYS
         self.fingerprints = tuple(dict.fromkeys(shown for one in options.served for shown in one.fingerprints(keys)))
         self.host_keys = described_keys(keys) if self.fingerprints else ()
@@ -230,33 +191,14 @@ def serve(options: ServeOptions, *, password: str | None = None) -> Iterator[Ser
 def _settings(options: ServeOptions) -> ServerSettings:
     return ServerSettings(
         image_paths=(options.images,),
-        listeners=listeners_at(
-            options.served,
-            ListenOptions(
-                address=options.listen,
-                passive_ports=options.passive_ports,
-                masquerade_address=options.masquerade,
-                certificate=options.certificate,
-                key=options.key,
-                host_keys=state_folder(options.state) / HOST_KEYS,
-            ),
-            ports={USUAL.listener_name: options.port, **options.other_ports},
-        ),
-        profile=SenderProfile(congestion_control=options.congestion_control, dscp=options.dscp),
+        listeners=options.listeners(state_folder(options.state) / HOST_KEYS),
+        profile=options.profile,
         limits=Limits(sessions=options.sessions),
         sites_by_network=not options.is_capped,
         sample_interval_s=1 / options.sample_hz,
         stream_samples=options.stream_samples,
         hash_cache_path=_digest_cache(options.state),
     )
-
-
-def _port_notices(server: FileServer, options: ServeOptions) -> Iterator[str]:
-    given = {*options.other_ports} if options.port is None else {*options.other_ports, USUAL.listener_name}
-    for one in {one.listener_name: one for one in reversed(options.served)}.values():
-        notice = None if one.listener_name in given else port_notice(server.port_of(one.name), one)
-        if notice is not None:
-            yield notice
 
 
 def told_addresses(options: ServeOptions) -> dict[str, tuple[str, ...]]:

@@ -6,29 +6,14 @@ import json
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flashferry import api
 from flashferry.cli.command_line import OUTPUT
-from flashferry.cli.options.server import (
-    CertificateOption,
-    CongestionControlOption,
-    DscpOption,
-    HttpPortOption,
-    HttpsPortOption,
-    KeyOption,
-    ListenOption,
-    MasqueradeOption,
-    PassivePortsOption,
-    SessionsOption,
-    SshPortOption,
-    TransportsOption,
-    listed,
-    passive_range,
-)
-from flashferry.cli.options.shared import PortOption, StateOption
+from flashferry.cli.options.server import listening_options
+from flashferry.cli.options.shared import StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import JSON_VARIABLE, echo, say
 from flashferry.core.outside import told
@@ -44,7 +29,9 @@ if TYPE_CHECKING:
 LOOK_EVERY_S = 0.5
 
 
+@listening_options
 def depot(
+    listening: dict[str, Any],
     socket: Annotated[
         Path | None,
         typer.Option(
@@ -54,19 +41,6 @@ def depot(
             "found by all runs of its user).",
         ),
     ] = None,
-    transports: TransportsOption = None,
-    listen: ListenOption = "0.0.0.0",  # noqa: S104
-    port: PortOption = None,
-    http_port: HttpPortOption = None,
-    https_port: HttpsPortOption = None,
-    ssh_port: SshPortOption = None,
-    certificate: CertificateOption = None,
-    key: KeyOption = None,
-    masquerade: MasqueradeOption = None,
-    passive_ports: PassivePortsOption = None,
-    congestion_control: CongestionControlOption = "auto",
-    sessions: SessionsOption = None,
-    dscp: DscpOption = 0,
     drain_minutes: Annotated[
         float,
         typer.Option(
@@ -88,21 +62,7 @@ def depot(
     options = api.DepotOptions(
         state=api.state_folder(state_dir),
         socket=socket,
-        **listed(transports),
-        listen=listen,
-        port=port,
-        other_ports={
-            name: given
-            for name, given in (("http", http_port), ("https", https_port), ("ssh", ssh_port))
-            if given is not None
-        },
-        certificate=certificate,
-        key=key,
-        masquerade=masquerade,
-        passive_ports=passive_range(passive_ports),
-        congestion_control=congestion_control,
-        dscp=dscp,
-        sessions=sessions,
+        **listening,
         drain_s=drain_minutes * 60,
     )
     with stop_on_signals() as stop, api.Depot(options) as running:

@@ -8,30 +8,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flashferry import api
 from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.images import hashed, tell_left_out
-from flashferry.cli.options.server import (
-    CertificateOption,
-    CongestionControlOption,
-    DscpOption,
-    HttpPortOption,
-    HttpsPortOption,
-    KeyOption,
-    ListenOption,
-    MasqueradeOption,
-    PassivePortsOption,
-    SessionsOption,
-    SshPortOption,
-    TransportsOption,
-    listed,
-    passive_range,
-)
-from flashferry.cli.options.shared import AddressOption, MetricsOption, PortOption, StateOption
+from flashferry.cli.options.server import listening_options
+from flashferry.cli.options.shared import AddressOption, MetricsOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.outlet import outlets
 from flashferry.cli.terminal.output import JSON_VARIABLE, copy_line, say
@@ -45,22 +30,13 @@ PASSWORD_VARIABLE = "FLASHFERRY_SERVE_PASSWORD"  # noqa: S105 - the name of a va
 """Holds the password of `--user`; it never stands in the command line, which everybody on the host can read."""
 
 
+@listening_options
 def serve(
+    listening: dict[str, Any],
     images: Annotated[
         Path, typer.Option("--image-dir", "--images", metavar="DIR", help="Folder of images, or one image file.")
     ],
-    transports: TransportsOption = None,
-    listen: ListenOption = "0.0.0.0",  # noqa: S104
-    port: PortOption = None,
-    http_port: HttpPortOption = None,
-    https_port: HttpsPortOption = None,
-    ssh_port: SshPortOption = None,
-    certificate: CertificateOption = None,
-    key: KeyOption = None,
     address: AddressOption = None,
-    masquerade: MasqueradeOption = None,
-    passive_ports: PassivePortsOption = None,
-    congestion_control: CongestionControlOption = "auto",
     cap_mbps: Annotated[
         float | None,
         typer.Option("--cap-mbps", metavar="MBIT/S", min=0.01, help="What all copies may take of the link, in Mbit/s."),
@@ -82,8 +58,6 @@ def serve(
         str | None,
         typer.Option("--user", metavar="NAME", help=f"A fixed login besides; its password is in {PASSWORD_VARIABLE}."),
     ] = None,
-    sessions: SessionsOption = None,
-    dscp: DscpOption = 0,
     target: Annotated[
         str,
         typer.Option(
@@ -116,27 +90,13 @@ def serve(
 
     options = api.ServeOptions(
         images=images,
-        **listed(transports),
-        listen=listen,
-        port=port,
-        other_ports={
-            name: given
-            for name, given in (("http", http_port), ("https", https_port), ("ssh", ssh_port))
-            if given is not None
-        },
-        certificate=certificate,
-        key=key,
+        **listening,
         address=address,
-        masquerade=masquerade,
-        passive_ports=passive_range(passive_ports),
-        congestion_control=congestion_control,
-        dscp=dscp,
         cap_bps=_bps(cap_mbps),
         link_bps=_bps(link_mbps),
         site_rates=site_rates,
         user=user,
         allow=tuple(allow or ()),
-        sessions=sessions,
         target=target,
         lifetime_s=hours * 3600,
         sample_hz=sample_hz,

@@ -20,6 +20,17 @@ from flashferry.fileserver.congestion_control import first_candidates
 from flashferry.fileserver.sockets import set_first_congestion_control
 from flashferry.fileserver.telemetry import Telemetry
 from flashferry.fileserver.tickets import TicketRequest, issue
+from flashferry.fileserver.wire import (
+    AddTicket,
+    AtSite,
+    Happened,
+    Pulses,
+    RefusedLogin,
+    Revoke,
+    SetCap,
+    SetSiteCap,
+    SetSiteLink,
+)
 
 if TYPE_CHECKING:
     import socket
@@ -70,7 +81,7 @@ class DepotClient:
         self._slots = SlotBook(self._tell)
         self._offer: said.Offer | None = None
         self._caps: dict[str, said.StateCap] = {}
-        self._links: dict[str, said.StateLink] = {}
+        self._links: dict[str, SetSiteLink] = {}
         self._loads: dict[str, SiteLoad] = {}
         self._images: dict[str, ImageFile] = {}
         self._hashing = threading.Lock()
@@ -196,7 +207,7 @@ class DepotClient:
         if request.sample_interval_s is None:
             request = replace(request, sample_interval_s=self._sample_interval_s)
         ticket, grant = issue(request, self._known(request.image_name))
-        first: TransferProgress = self._line.ask(said.TakeTicket(grant=grant), TransferProgress, timeout_s=_TICKET_S)
+        first: TransferProgress = self._line.ask(AddTicket(grant=grant), TransferProgress, timeout_s=_TICKET_S)
         self._telemetry.add(first, (_HOME,))
         return ticket
 
@@ -256,7 +267,7 @@ class DepotClient:
             self._desk.revoke(ticket_id)
             return
         self.progress(ticket_id)
-        self._tell(said.Revoke(ticket_id=ticket_id))
+        self._tell(Revoke(ticket_id=ticket_id))
 
     def set_cap(self, ticket_id: str, cap_bytes_per_s: int | None) -> None:
         """Change a ticket's pacing cap, payload bytes per second; None lifts it.
@@ -265,7 +276,7 @@ class DepotClient:
             TicketUnknown: This run issued no such ticket, or it came to its end long ago.
         """
         self.progress(ticket_id)
-        self._tell(said.SetCap(ticket_id=ticket_id, cap_bytes_per_s=cap_bytes_per_s))
+        self._tell(SetCap(ticket_id=ticket_id, cap_bytes_per_s=cap_bytes_per_s))
 
     # Sites
 
@@ -284,7 +295,7 @@ class DepotClient:
         Raises:
             ServerGone: The depot has gone for good.
         """
-        stated = self._links[site] = said.StateLink(site=site, link_bytes_per_s=link_bytes_per_s)
+        stated = self._links[site] = SetSiteLink(site=site, link_bytes_per_s=link_bytes_per_s)
         self._line.ask(stated)
 
     # What the line calls
@@ -292,21 +303,21 @@ class DepotClient:
     def hear(self, saying: Saying) -> None:
         """Take what the depot says, on the thread that reads it."""
         match saying:
-            case said.Happened(event):
+            case Happened(event):
                 self._telemetry.take_event(event, _HOME)
-            case said.Progressed(pulses):
-                self._telemetry.take_pulses(list(pulses))
-            case said.RefusedLogin(failure):
+            case Pulses(pulses):
+                self._telemetry.take_pulses(pulses)
+            case RefusedLogin(failure):
                 self._telemetry.take_login_failure(failure)
             case said.Voided(ticket_ids, reason):
                 self._telemetry.void(ticket_ids, reason)
             case said.Granted(numbers):
                 self._slots.take(numbers)
-            case said.AtSite(load) if self._desk is not None:
+            case AtSite(load) if self._desk is not None:
                 self._desk.note(load)
-            case said.CapAtSite(site, cap_bytes_per_s, source) if self._desk is not None:
+            case SetSiteCap(site, cap_bytes_per_s, source) if self._desk is not None:
                 self._desk.set_site_cap(site, cap_bytes_per_s, source)
-            case said.LinkAtSite(site, link_bytes_per_s) if self._desk is not None:
+            case SetSiteLink(site, link_bytes_per_s) if self._desk is not None:
                 self._desk.set_site_link(site, link_bytes_per_s)
 
     def lost(self, reason: str) -> None:

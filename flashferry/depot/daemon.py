@@ -28,8 +28,7 @@ from flashferry.fileserver import (
     ServerStartFailed,
     raise_soft_limit,
 )
-from flashferry.transports import USUAL
-from flashferry.transports.listening import listening_error, port_notice
+from flashferry.transports.listening import listening_error
 
 if TYPE_CHECKING:
     import socket
@@ -108,11 +107,7 @@ class Depot:
     @property
     def port_notices(self) -> tuple[str, ...]:
         """What is to be told of ports that were found where none was asked for."""
-        options = self.options
-        given = {*options.other_ports} | (set() if options.port is None else {USUAL.listener_name})
-        found = {one.listener_name: one for one in reversed(options.served) if one.listener_name not in given}
-        notices = (port_notice(self.server.port_of(one.name), one) for one in found.values())
-        return tuple(notice for notice in notices if notice is not None)
+        return self.options.port_notices(self.server.port_of)
 
     def view(self) -> DepotView:
         """Return how it stands."""

@@ -11,9 +11,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flashferry.depot.messages import DepotView, Granted, RefusedLogin, RunSeen, SiteSeen
+from flashferry.depot.messages import DepotView, Granted, RunSeen, SiteSeen
 from flashferry.depot.site_slots import SiteCaps, SiteSlots, Slot, StatedCap
 from flashferry.fileserver import EventKind, FileServer, FileServerError, ServerEvent, ServerGone, TicketUnknown
+from flashferry.fileserver.wire import RefusedLogin
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,6 +7,8 @@ Facts
   and each side knows by the kernel which user the other is (SO_PEERCRED, unix(7)).
 - Both sides say first which release they are. Only that first message is understood across releases: all others are
   made of the values of this one, so both have to be of the same.
+- What the server's own processes say to each other (`flashferry.fileserver.wire`) is said here in the same words where
+  it is the same: of tickets and their events, and of what a site's transfers may take together and its link carries.
 - No password crosses it: a run makes its tickets itself, and the depot has their salted hashes. A push goes from the
   run's own process; the depot hears what it moves, for the site's cap.
 """
@@ -22,10 +24,21 @@ from typing import Any, TypeAlias
 import msgspec
 
 from flashferry.core.described import counted
-from flashferry.fileserver import FileIdentity, LoginFailure, ServerEvent, ServerSettings
+from flashferry.fileserver import FileIdentity, ServerSettings
 from flashferry.fileserver.caps import SiteLoad
-from flashferry.fileserver.tickets import TicketGrant
-from flashferry.fileserver.wire import Pulse, path_as_bytes, path_of_bytes
+from flashferry.fileserver.wire import (
+    AddTicket,
+    AtSite,
+    Happened,
+    Pulses,
+    RefusedLogin,
+    Revoke,
+    SetCap,
+    SetSiteCap,
+    SetSiteLink,
+    path_as_bytes,
+    path_of_bytes,
+)
 
 WHAT = "flashferry depot"
 LOOK = "look"
@@ -85,38 +98,12 @@ class Digest(_Request, frozen=True):
     name: str
 
 
-class TakeTicket(_Request, frozen=True):
-    """Take a ticket in; the answer is its first snapshot."""
-
-    grant: TicketGrant
-
-
-class Revoke(_Request, frozen=True):
-    """Make a ticket worthless."""
-
-    ticket_id: str
-
-
-class SetCap(_Request, frozen=True):
-    """Change a ticket's cap; None lifts it."""
-
-    ticket_id: str
-    cap_bytes_per_s: int | None
-
-
 class StateCap(_Request, frozen=True):
     """Say what a site's transfers may take together; None: this run says nothing of it."""
 
     site: str
     cap_bytes_per_s: int | None
     source: str
-
-
-class StateLink(_Request, frozen=True):
-    """Tell what a site's link carries."""
-
-    site: str
-    link_bytes_per_s: int | None
 
 
 class AskSlot(_Request, frozen=True):
@@ -154,11 +141,11 @@ class Look(_Request, frozen=True):
 Request: TypeAlias = (
     Offer
     | Digest
-    | TakeTicket
+    | AddTicket
     | Revoke
     | SetCap
     | StateCap
-    | StateLink
+    | SetSiteLink
     | AskSlot
     | ClaimSlot
     | FreeSlot
@@ -199,24 +186,6 @@ class Answer(_Saying, frozen=True):
     hint: str | None = None
 
 
-class Happened(_Saying, frozen=True):
-    """Something that is more than mere progress."""
-
-    event: ServerEvent
-
-
-class Progressed(_Saying, frozen=True):
-    """The newest progress of some transfers."""
-
-    pulses: tuple[Pulse, ...]
-
-
-class RefusedLogin(_Saying, frozen=True):
-    """A login that no ticket is concerned with was refused."""
-
-    failure: LoginFailure
-
-
 class Voided(_Saying, frozen=True):
     """Tickets died with the process that served them."""
 
@@ -230,29 +199,8 @@ class Granted(_Saying, frozen=True):
     numbers: tuple[int, ...]
 
 
-class AtSite(_Saying, frozen=True):
-    """What all others do at a site, for the run's own pushes."""
-
-    load: SiteLoad
-
-
-class CapAtSite(_Saying, frozen=True):
-    """What the transfers of a site may take together, of all runs."""
-
-    site: str
-    cap_bytes_per_s: int | None
-    source: str
-
-
-class LinkAtSite(_Saying, frozen=True):
-    """What a site's link carries."""
-
-    site: str
-    link_bytes_per_s: int | None
-
-
 Saying: TypeAlias = (
-    Welcome | Answer | Happened | Progressed | RefusedLogin | Voided | Granted | AtSite | CapAtSite | LinkAtSite
+    Welcome | Answer | Happened | Pulses | RefusedLogin | Voided | Granted | AtSite | SetSiteCap | SetSiteLink
 )
 
 

@@ -7,8 +7,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from flashferry.depot.messages import Happened, Progressed, encode
-from flashferry.fileserver.wire import Pulse
+from flashferry.depot.messages import encode
+from flashferry.fileserver.wire import Happened, Pulse, Pulses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,7 @@ class Outbox:
 
     def _gather(self) -> None:
         if self._pulses:
-            self._messages.append(Progressed(pulses=tuple(self._pulses.values())))
+            self._messages.append(Pulses(pulses=list(self._pulses.values())))
             self._pulses.clear()
 
     def _send(self) -> None:

@@ -17,7 +17,7 @@ from flashferry.depot import messages as said
 from flashferry.depot.door import user_name
 from flashferry.depot.outbox import Outbox
 from flashferry.fileserver import EventKind, FileIdentity, SettingsInvalid
-from flashferry.fileserver.wire import MOST_BYTES
+from flashferry.fileserver.wire import MOST_BYTES, AddTicket, AtSite, Revoke, SetCap, SetSiteCap, SetSiteLink
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import CatalogueInvalid, ImageUnreadable
 
@@ -100,15 +100,15 @@ class Visit:
                     self.join()
             case said.Digest(name):
                 return self._offered().image(name)
-            case said.TakeTicket(grant):
+            case AddTicket(grant):
                 return ground.take_ticket(self, self._checked(grant))
-            case said.Revoke(ticket_id):
+            case Revoke(ticket_id):
                 ground.of(self, ticket_id).revoke(ticket_id)
-            case said.SetCap(ticket_id, cap_bytes_per_s):
+            case SetCap(ticket_id, cap_bytes_per_s):
                 ground.of(self, ticket_id).set_cap(ticket_id, cap_bytes_per_s)
             case said.StateCap(site, cap_bytes_per_s, source):
                 ground.state_cap(self, site, cap_bytes_per_s, source)
-            case said.StateLink(site, link_bytes_per_s):
+            case SetSiteLink(site, link_bytes_per_s):
                 ground.server.set_site_link(site, link_bytes_per_s)
             case said.AskSlot(number, site, limit):
                 ground.ask_slot(self, number, site, limit)
@@ -171,15 +171,15 @@ class Visit:
 
     def note(self, load: SiteLoad, /) -> None:
         """Tell it what all others do at a site."""
-        self.outbox.say(said.AtSite(load=load))
+        self.outbox.say(AtSite(load=load))
 
     def set_site_cap(self, site: str, cap_bytes_per_s: int | None, source: str, /) -> None:
         """Tell it what the transfers of a site may take together."""
-        self.outbox.say(said.CapAtSite(site=site, cap_bytes_per_s=cap_bytes_per_s, source=source))
+        self.outbox.say(SetSiteCap(site=site, cap_bytes_per_s=cap_bytes_per_s, source=source))
 
     def set_site_link(self, site: str, link_bytes_per_s: int | None, /) -> None:
         """Tell it what a site's link carries."""
-        self.outbox.say(said.LinkAtSite(site=site, link_bytes_per_s=link_bytes_per_s))
+        self.outbox.say(SetSiteLink(site=site, link_bytes_per_s=link_bytes_per_s))
 
     def admit(self, _grant: FixedGrant, /) -> None:
         """Do nothing: nobody logs in there."""

@@ -34,6 +34,8 @@ class Ports:
     others: range
 
 
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 -- routers reach us by any interface; tickets decide who gets what
+
 SAYS_LITTLE = re.compile(r"I/O error", re.IGNORECASE)
 """What the clients of HTTP and SSH say whatever went wrong before the first byte."""
 

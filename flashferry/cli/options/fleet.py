@@ -13,7 +13,7 @@ import typer
 from flashferry import api
 from flashferry.api.fleet import FleetOptions
 from flashferry.cli.command_line import DEVICES
-from flashferry.cli.options.shared import TranscriptOption
+from flashferry.cli.options.shared import TranscriptOption, carried
 from flashferry.cli.terminal.output import say
 from inventory.selection import SAMPLE, Selection
 from inventory.values import HostKeyPolicy
@@ -111,21 +111,11 @@ def login_options(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def _with_options(verb: Callable[..., None], without: frozenset[str]) -> Callable[..., None]:
-    own = inspect.signature(verb, eval_str=True)
     offered = inspect.signature(_options, eval_str=True).parameters
     shared = {name: one for name, one in offered.items() if name not in without}
-
-    @functools.wraps(verb)
-    def with_fleet(**given: Any) -> None:
-        verb(which=_fleet_options({name: given.pop(name) for name in shared}, given.get("state_dir")), **given)
-
-    mine = [one for name, one in own.parameters.items() if name != "which"]
-    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*shared.values(), *mine)]
-    # Typer reads the signature, and the annotations by themselves.
-    with_fleet.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined] # inspect's own hook
-    with_fleet.__annotations__ = {one.name: one.annotation for one in parameters}
-    del with_fleet.__wrapped__
-    return with_fleet
+    return carried(
+        verb, "which", shared, lambda given, own: _fleet_options(given, own.get("state_dir")), come_first=True
+    )
 
 
 def _fleet_options(given: dict[str, Any], state_dir: Path | None) -> FleetOptions:

@@ -12,7 +12,7 @@ import typer
 
 from flashferry.api.checking import ServerPlace
 from flashferry.cli.command_line import SERVER
-from flashferry.cli.options.shared import AddressOption, DepotOption, PortOption
+from flashferry.cli.options.shared import AddressOption, DepotOption, PortOption, carried
 from flashferry.core.errors import ConfigInvalid
 from inventory.transport_policy import AS_USUAL
 
@@ -92,7 +92,7 @@ DscpOption = Annotated[
 ]
 
 
-def listed(transports: str | None) -> dict[str, tuple[str, ...]]:
+def _listed(transports: str | None) -> dict[str, tuple[str, ...]]:
     """Return what is to be served, as an argument of the options, where that was said."""
     if transports is None:
         return {}
@@ -157,29 +157,55 @@ def asked(transport: str | None) -> str:
 
 def server_options(verb: Callable[..., None]) -> Callable[..., None]:
     """Give a verb these options; it takes them together as its argument `server`, a ServerPlace."""
-    own = inspect.signature(verb, eval_str=True)
-    shared = dict(inspect.signature(_options, eval_str=True).parameters)
-
-    @functools.wraps(verb)
-    def with_server(**given: Any) -> None:
-        verb(server=_place({name: given.pop(name) for name in shared}), **given)
-
-    mine = [one for name, one in own.parameters.items() if name != "server"]
-    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*mine, *shared.values())]
-    # Typer reads the signature, and the annotations by themselves.
-    with_server.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined] # inspect's own hook
-    with_server.__annotations__ = {one.name: one.annotation for one in parameters}
-    del with_server.__wrapped__
-    return with_server
+    shared = inspect.signature(_options, eval_str=True).parameters
+    return carried(verb, "server", shared, lambda given, _own: _place(given))
 
 
 def _place(given: dict[str, Any]) -> ServerPlace:
-    others = {name.removesuffix("_port"): given[name] for name in ("http_port", "https_port", "ssh_port")}
     return ServerPlace(
         address=given["server_address"],
         port=given["ftp_port"],
-        other_ports={name: port for name, port in others.items() if port is not None},
+        other_ports=_other_ports(given),
         certificate=given["certificate"],
         key=given["key"],
         depot=given["depot"],
     )
+
+
+def _other_ports(given: dict[str, Any]) -> dict[str, int]:
+    others = {name.removesuffix("_port"): given[name] for name in ("http_port", "https_port", "ssh_port")}
+    return {name: port for name, port in others.items() if port is not None}
+
+
+def _listening(
+    transports: TransportsOption = None,
+    listen: ListenOption = "0.0.0.0",  # noqa: S104
+    port: PortOption = None,
+    http_port: HttpPortOption = None,
+    https_port: HttpsPortOption = None,
+    ssh_port: SshPortOption = None,
+    certificate: CertificateOption = None,
+    key: KeyOption = None,
+    masquerade: MasqueradeOption = None,
+    passive_ports: PassivePortsOption = None,
+    congestion_control: CongestionControlOption = "auto",
+    sessions: SessionsOption = None,
+    dscp: DscpOption = 0,
+) -> None:
+    """Carry the options of a server that runs by itself."""
+
+
+def listening_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb the options of a server by itself; it takes them as `listening`, arguments of a `Listening`."""
+    shared = inspect.signature(_listening, eval_str=True).parameters
+    return carried(verb, "listening", shared, lambda given, _own: _listening_arguments(given))
+
+
+def _listening_arguments(given: dict[str, Any]) -> dict[str, Any]:
+    same = ("listen", "port", "certificate", "key", "masquerade", "congestion_control", "sessions", "dscp")
+    return {
+        **{name: given[name] for name in same},
+        **_listed(given["transports"]),
+        "other_ports": _other_ports(given),
+        "passive_ports": passive_range(given["passive_ports"]),
+    }

@@ -5,11 +5,14 @@ One subject has one name and one environment variable, whatever the verb.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import pwd
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,6 +21,41 @@ from flashferry.cli.terminal.output import JSON_VARIABLE, remember
 from flashferry.store.wishes import Asker, Origin
 
 OUTPUT_VARIABLE = "FLASHFERRY_OUTPUT"
+
+
+def carried(
+    verb: Callable[..., None],
+    argument: str,
+    shared: Mapping[str, inspect.Parameter],
+    made: Callable[[dict[str, Any], Mapping[str, Any]], object],
+    *,
+    come_first: bool = False,
+) -> Callable[..., None]:
+    """Give a verb options that several verbs share, which it takes together as one argument.
+
+    Args:
+        verb: The verb.
+        argument: The argument's name.
+        shared: The options, as parameters of a function that Typer could take.
+        made: Makes the argument of what was given for them; it sees what was given for the verb's own options too.
+        come_first: Whether they stand before the verb's own in its help.
+    """
+    own = inspect.signature(verb, eval_str=True)
+
+    @functools.wraps(verb)
+    def with_shared(**given: Any) -> None:
+        theirs = {name: given.pop(name) for name in shared}
+        verb(**{argument: made(theirs, given)}, **given)
+
+    mine = [one for name, one in own.parameters.items() if name != argument]
+    ordered = (*shared.values(), *mine) if come_first else (*mine, *shared.values())
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in ordered]
+    # Typer reads the signature, and the annotations by themselves.
+    with_shared.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined] # inspect's own hook
+    with_shared.__annotations__ = {one.name: one.annotation for one in parameters}
+    del with_shared.__wrapped__
+    return with_shared
+
 
 RunsOption = Annotated[
     int, typer.Option("--last", "--runs", metavar="N", min=1, max=1000, help="How many runs to show.")

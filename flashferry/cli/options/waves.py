@@ -16,6 +16,7 @@ import typer
 
 from flashferry.api.options import Overrides, WaveBy
 from flashferry.cli.command_line import TUNING, WAVES
+from flashferry.cli.options.shared import carried
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.fleet_plan import TuneMode
 from flashferry.model.limits import MOST, Limits, parse_until
@@ -137,17 +138,5 @@ def _options(
 
 def wave_options(verb: Callable[..., None]) -> Callable[..., None]:
     """Give a verb these options; it takes them together as its argument `waves`, an Overrides."""
-    own = inspect.signature(verb, eval_str=True)
-    shared = dict(inspect.signature(_options, eval_str=True).parameters)
-
-    @functools.wraps(verb)
-    def with_waves(**given: Any) -> None:
-        verb(waves=_overrides({name: given.pop(name) for name in shared}), **given)
-
-    mine = [one for name, one in own.parameters.items() if name != "waves"]
-    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*mine, *shared.values())]
-    # Typer reads the signature, and the annotations by themselves.
-    with_waves.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined] # inspect's own hook
-    with_waves.__annotations__ = {one.name: one.annotation for one in parameters}
-    del with_waves.__wrapped__
-    return with_waves
+    shared = inspect.signature(_options, eval_str=True).parameters
+    return carried(verb, "waves", shared, lambda given, _own: _overrides(given))
