@@ -46,6 +46,7 @@ APPROVES = Access(roles=frozenset({Role.APPROVER}), is_per_site=True, not_own=Tr
 WITHDRAWS = Access(roles=frozenset({Role.OPERATOR, Role.APPROVER}), is_per_site=True)
 SENDS = Access(roles=frozenset({Role.OPERATOR, Role.ADMIN}))
 UPLOADS = Access(roles=frozenset({Role.OPERATOR}), is_large=True)
+TAKES_IN = Access(roles=frozenset({Role.ADMIN}), is_large=True)
 AUDITS = Access(roles=frozenset({Role.AUDITOR}))
 ADMINISTERS = Access(roles=frozenset({Role.ADMIN}))
 SCRAPES = Access(roles=LOOKS, is_for_scrapers=True)
@@ -219,6 +220,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/images.json"): VIEWS,
     ("POST", "/images"): UPLOADS,
     ("POST", "/images/golden"): ADMINISTERS,
+    ("POST", "/images/published"): TAKES_IN,
     ("POST", "/images/golden/remove"): ADMINISTERS,
     ("GET", "/images/{name}"): VIEWS,
     ("GET", "/images/{name}.json"): VIEWS,

@@ -155,11 +155,20 @@ def restore(service: TheService, actor: TheActor, name: str, said: Reason) -> di
 @router.post("/published", openapi_extra=_BODY)
 async def take_in_published(request: Request, service: TheService, actor: TheActor) -> dict[str, object]:
     """Take in the vendor's file of published hashes, whose signature is checked; all images are held against it."""
+    return dict(to_json(await published_taken_in(service, actor, request.stream())))
+
+
+async def published_taken_in(service: Service, actor: Actor, pieces: AsyncIterator[bytes]) -> TakenIn:
+    """Keep the vendor's file of published hashes as it comes, and take it in once it is whole.
+
+    Raises:
+        Problem: 413 where it is larger than any of the vendor's, and as `publishing.take_in_published`.
+    """
     with TemporaryDirectory(dir=service.state, prefix="published.") as folder:
         path = Path(folder) / "file"
         size_bytes = 0
         with path.open("xb") as file:
-            async for piece in request.stream():
+            async for piece in pieces:
                 size_bytes += len(piece)
                 if size_bytes > MOST_PUBLISHED_BYTES:
                     raise Problem(
@@ -168,8 +177,7 @@ async def take_in_published(request: Request, service: TheService, actor: TheAct
                         hint="Send the file as the vendor has it, packed",
                     )
                 await run_in_threadpool(file.write, piece)
-        taken = await run_in_threadpool(publishing.take_in_published, service, actor, path)
-    return dict(to_json(taken))
+        return await run_in_threadpool(publishing.take_in_published, service, actor, path)
 
 
 @router.get("/golden")

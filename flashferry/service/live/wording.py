@@ -173,11 +173,14 @@ def _site_row(site: str, sums: Sums, now: datetime, names: Mapping[str, str]) ->
 
 
 def _percent(sums: Sums) -> int:
-    """Return how much is done, 0 to 100: by bytes where they are known, else by devices; 100 only where all is."""
+    """Return how much is done, 0 to 100: by bytes while it goes on, where they are known; 100 only where all is done."""
     over = sums.done + sums.failed + sums.not_begun
+    if over >= sums.devices:
+        # What failed is over, and not done: a bar that is full says that all is well.
+        return 100 * sums.done // max(1, sums.devices)
     total = sums.acked_bytes + sums.left_bytes
     share = sums.acked_bytes / total if total else over / max(1, sums.devices)
-    return 100 if over >= sums.devices else min(99, int(share * 100))
+    return min(99, int(share * 100))
 
 
 def run_row(run: RunNow, scene: Scene) -> Row:
@@ -219,6 +222,11 @@ def _run_end(run: RunNow, now: datetime) -> Cell:
     return Cell(f"{end.text}, {spare.text}", spare.tone) if spare.text else end
 
 
+def _ended_at(run: RunNow, now: datetime) -> Cell:
+    at = time_of(run.finished_at or "")
+    return Cell(clock(at, now)) if at is not None else _NONE
+
+
 def run_board(run: RunNow, scene: Scene, site_names: Mapping[str, str]) -> Board:
     """Return the page of a run: its head, its sites, and a row per device, those that matter first."""
     end, spare = _end([run], scene.at)
@@ -228,7 +236,9 @@ def run_board(run: RunNow, scene: Scene, site_names: Mapping[str, str]) -> Board
         "copying": Cell(str(run.whole.copying)),
         "waiting": Cell(str(run.whole.waiting)),
         "heard": Cell(f"{silent_s:.0f} s ago", "bad" if silent_s > 60 else "") if silent_s is not None else _NONE,
-        "end_at": end if run.is_alive else _run_end(run, scene.at),
+        "not_begun": Cell(str(run.whole.not_begun), "warn" if run.whole.not_begun else ""),
+        "rate": Cell(coarse_rate(run.whole.rate_bytes_per_s)),
+        "end_at": end if run.is_alive else _ended_at(run, scene.at),
         "spare": spare,
         "window": _window([run], scene.at),
         "hold": Cell(shown(_hold_words(run, scene.at)), "warn" if run.hold else ""),

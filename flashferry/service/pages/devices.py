@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ from fastapi import APIRouter, Query
 from markupsafe import Markup
 
 from flashferry.core.codec import to_json
-from flashferry.model.states import Outcome
+from flashferry.model.states import Outcome, State
 from flashferry.reports.svg import svg
 from flashferry.service.actor import Actor
 from flashferry.service.api.depends import TheActor, TheService
@@ -21,6 +22,7 @@ from flashferry.service.service import Service
 from flashferry.service.trends import device_graph, fleet_graph, site_speeds
 from flashferry.store.fleet_view import KnownDevice, device_runs, known_devices
 from flashferry.store.history import History, Measurement
+from flashferry.store.run_lock import is_run_alive
 
 router = APIRouter()
 
@@ -34,11 +36,13 @@ def devices(service: TheService, actor: TheActor, q: Words = "", site: Words = "
     seen = _seen(service, actor)
     history = History.read(service.state)
     chosen = [one for one in seen if site in ("", one.site) and _has_words(one, q)]
+    alive = _alive(service, chosen)
     newest = {one.host: copies[-1] for one in chosen if (copies := history.of(one.host))}
     return {
-        "devices": [_row(one, newest.get(one.host)) for one in chosen],
+        "devices": [_row(one, alive, newest.get(one.host)) for one in chosen],
         "all": len(seen),
         "sites": sorted({one.site for one in seen if one.site}),
+        "site_names": service.settings.site_names,
         "q": q,
         "site": site,
     }
@@ -52,11 +56,13 @@ def device(name: str, service: TheService, actor: TheActor) -> object:
     if not had:
         raise Problem(HTTPStatus.NOT_FOUND, f"no run had a device {name!r}", hint="The page of devices lists them")
     mine = {one.run_id for one in had}
+    alive = _alive(service, had)
     history = History.read(service.state)
     copies = [one for one in history.of(name) if one.run_id in mine]
     return {
         "device": had[0],
-        "runs": [to_json(one) | {"tone": _tone(one)} for one in had],
+        "site": service.settings.site_names.get(had[0].site, had[0].site),
+        "runs": [to_json(one) | _standing(one, alive) for one in had],
         "copies": copies,
         "no_gain": history.shown_not_to_gain(name),
         "graph": Markup(svg(device_graph(copies))),  # noqa: S704 -- svg escapes what it is given
@@ -95,10 +101,10 @@ def _nights(state: Path) -> dict[str, object]:
     }
 
 
-def _row(one: KnownDevice, newest: Measurement | None) -> dict[str, object]:
+def _row(one: KnownDevice, alive: Collection[str], newest: Measurement | None) -> dict[str, object]:
     speed = newest.bytes_per_s if newest is not None and newest.counts else None
     told: dict[str, object] = to_json(one)
-    return told | {"speed": to_json(newest), "speed_bytes_per_s": speed, "tone": _tone(one)}
+    return told | {"speed": to_json(newest), "speed_bytes_per_s": speed} | _standing(one, alive)
 
 
 def _seen(service: Service, actor: Actor) -> tuple[KnownDevice, ...]:
@@ -111,7 +117,21 @@ def _has_words(one: KnownDevice, words: str) -> bool:
     return all(word in told.casefold() for word in words.casefold().split())
 
 
-def _tone(one: KnownDevice) -> str:
+def _alive(service: Service, had: Iterable[KnownDevice]) -> frozenset[str]:
+    """Return the runs that live, of those that have not told what became of a device."""
+    open_runs = {one.run_id for one in had if one.is_held or one.outcome is None}
+    return frozenset(run_id for run_id in open_runs if is_run_alive(service.state, run_id))
+
+
+def _standing(one: KnownDevice, alive: Collection[str]) -> dict[str, str]:
+    """Return how a device stands in its run in a word or two, and the tone of it."""
+    has_begun = one.is_held or one.state != State.PLANNED
+    if one.run_id in alive and (one.is_held or one.outcome is None):
+        return {"word": "under way" if has_begun else "queued", "tone": ""}
+    if one.is_held:
+        return {"word": "NOT RESTORED", "tone": "bad"}
     if one.outcome in (Outcome.DONE, Outcome.ALREADY_THERE):
-        return "good"
-    return "warn" if one.outcome in (None, Outcome.NOT_BEGUN) else "bad"
+        return {"word": one.outcome, "tone": "good"}
+    if one.outcome in (None, Outcome.NOT_BEGUN):
+        return {"word": one.outcome or ("broken off" if has_begun else "not begun"), "tone": "warn"}
+    return {"word": one.outcome, "tone": "bad"}

@@ -6,6 +6,8 @@ break.
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Annotated
 
@@ -16,8 +18,10 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse, Response
 
 from flashferry.core.codec import to_json
+from flashferry.core.json_access import parsed
 from flashferry.service.actor import EVERYWHERE, Actor, Role
 from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.images import published_taken_in
 from flashferry.service.images import arriving, golden, keeping
 from flashferry.service.images.arrivals import Arrival
 from flashferry.service.images.arriving import NewImage
@@ -27,6 +31,7 @@ from flashferry.service.pages.frame import link, twin
 from flashferry.service.people.form_pieces import FormPieces
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
+from flashferry.store.service.audit import newest_of
 from flashferry.store.service.images import ImageState, StoredImage, golden_images
 from flashferry.store.service.images import images as stored_images
 
@@ -52,10 +57,14 @@ def images(service: TheService, actor: TheActor) -> object:
     with service.database.reading() as database:
         rows = [_row(service, image) for image in stored_images(database)]
         chosen = [dict(to_json(one)) for one in golden_images(database)]
+        published = _last_published(database)
     return {
         "images": rows,
         "left_out": left_out(service),
         "golden": chosen,
+        "published": published,
+        "has_vendor": service.settings.images.vendor_certificates is not None,
+        "folder": str(service.images),
         "most_bytes": service.settings.images.most_bytes,
         "may_send": actor.has({Role.OPERATOR}),
         "may_choose": actor.has({Role.ADMIN}),
@@ -116,6 +125,13 @@ def choose(service: TheService, actor: TheActor, model: _Line, image: _Line, sit
     return RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
 
 
+@router.post(f"{_PATH}/published")
+async def take_in_published(request: Request, service: TheService, actor: TheActor) -> Response:
+    """Take in the vendor's file of published hashes, sent by a form; the page of images says what came of it."""
+    await published_taken_in(service, actor, _file_of(request))
+    return RedirectResponse(f"{_PATH}#published", HTTPStatus.SEE_OTHER)
+
+
 @router.post(f"{_PATH}/golden/remove")
 def unchoose(service: TheService, actor: TheActor, model: _Line, site: _Line = EVERYWHERE) -> Response:
     """Say nothing any more of which image a model is to have."""
@@ -146,6 +162,30 @@ def remove(service: TheService, actor: TheActor, name: str, reason: _Line = "") 
 def restore(service: TheService, actor: TheActor, name: str, reason: _Line = "") -> Response:
     """Bring an image back."""
     return _back(keeping.bring_back(service, actor, name, reason).name)
+
+
+async def _file_of(request: Request) -> AsyncIterator[bytes]:
+    """Yield the file of a form as it comes."""
+    pieces, has_any = FormPieces(request.headers.get("content-type", "")), False
+    async for piece in request.stream():
+        if found := pieces.feed(piece):
+            has_any = True
+            yield bytes(found)
+    if not pieces.is_ended or not has_any:
+        raise Problem(
+            HTTPStatus.BAD_REQUEST,
+            "published hashes: expected a form with the vendor's file in it, found one that broke off, or none",
+            hint="Choose the file, and send it again",
+        )
+
+
+def _last_published(database: sqlite3.Connection) -> dict[str, object] | None:
+    """Return when the vendor's file was last taken in, by whom, and what it had; None where it never was."""
+    found = newest_of(database, "published.taken")
+    if found is None or found.entry.outcome != "done":
+        return None
+    after = parsed(found.entry.after) or {}
+    return {"at": found.entry.at, "by": found.entry.actor, "rows": after.get("rows"), "new": after.get("new")}
 
 
 def _begun(service: Service, actor: Actor, pieces: FormPieces, bound: int) -> Arrival:

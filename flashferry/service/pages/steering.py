@@ -103,6 +103,7 @@ def offered(service: Service, actor: Actor, run: RunNow) -> dict[str, object]:
         "restores": operates and is_over and bool(run.unrestored),
         "resumes": operates and is_over and run.verb == "stage" and plan is not None and bool(run.whole.not_begun),
         "approves": approves and run.is_alive and len(run.waves) > 1,
+        "says_yes": approves and run.is_alive and run.waiting_wave is not None,
         "is_maker": plan is not None and plan.made_by == actor.name,
         "digest": run.plan_digest or "",
         "waves": [number for number in run.waves if number >= (run.waiting_wave or 0)],

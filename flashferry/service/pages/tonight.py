@@ -36,4 +36,5 @@ def tonight(request: Request, service: TheService, actor: TheActor) -> object:
         "current": [one.run_id for one in current_runs(scene)],
         "runs": [figures_of(one) for one in scene.tonight],
         "shown": tonight_board(scene, service.settings.site_names),
+        "is_new": not scene.runs and not scene.lost and not looker_of(request).identifiers(),
     }

@@ -245,6 +245,11 @@ def _image_form(world: World) -> tuple[str, bytes]:
     return "multipart/form-data; boundary=x", part % world.number()
 
 
+def _published_form(_world: World) -> tuple[str, bytes]:
+    part = b'--x\r\nContent-Disposition: form-data; name="file"; filename="BulkHash.zip"\r\n\r\nx\r\n--x--\r\n'
+    return "multipart/form-data; boundary=x", part
+
+
 def _own_token(world: World, name: str) -> Mapping[str, str]:
     return {"token_id": world.token(name) if name else "t0"}
 
@@ -423,6 +428,9 @@ CALLS: dict[tuple[str, str], Call] = {
     ("PUT", "/api/v1/golden/{model:path}"): Call(arrange=_golden, json={"image": "new.bin"}),
     ("DELETE", "/api/v1/golden/{model:path}"): Call(arrange=_golden),
     ("POST", "/images"): Call(content=_image_form),
+    ("POST", "/images/published"): Call(
+        content=_published_form, may_answer=frozenset({409}), why="no certificates are named"
+    ),
     ("GET", "/images/{name}"): Call(arrange=_image()),
     ("GET", "/images/{name}.json"): Call(arrange=_image()),
     ("POST", "/images/golden"): Call(form={"model": "M1", "image": "new.bin"}),
