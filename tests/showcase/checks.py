@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-_FOCUSABLE = "a[href], button:not(:disabled), input:not(:disabled):not([type=hidden]), select:not(:disabled), " \
+_FOCUSABLE = (
+    "a[href], button:not(:disabled), input:not(:disabled):not([type=hidden]), select:not(:disabled), "
     "textarea:not(:disabled), summary, [tabindex='0']"
+)
 
 _LOOK = r"""
 () => {
@@ -115,18 +117,17 @@ _LOOK = r"""
 
 _KEYS = """
 (selector) => {
-  const open = [...document.querySelectorAll(selector)].filter((one) => one.checkVisibility({visibilityProperty: true}) && one.tabIndex >= 0);
-  open.forEach((one, place) => { one.dataset.place = place; });
+  const open = [...document.querySelectorAll(selector)]
+    .filter((one) => one.checkVisibility({visibilityProperty: true}) && one.tabIndex >= 0);
   open[0].focus();
+  window.stops = [0];
+  window.unseen = [];
+  addEventListener("focusin", ({target}) => {
+    const style = getComputedStyle(target);
+    window.stops.push(open.indexOf(target));
+    if (style.outlineStyle === "none" || parseFloat(style.outlineWidth) < 2) window.unseen.push(target.outerHTML);
+  });
   return open.length;
-}
-"""
-
-_AT = """
-() => {
-  const one = document.activeElement, style = getComputedStyle(one);
-  return [one.dataset.place === undefined ? -1 : Number(one.dataset.place),
-    style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2];
 }
 """
 
@@ -141,14 +142,10 @@ def unreached_of(page: Page) -> list[str]:
     """Return what of a page a keyboard does not reach in the order of the page, or reaches without being seen to."""
     page.reload()
     count = page.evaluate(_KEYS, _FOCUSABLE)
-    reached = [0]
-    found = []
     for _ in range(count - 1):
         page.keyboard.press("Tab")
-        place, is_seen = page.evaluate(_AT)
-        reached.append(place)
-        if not is_seen:
-            found.append(f"number {place} of {count} has no outline that is seen")
-    if sorted(reached) != reached or len(set(reached)) != count:
+    reached, unseen = page.evaluate("[stops, unseen]")
+    found = [f"no outline that is seen: {one[:140]}" for one in unseen]
+    if reached != list(range(count)):
         found.append(f"expected {count} stops in the order of the page, found {reached}")
     return found

@@ -1,0 +1,133 @@
+"""Every page in a real browser, hostile names on all of them: read, heard, reached by keyboard, on a phone and on paper.
+
+One service that has been used for weeks, with names that would like to be more than text wherever people, devices or
+programs may say something; and a fresh one, which says what to do first.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from benchmarks.subjects import free_port
+from flashferry.service.actor import Role
+from tests.browsing import browsing, cookie_of, is_as_wide_as_its_window, serving, signed_in
+from tests.showcase.checks import faults_of, unreached_of
+from tests.showcase.service import Showcase, showcase
+from tests.showcase.tour import EMPTY, PAGES, lacking
+
+HOSTILE = (
+    "r1<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>",
+    "\u202eelor-evitaler",
+    "n" * 120,
+    "two\nlines",
+)
+PHONE = {"width": 400, "height": 800}
+SCREEN = {"width": 1400, "height": 900}
+PAPER = {"width": 703, "height": 1000}
+"""The width of A4 between our margins, 186 mm, at 96 points to the inch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """A browser at a service."""
+
+    browser: object
+    url: str
+    cookie: tuple[str, str]
+    shown: Showcase | None = None
+
+    def page(self, *, is_public: bool = False, **options):
+        """Open a page of somebody who has all roles; or of nobody."""
+        if is_public:
+            return self.browser.new_context(base_url=self.url, **options).new_page()
+        return signed_in(self.browser, self.url, self.cookie, **options).new_page()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def used(browser, tmp_path_factory):
+    """A service that has been used."""
+    state = tmp_path_factory.mktemp("used") / "state"
+    state.mkdir(mode=0o700)
+    with ExitStack() as held:
+        shown = held.enter_context(showcase(state, names=HOSTILE))
+        served = held.enter_context(serving(state, free_port()))
+        yield Looking(browser, served.url, cookie_of(state, *Role, name="rita"), shown)
+
+
+def each(looking: Looking, **options):
+    """Yield each page of the tour as it is open in a browser, all that is folded unfolded."""
+    pages = {is_public: looking.page(is_public=is_public, **options) for is_public in (True, False)}
+    for one in PAGES:
+        page = pages[one.is_public]
+        answer = page.goto(one.path(looking.shown))
+        assert answer.status == one.status, one.name
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        yield one, page
+    for page in pages.values():
+        page.context.close()
+
+
+def test_no_page_is_left_out():
+    """A page of the table of access that the tour lacks is one that nobody looks at."""
+    assert lacking() == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("size", "scheme"), [(SCREEN, "light"), (PHONE, "dark")])
+def test_every_page_is_read_and_heard(used, size, scheme):
+    """Names, heads, labels, contrast, nothing to scroll to sideways; hostile names stay text, and nothing is complained of."""
+    found, complaints = [], []
+    for one, page in each(used, viewport=size, color_scheme=scheme):
+        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+        found += [f"{one.name}: {fault}" for fault in faults_of(page)]
+        assert page.locator("img").count() == 0, one.name
+        assert page.title() != "owned", one.name
+    assert found == []
+    assert [text for text in complaints if "404" not in text] == []
+
+
+@pytest.mark.long
+def test_every_page_is_reached_by_keyboard(used):
+    """Each link and control in the order of the page, and it is seen where one is."""
+    found = []
+    for one, page in each(used, viewport=SCREEN):
+        found += [f"{one.name}: {fault}" for fault in unreached_of(page)]
+    assert found == []
+
+
+@pytest.mark.long
+def test_every_page_goes_onto_paper(used):
+    """Without navigation, forms and buttons, and no column is cut off at the edge."""
+    for one, page in each(used, viewport=PAPER, color_scheme="dark"):
+        if one.is_public:
+            continue
+        page.emulate_media(media="print")
+        assert is_as_wide_as_its_window(page), one.name
+        shown = page.locator("nav, form, button, input").evaluate_all("all => all.filter(o => o.checkVisibility()).length")
+        assert shown == 0, one.name
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)", one.name
+
+
+@pytest.mark.long
+def test_a_fresh_service_says_what_to_do_first(browser, tmp_path):
+    """To its first admin, on each page, with a way to it; also at a phone's width."""
+    tmp_path.chmod(0o700)
+    with serving(tmp_path, free_port()) as served:
+        looking = Looking(browser, served.url, cookie_of(tmp_path, Role.ADMIN, Role.AUDITOR, name="root"))
+        page = looking.page(viewport=PHONE)
+        for path in EMPTY:
+            page.goto(path)
+            assert faults_of(page) == [], path
+        page.goto("/tonight")
+        page.get_by_role("link", name="Enter people").click()
+        assert "You are alone here" in page.locator("main").inner_text()
+        page.context.close()
