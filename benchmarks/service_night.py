@@ -132,6 +132,7 @@ def begin(
     window_s: float | None = 3 * 3600.0,
     skip_s: int = 0,
     site_copies: int = SITE_COPIES,
+    waves: int = 1,
 ) -> None:
     """Make a night and live through it at the pace of the clock.
 
@@ -142,11 +143,12 @@ def begin(
         window_s: So long from now it must have ended; None: no end.
         skip_s: So many seconds of it pass at once, so that something is done already.
         site_copies: So many copies run at a site at the same time.
+        waves: In so many waves its devices are.
     """
     until = None if window_s is None else datetime.now(UTC) + timedelta(seconds=window_s)
     with Journal(state) as journal:
         night = Night(devices, lambda event: kept.take(event), faster, site_copies)  # noqa: PLW0108 -- made a line below
-        kept = Keeping(journal, night, until)
+        kept = Keeping(journal, night, until, waves=waves)
         with event_log(job_of(state, kept.run_id, devices), devices=devices) as log:
             _live(night, kept, log, skip_s)
         journal.finish_run(kept.run_id)
@@ -188,6 +190,7 @@ def main() -> None:
     parser.add_argument("--window", type=float, default=3 * 3600.0, help="seconds")
     parser.add_argument("--skip", type=int, default=0, help="seconds of it that pass at once")
     parser.add_argument("--site-copies", type=int, default=SITE_COPIES)
+    parser.add_argument("--waves", type=int, default=1)
     given = parser.parse_args()
     begin(
         given.state,
@@ -196,6 +199,7 @@ def main() -> None:
         window_s=given.window,
         skip_s=given.skip,
         site_copies=given.site_copies,
+        waves=given.waves,
     )
 
 

@@ -36,8 +36,8 @@ _INSERT_RUN = (
     "actor) VALUES (?, 'stage', ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _INSERT_DEVICE = (
-    "INSERT INTO devices (run_id, host, address, port, platform, site, wave, image, state, identity, record, updated_at)"
-    " VALUES (?, ?, ?, 22, 'iosxe', ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO devices (run_id, host, address, port, platform, site, wave, image, state, identity, record, "
+    "updated_at) VALUES (?, ?, ?, 22, 'iosxe', ?, ?, ?, ?, ?, ?, ?)"
 )
 _INSERT_WISH = "INSERT INTO wishes (run_id, at, actor, via, what, wave, reason) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
@@ -52,6 +52,7 @@ class Runs:
         dead: Died with two devices in its hands.
         waiting: Lives, and waits for somebody to approve its second wave.
         device: A device of `good` with the readings of its copy.
+        alive: One under way, where there is one: a process of its own makes it up.
     """
 
     good: str
@@ -59,6 +60,7 @@ class Runs:
     dead: str
     waiting: str
     device: str
+    alive: str = ""
 
 
 def hosts() -> list[tuple[str, str]]:
@@ -126,9 +128,7 @@ def _night(
     ended = began + timedelta(minutes=4 * len(had))
     request = _request([host for host, _ in had], began + timedelta(hours=6), digest)
     actor = luck.choice(("anna", "jan"))
-    database.execute(
-        _INSERT_RUN, (run_id, _at(began), _at(ended), 9, None, json.dumps(request), None, digest, actor)
-    )
+    database.execute(_INSERT_RUN, (run_id, _at(began), _at(ended), 9, None, json.dumps(request), None, digest, actor))
     for number, (host, site) in enumerate(had):
         at = began + timedelta(minutes=4 * number, seconds=luck.randrange(200))
         kind = "xe_wrong_hash" if is_mixed and number in (4, 11) else "ios_slow" if site == "LIM" else "xe_staged"
@@ -204,7 +204,7 @@ def _request(had: Sequence[str], until: datetime, digest: str | None) -> Mapping
     return {
         "schema": "flashferry.request/1",
         "images": images,
-        "image_of": {host: IMAGES[0] for host in had},
+        "image_of": dict.fromkeys(had, IMAGES[0]),
         "until": until.isoformat(),
         **({"plan": {"digest": digest}} if digest else {}),
     }

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from benchmarks.live_view import SITES as NIGHT_SITES
 from flashferry.images.digests import PlannedImage
 from flashferry.images.files import FileIdentity
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, SiteForecast, TuneMode
@@ -32,7 +33,7 @@ from flashferry.store.service.images import ImageState, StoredImage, add_image
 from flashferry.store.service.jobs import Job, JobKind, JobState, add_job
 from flashferry.store.service.schedules import Occasion, Outcome, ScheduleKind, claim_occasion, end_occasion
 from flashferry.store.service.sessions import TokenRow, insert_token
-from tests.showcase.fleet import IMAGES, LONG, SITES, Runs, fleet, hosts, lab_nights
+from tests.showcase.fleet import IMAGES, SITES, Runs, fleet, hosts, lab_nights
 
 CONFIGURATION = """\
 [runs]
@@ -108,7 +109,9 @@ def showcase(state: Path, *, names: Sequence[str] = ()) -> Iterator[Showcase]:
     now = datetime.now(UTC).replace(microsecond=0)
     _lay_out(state)
     clock = _Clock(now - timedelta(days=20))
-    service = Service(state=state, settings=load_settings(state / "service.toml"), database=ServiceDatabase(state), now=clock)
+    service = Service(
+        state=state, settings=load_settings(state / "service.toml"), database=ServiceDatabase(state), now=clock
+    )
     said = names[0] if names else "release notes read, canaries first"
     _people(service, names)
     clock.now = now - timedelta(days=9)
@@ -141,7 +144,8 @@ def _lay_out(state: Path) -> None:
     for name in ("images", "nights", "inventory"):
         (state / name).mkdir(mode=0o700)
     (state / "nights" / "lab.yaml").write_text("{}\n")
-    sites = "\n".join(f'{name} = "{called}"' for name, called in SITES.items())
+    names = SITES | {name: f"{name.title()}, branches" for name in NIGHT_SITES}
+    sites = "\n".join(f'"{name}" = "{called}"' for name, called in names.items())
     (state / "service.toml").write_text(CONFIGURATION.format(folder=state, sites=sites))
     (state / "service.toml").chmod(0o600)
 
@@ -215,20 +219,33 @@ def _images(service: Service, said: str) -> tuple[str, str, str]:
     folder.mkdir(mode=0o700)
     with (folder / f"{arriving}.part").open("wb") as part:
         part.truncate(712_000_000)
-    for model, site, image in (("C9300-48P", "*", IMAGES[0]), ("ISR4331/K9", "*", IMAGES[1]), ("C9300-48P", "TRN", IMAGES[0])):
+    for model, site, image in (
+        ("C9300-48P", "*", IMAGES[0]),
+        ("ISR4331/K9", "*", IMAGES[1]),
+        ("C9300-48P", "TRN", IMAGES[0]),
+    ):
         golden.choose(service, ROOT, model, site, image)
     return IMAGES[0], unknown, arriving
 
 
 def _hooks(service: Service) -> str:
     kinds = ("run.began", "run.ended", "run.dead", "device.not_restored", "approval.wanted", "outside.window")
-    first = HookWish(name="operations channel", form="slack", target="#staging-tonight", secret_name="channel", kinds=kinds)
+    first = HookWish(
+        name="operations channel", form="slack", target="#staging-tonight", secret_name="channel", kinds=kinds
+    )
     second = HookWish(
         name="ticket desk, which takes everything that needs a person", form="webhook",
         target="https://tickets.example.net/api/v3/hooks/flashferry/0c7b4a1e-52d1-4f0e-a53e-9b1d1f8f3e77",
         secret_name="ops", kinds=("run.dead", "device.not_restored"),
     )  # fmt: skip
-    third = HookWish(name="syslog", form="syslog", target="udp://192.0.2.200:514", secret_name="", kinds=("audit.entry",), is_paused=True)
+    third = HookWish(
+        name="syslog",
+        form="syslog",
+        target="udp://192.0.2.200:514",
+        secret_name="",
+        kinds=("audit.entry",),
+        is_paused=True,
+    )
     made = [add_hook(service, ROOT, wish).hook_id for wish in (first, second, third)]
     return made[1]
 
@@ -239,7 +256,9 @@ def _schedules(service: Service, digest: str, clock: _Clock, now: datetime) -> s
         calendar="sat,sun 01:30", time_zone="Europe/Amsterdam", window_s=4 * 3600,
     )  # fmt: skip
     made = make_schedule(service, ANNA, wish).schedule_id
-    night = replace(wish, title="", kind=ScheduleKind.NIGHTLY, subject="lab.yaml", calendar="mon-fri 22:00", time_zone="UTC")
+    night = replace(
+        wish, title="", kind=ScheduleKind.NIGHTLY, subject="lab.yaml", calendar="mon-fri 22:00", time_zone="UTC"
+    )
     held = make_schedule(service, ANNA, night).schedule_id
     step(service, ANNA, held, Step.HOLD, "the lab moves to another rack")
     told = (
@@ -317,7 +336,9 @@ def _plan(state: Path, now: datetime, ends: datetime, names: Sequence[str], coun
         policy=WavePolicy(approve=True),
         tune=TuneMode.AUTO,
         duration_s=3 * 3600.0 + 840,
-        fit=Fit(fits=True, sentence="ends at 04:22, 38 min before the window does, if links carry what they did before"),
+        fit=Fit(
+            fits=True, sentence="ends at 04:22, 38 min before the window does, if links carry what they did before"
+        ),
         assumptions=("Devices that were never seen hash 20 MB/s.",),
         sites=tuple(_forecast(site, sum(one.site == site for one in staged)) for site in sites),
         waves=waves,
@@ -329,7 +350,13 @@ def _plan(state: Path, now: datetime, ends: datetime, names: Sequence[str], coun
 def _planned(number: int, host: str, site: str) -> PlannedDevice:
     refused, unreachable, there = number in (5, 17), number == 11, number == 23
     action = (
-        Action.REFUSED if refused else Action.UNREACHABLE if unreachable else Action.ALREADY_THERE if there else Action.STAGE
+        Action.REFUSED
+        if refused
+        else Action.UNREACHABLE
+        if unreachable
+        else Action.ALREADY_THERE
+        if there
+        else Action.STAGE
     )
     is_staged = action is Action.STAGE
     return PlannedDevice(
@@ -338,7 +365,11 @@ def _planned(number: int, host: str, site: str) -> PlannedDevice:
         site=site,
         image=IMAGES[site in ("LIM", "GVA")] if is_staged or there else None,
         action=action,
-        reason="flash: has 212 MB free, the image takes 1.1 GB" if refused else "no answer on port 22" if unreachable else "",
+        reason="flash: has 212 MB free, the image takes 1.1 GB"
+        if refused
+        else "no answer on port 22"
+        if unreachable
+        else "",
         hint="Remove old images with 'install remove inactive'" if refused else None,
         notes=("the boot variable names an image that is not there",) if number % 9 == 4 else (),
         wave=-1 if not is_staged else 0 if number < 3 else 1 if site in ("AMS", "LIM") else 2,

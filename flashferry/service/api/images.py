@@ -29,6 +29,7 @@ from flashferry.service.images.arrivals import Arrival
 from flashferry.service.images.arriving import NewImage, offset_of
 from flashferry.service.images.keeping import told_image, told_whole
 from flashferry.service.images.places import MOST_PUBLISHED_BYTES
+from flashferry.service.images.publishing import TakenIn
 from flashferry.service.images.tending import left_out
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service

@@ -173,7 +173,7 @@ def _site_row(site: str, sums: Sums, now: datetime, names: Mapping[str, str]) ->
 
 
 def _percent(sums: Sums) -> int:
-    """Return how much is done, 0 to 100: by bytes while it goes on, where they are known; 100 only where all is done."""
+    """Return how much is done, 0 to 100: by bytes while it goes on, where they are known; 100 where all is done."""
     over = sums.done + sums.failed + sums.not_begun
     if over >= sums.devices:
         # What failed is over, and not done: a bar that is full says that all is well.

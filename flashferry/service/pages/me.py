@@ -85,7 +85,12 @@ def _view(service: Service, identity: Identity) -> dict[str, object]:
     with service.database.reading() as database:
         tokens = [told_token(service, row) for row in tokens_of(database, name)]
         sessions = [
-            {"created_at": row.created_at, "seen_at": row.seen_at, "address": row.address, "is_this": row.hash == identity.session}
+            {
+                "created_at": row.created_at,
+                "seen_at": row.seen_at,
+                "address": row.address,
+                "is_this": row.hash == identity.session,
+            }
             for row in sessions_of(database, name, at=moment(service.now()))
         ]
     told = {key: value for key, value in told_me(identity).items() if key != "csrf"}
