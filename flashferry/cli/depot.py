@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+import logging
+from contextlib import nullcontext, suppress
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +18,7 @@ from flashferry.cli.options.server import listening_options
 from flashferry.cli.options.shared import StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import JSON_VARIABLE, echo, say
+from flashferry.core.log_file import logging_to
 from flashferry.core.outside import told
 from flashferry.fileserver import ServerGone
 from flashferry.model.exit_codes import ExitCode
@@ -27,6 +30,15 @@ if TYPE_CHECKING:
     from flashferry.depot.daemon import Depot
 
 LOOK_EVERY_S = 0.5
+
+_LOG = logging.getLogger("flashferry.depot")
+
+
+class LogFormat(StrEnum):
+    """How the lines of a log file are written."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 @listening_options
@@ -47,6 +59,20 @@ def depot(
             "--drain-minutes", metavar="MINUTES", min=0.01, help="How long transfers get to finish at its end."
         ),
     ] = 60.0,
+    log_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--log-file",
+            envvar="FLASHFERRY_DEPOT_LOG",
+            metavar="FILE",
+            help="Keep what happens in a file, too; it may be rotated without a signal.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    log_format: Annotated[
+        LogFormat,
+        typer.Option("--log-format", help="Lines for people, or JSON objects, in that file.", rich_help_panel=OUTPUT),
+    ] = LogFormat.TEXT,
     state_dir: StateOption = None,
     as_json: Annotated[
         bool,
@@ -65,7 +91,8 @@ def depot(
         **listening,
         drain_s=drain_minutes * 60,
     )
-    with stop_on_signals() as stop, api.Depot(options) as running:
+    log = nullcontext() if log_file is None else logging_to(log_file, is_json=log_format is LogFormat.JSON)
+    with stop_on_signals() as stop, log, api.Depot(options) as running:
         _tell_ready(running, as_json=as_json)
         tell = partial(_tell, as_json=as_json)
         _until_over(running, stop, tell)
@@ -76,11 +103,12 @@ def depot(
 
 def _tell_ready(running: Depot, *, as_json: bool) -> None:
     view = running.view()
+    ports = ", ".join(f"{name} port {port}" for name, port in view.ports.items())
+    _LOG.info("depot at %s: process %s, %s", running.options.at, view.pid, ports)
     if as_json:
         ready = {"event": "ready", "socket": str(running.options.at), "pid": view.pid, "ports": view.ports}
         echo(json.dumps(told(ready)))
         return
-    ports = ", ".join(f"{name} port {port}" for name, port in view.ports.items())
     say(f"depot at {running.options.at}: {ports}. Runs of this user find it by themselves, or by --depot")
     for notice in running.port_notices:
         say(notice)
@@ -110,6 +138,7 @@ def _go_down(running: Depot, tell: Callable[[str, str], None]) -> None:
 
 
 def _tell(event: str, text: str, *, as_json: bool) -> None:
+    _LOG.info("%s", text)
     if as_json:
         echo(json.dumps(told({"event": event, "text": text})))
     else:

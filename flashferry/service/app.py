@@ -8,6 +8,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
 from flashferry.service.access import ROUTES, Access, routes_in
+from flashferry.service.access_log import AccessLog
 from flashferry.service.api import audit as audit_api
 from flashferry.service.api import health, images, live, openapi, people, plans, schedules
 from flashferry.service.api import hooks as hooks_api
@@ -107,4 +108,6 @@ class _Application(FastAPI):
     """With the headers around everything: what FastAPI is given as middleware sees no answer to an unforeseen error."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        return SecurityHeaders(super().build_middleware_stack(), self.state.service.settings)
+        settings = self.state.service.settings
+        stack = SecurityHeaders(super().build_middleware_stack(), settings)
+        return AccessLog(stack) if settings.log.has_access else stack

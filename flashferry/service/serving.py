@@ -29,6 +29,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.log_file import logging_to
 from flashferry.core.state_folder import lock, make_private_directory, open_private
 from flashferry.service import reminders
 from flashferry.service.app import build_app
@@ -58,6 +59,8 @@ KEEPERS: tuple[Keeper, ...] = (
 )
 """Of all subjects."""
 
+_LOG = logging.getLogger("flashferry.service")
+
 LOCK = "service.lock"
 _GRACE_S = 1
 _KEEPERS_GRACE_S = 0.5
@@ -84,7 +87,7 @@ def serve(
 
     Raises:
         ConfigInvalid: The settings do not go together, the port is in use, what was handed down is no such socket,
-            another service has the state folder, or its database cannot be used.
+            the log cannot be opened, another service has the state folder, or its database cannot be used.
     """
     with ExitStack() as held:
         if handed is None:
@@ -94,6 +97,7 @@ def serve(
             listener = held.enter_context(handed_listener(handed))
             settings = replace(settings, address=listener.getsockname()[0])
             check_listening(settings)
+        held.enter_context(logging_to(settings.log.file, is_json=settings.log.is_json))
         held.enter_context(_alone(state))
         settings = replace(settings, port=listener.getsockname()[1])
         service = Service(state=state, settings=settings, database=ServiceDatabase(state))
@@ -111,6 +115,7 @@ def serve(
                 tell(f"keeper {name} was in the midst of a look, which is cut; what it had not written is done anew")
             with contextlib.suppress(sqlite3.Error):
                 book.flush(is_end=True)
+            _LOG.info("the service has ended")
 
 
 def check_listening(settings: ServiceSettings) -> None:
@@ -279,7 +284,9 @@ def _alone(state: Path) -> Iterator[None]:
 
 
 def _told_ready(settings: ServiceSettings, tell: Callable[[str], None]) -> None:
-    tell(f"the service answers at {url_of(settings)}")
+    sentence = f"the service answers at {url_of(settings)}"
+    tell(sentence)
+    _LOG.info("%s", sentence)
     _notify_systemd()
 
 

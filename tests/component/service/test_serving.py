@@ -8,6 +8,7 @@ import signal
 import socket
 import sqlite3
 import ssl
+import stat
 import subprocess
 import sys
 import tempfile
@@ -189,3 +190,38 @@ def test_a_state_folder_that_cannot_be_used_is_told(tmp_path):
 def test_passwords_do_not_cross_a_network_by_an_oversight(tmp_path):
     """Beyond loopback it wants a certificate, or a proxy that is named."""
     assert "expected a certificate, or a proxy" in refusal(tmp_path, "0.0.0.0:0")
+
+
+def test_its_log_is_rotated_while_it_serves(tmp_path):
+    """Its owner's alone; the file that was moved away gets no further line, and no token is in either."""
+    path, config = tmp_path / "service.log", tmp_path / "service.toml"
+    config.write_text('[log]\nfile = "service.log"\nformat = "json"\naccess = true\n')
+
+    def seen(name: str) -> list[dict[str, object]]:
+        return [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+
+    with running(tmp_path / "state", "--config", config) as service:
+        asked(f"{service.url}/healthz?token=ffy_s3cret")
+        path.rename(tmp_path / "service.log.1")
+        headers = {"Authorization": "Bearer ffy_s3cret", "Cookie": "__Host-flashferry=s3cret"}
+        request = urllib.request.Request(f"{service.url}/ffy_s3cret/%0aforged", headers=headers)
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(request, timeout=PATIENCE_S)
+        assert service.end() == ""
+    before = [(one["logger"], one.get("path"), one.get("status")) for one in seen("service.log.1")]
+    assert ("flashferry.service.access", "/healthz", 200) in before
+    assert seen("service.log.1")[0]["text"] == f"the service answers at {service.url}/"
+    after = seen("service.log")
+    assert ("/ffy_***/%0Aforged", 404) in [(one.get("path"), one.get("status")) for one in after]
+    assert after[-1]["text"] == "the service has ended"
+    assert "s3cret" not in path.read_text() + (tmp_path / "service.log.1").read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_log_that_cannot_be_opened_is_refused(tmp_path):
+    """In a sentence, before the state folder is touched."""
+    config = tmp_path / "service.toml"
+    config.write_text('[log]\nfile = "nowhere/service.log"\n')
+    said = refused("--state-dir", tmp_path / "state", "--listen", "127.0.0.1:0", "--config", config)
+    assert "nowhere/service.log: cannot be opened: No such file or directory" in said
+    assert not (tmp_path / "state").exists()

@@ -1,0 +1,175 @@
+"""The log of a process that serves for weeks: a line for each record, in a file that may be rotated at any moment.
+
+Facts
+-----
+
+- Whoever rotates renames the file, and makes another one or has us make it; no signal is needed: before each line it is
+  looked whether the path still leads to the file that is open, as `logging.handlers.WatchedFileHandler` does. A file
+  that is copied and cut goes on at its new end, for it is opened to append.
+- No line ends what is served: on a full disk it is lost, which is told on standard error once, and in the file once
+  there is room again. What a full disk took half of is ended before the next line.
+- A record is one line, whatever is in it; those of a trace begin with blanks and a bar. What is foreign in it is shown,
+  not obeyed, and without the secrets that this process knows.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from flashferry.core.described import counted
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import masked, shown, shown_lines, told
+from flashferry.core.state_folder import open_private
+
+OURS = "flashferry"
+"""The logger above all of ours."""
+
+FIELDS = "fields"
+"""What a record has besides its words, of JSON's types, for programs: `extra={FIELDS: {...}}`."""
+
+
+class LogLines(logging.Formatter):
+    """Records as lines.
+
+    Args:
+        is_json: Whether each is a JSON object, which has a trace in it.
+        has_time: Whether a line for people has time, level and name; systemd's journal has its own.
+    """
+
+    def __init__(self, *, is_json: bool = False, has_time: bool = True) -> None:
+        super().__init__()
+        self._is_json, self._has_time = is_json, has_time
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as a line; for people also as those of its trace."""
+        trace = self.formatException(record.exc_info) if record.exc_info else record.exc_text or ""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        if self._is_json:
+            found = {"at": at, "level": record.levelname.lower(), "logger": record.name, "text": record.getMessage()}
+            found |= getattr(record, FIELDS, {})
+            return json.dumps(told(found) | ({"trace": masked(trace)} if trace else {}))
+        head = f"{at} {record.levelname} {record.name}: " if self._has_time else ""
+        lines = [head + shown(record.getMessage()), *(f"  | {line}" for line in shown_lines(trace).splitlines())]
+        return "\n".join(lines)
+
+
+class LogFile(logging.Handler):
+    """Writes lines to a file, private where it is made, and to another one of its name once it was moved away.
+
+    Args:
+        path: The file.
+        lines: How records become lines.
+
+    Raises:
+        ConfigInvalid: It cannot be opened.
+    """
+
+    def __init__(self, path: Path, lines: logging.Formatter) -> None:
+        super().__init__()
+        self.setFormatter(lines)
+        self._path = path
+        self._lost, self._is_torn, self._is_in_trouble = 0, False, False
+        try:
+            self._file = open_private(path, "ab")
+        except OSError as error:
+            raise ConfigInvalid(
+                f"log file {path}: cannot be opened: {error.strerror}",
+                hint="Make its folder, and let this user write there; without a file the log goes to standard error",
+            ) from None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record; what is in the way of that is told on standard error, once."""
+        try:
+            line = self.format(record)
+        except Exception as error:  # noqa: BLE001 -- a record that cannot be told is told as that
+            line = f"a line of {record.name} could not be made: {type(error).__name__}"
+        trouble = self._followed()
+        try:
+            self._write(line)
+        except OSError as error:
+            self._lost += 1
+            trouble = error.strerror or str(error)
+        if trouble and not self._is_in_trouble:
+            with suppress(OSError, ValueError):
+                sys.stderr.write(shown_lines(f"flashferry: log file {self._path}: {trouble}; lines may be lost\n"))
+        self._is_in_trouble = bool(trouble)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.acquire()
+        try:
+            self._file.close()
+        finally:
+            self.release()
+            super().close()
+
+    def _followed(self) -> str:
+        """Go on in the file that the path leads to now; return why that cannot be, while the old one is written on."""
+        try:
+            found = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116 -- once for each line
+        except FileNotFoundError:
+            found = None
+        except OSError as error:
+            return error.strerror or str(error)
+        open_now = os.fstat(self._file.fileno())
+        if found is not None and (found.st_dev, found.st_ino) == (open_now.st_dev, open_now.st_ino):
+            return ""
+        try:
+            fresh: IO[Any] = open_private(self._path, "ab")
+        except OSError as error:
+            return f"cannot be opened anew: {error.strerror}"
+        except ConfigInvalid as error:
+            return error.message
+        self._file.close()
+        self._file, self._is_torn = fresh, False
+        return ""
+
+    def _write(self, line: str) -> None:
+        lost = f"{counted(self._lost, 'line')} could not be written\n" if self._lost else ""
+        data = (("\n" if self._is_torn else "") + lost + line + "\n").encode("utf-8", "backslashreplace")
+        # Not through the file's own buffer, which would try again what a full disk refused.
+        written = os.write(self._file.fileno(), data)
+        if written < len(data):
+            self._is_torn = True
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._lost, self._is_torn = 0, False
+
+
+@contextmanager
+def logging_to(path: Path | None, *, is_json: bool = False) -> Iterator[None]:
+    """Have what this process logs go to a file, or to standard error, for the time of a block.
+
+    In a file is what we have to say, and what libraries warn of; on standard error are warnings alone.
+
+    Args:
+        path: The file; None: standard error.
+        is_json: Whether each line is a JSON object.
+
+    Raises:
+        ConfigInvalid: The file cannot be opened.
+    """
+    if path is not None:
+        handler: logging.Handler = LogFile(path, LogLines(is_json=is_json))
+    else:
+        handler = logging.StreamHandler()
+        handler.setFormatter(LogLines(is_json=is_json, has_time=is_json))
+    root, ours = logging.getLogger(), logging.getLogger(OURS)
+    level = ours.level
+    root.addHandler(handler)
+    if path is not None:
+        ours.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        ours.setLevel(level)
+        root.removeHandler(handler)
+        handler.close()

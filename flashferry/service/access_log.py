@@ -1,0 +1,82 @@
+"""Each request in the log: who asked for what, from where, what was answered and how long it took.
+
+Neither what stands behind the question mark, nor headers, cookies or bodies are looked at: there are passwords, tokens
+and codes of sign-ins. What has the form of a token, or is a secret that this process knows, is not told either where
+somebody put it into a path.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable
+from urllib.parse import quote
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from flashferry.core.log_file import FIELDS
+from flashferry.core.outside import MASK, masked, shown
+from flashferry.service.actor import ANONYMOUS, Actor
+
+LOG = logging.getLogger("flashferry.service.access")
+
+_TOKEN = re.compile(r"ffy_[A-Za-z0-9_-]+")
+_KEPT = "/:@!$&'()*+,;=~-._"
+_LONGEST = 400
+
+
+class AccessLog:
+    """Tells of each request once it is over; a stream is over when its listener leaves.
+
+    Args:
+        app: What answers.
+        clock_s: Tells how long it took, seconds from anywhere.
+    """
+
+    def __init__(self, app: ASGIApp, *, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._app, self._clock_s = app, clock_s
+        # Each line is wanted, also where the log has warnings alone.
+        LOG.setLevel(logging.INFO)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, and tell of it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began_s, status = self._clock_s(), 0
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        finally:
+            _tell(scope, status, (self._clock_s() - began_s) * 1000)
+
+
+def told_path(path: str) -> str:
+    """Return a path as it may stand in a line: in signs of a URL alone, without tokens and secrets, not too long."""
+    found = quote(_TOKEN.sub(f"ffy_{MASK}", masked(path)), safe=_KEPT)
+    return found if len(found) <= _LONGEST else f"{found[:_LONGEST]}..."
+
+
+def _tell(scope: Scope, status: int, took_ms: float) -> None:
+    actor = scope.get("state", {}).get("actor")
+    name, address = (actor.name, actor.address) if isinstance(actor, Actor) else (ANONYMOUS, "")
+    client = scope.get("client")
+    fields = {
+        "address": address or (client[0] if client else "-"),
+        "actor": name,
+        "method": scope["method"],
+        "path": told_path(scope["path"]),
+        "status": status or None,
+        "ms": round(took_ms, 1),
+    }
+    words = (str(fields[key] or "-") for key in ("address", "actor", "method", "path", "status"))
+    # A blank would begin another word.
+    line = " ".join(quote(shown(word), safe=f"{_KEPT}%") for word in words)
+    LOG.info("%s %.1f ms", line, took_ms, extra={FIELDS: fields})
