@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -11,6 +12,11 @@ import pytest
 
 from flashferry.depot.looking import look_for_depot
 from flashferry.fileserver import ServerGone
+from flashferry.service.figures.gathering import Figures
+from flashferry.service.live.look import Looker
+from flashferry.service.service import Service
+from flashferry.service.settings import ServiceSettings
+from flashferry.store.service.database import ServiceDatabase
 from tests.component.depot.conftest import until
 
 SITE = "AMS"
@@ -106,3 +112,39 @@ def _children(pid: int) -> list[int]:
     """Return the processes that serve for a depot."""
     listed = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
     return [int(one) for one in listed if b"fileserver.process" in Path(f"/proc/{one}/cmdline").read_bytes()]
+
+
+@pytest.mark.long
+def test_its_log_is_rotated_and_its_figures_end_with_it(depot):
+    """What it says of itself is in the file of that name; the service tells it as up, and as down once it is killed."""
+    log, told = depot.folder / "depot.log", []
+    depot.end(signal.SIGTERM)
+    depot.more = ("--log-file", str(log), "--log-format", "json")
+    depot.start()
+    assert json.loads(log.read_text())["text"].startswith(f"depot at {depot.socket}: process {depot.process.pid}, ftp")
+    service = Service(
+        state=depot.folder / "state", settings=ServiceSettings(), database=ServiceDatabase(depot.folder / "state")
+    )
+    run = depot.run()
+    run.set_site_cap(SITE, 1_000_000)
+    ticket = depot.ticket(run, site=SITE)
+    with depot.fetching(run, ticket):
+        depot.until_sending(run, ticket)
+        told.append(figures_of(service))
+        log.rename(log.with_suffix(".1"))
+        depot.process.send_signal(signal.SIGTERM)
+        until(log.exists)
+        depot.end(signal.SIGKILL)
+    told.append(figures_of(service))
+    assert json.loads(log.read_text())["text"].startswith("nothing new; waiting for 1 running transfers")
+    assert [line for line in told[0] if line.startswith(("flashferry_depot_up", "flashferry_depot_runs"))] == [
+        "flashferry_depot_up 1.0",
+        "flashferry_depot_runs 1.0",
+    ]
+    assert "flashferry_depot_up 0.0" in told[1]
+
+
+def figures_of(service: Service) -> list[str]:
+    figures = Figures(service)
+    figures.look_at_depot()
+    return figures.text(Looker(service), ()).decode().splitlines()

@@ -125,3 +125,23 @@ def test_a_service_begins_on_no_full_disk(disk: Path) -> None:
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "cannot be used" in done.stderr
     assert "room on its disk" in done.stderr
+
+
+def test_a_full_disk_of_the_log_harms_no_request(disk: Path) -> None:
+    """The log alone is on it: requests are answered and kept, and with room again the log says how much it lacks."""
+    log, state = disk / "log", disk / "state"
+    log.mkdir()
+    config = disk / "service.toml"
+    config.write_text(f'[log]\nfile = "{log}/service.log"\naccess = true\n')
+    with running(state, "--config", config, command=(*ON_A_SMALL_DISK, str(log), *SERVICE)) as service:
+        there = Path(f"/proc/{service.process.pid}/root{log}")
+        token = inside(service.process.pid, sys.executable, "-c", MAKE_TOKEN, state).strip()
+        users = f"{service.url}/api/v1/users"
+        fill(there / "filler")
+        for number in range(MANY):
+            assert asked(users, token, {"name": f"full{number}"})[0] == 201
+        (there / "filler").unlink()
+        assert asked(users, token)[0] == 200
+        assert "lines could not be written" in (there / "service.log").read_text()
+        said = service.end()
+    assert said.count("No space left on device") == 1

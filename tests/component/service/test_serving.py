@@ -21,7 +21,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.serving import serve
-from flashferry.service.settings import ServiceSettings
+from flashferry.service.settings import LogSettings, ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.service.schema import FILE, SCHEMA_VERSION
 from tests.component.service.processes import PATIENCE_S, SERVICE, refused, running
@@ -202,6 +202,10 @@ def test_its_log_is_rotated_while_it_serves(tmp_path):
 
     with running(tmp_path / "state", "--config", config) as service:
         asked(f"{service.url}/healthz?token=ffy_s3cret")
+        # Told once it is over, which is behind its last byte.
+        until_s = time.monotonic() + PATIENCE_S
+        while "/healthz" not in path.read_text() and time.monotonic() < until_s:
+            time.sleep(0.01)
         path.rename(tmp_path / "service.log.1")
         headers = {"Authorization": "Bearer ffy_s3cret", "Cookie": "__Host-flashferry=s3cret"}
         request = urllib.request.Request(f"{service.url}/ffy_s3cret/%0aforged", headers=headers)
@@ -220,8 +224,8 @@ def test_its_log_is_rotated_while_it_serves(tmp_path):
 
 def test_a_log_that_cannot_be_opened_is_refused(tmp_path):
     """In a sentence, before the state folder is touched."""
-    config = tmp_path / "service.toml"
-    config.write_text('[log]\nfile = "nowhere/service.log"\n')
-    said = refused("--state-dir", tmp_path / "state", "--listen", "127.0.0.1:0", "--config", config)
-    assert "nowhere/service.log: cannot be opened: No such file or directory" in said
+    settings = ServiceSettings(port=0, log=LogSettings(file=tmp_path / "nowhere" / "service.log"))
+    with pytest.raises(ConfigInvalid, match=r"service\.log: cannot be opened: No such file or directory") as caught:
+        serve(tmp_path / "state", settings, tell=str)
+    assert caught.value.hint
     assert not (tmp_path / "state").exists()

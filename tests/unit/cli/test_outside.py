@@ -581,8 +581,8 @@ def test_views_of_the_server(view, width, capsys):
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_depot_tells_what_happens(as_json, capsys, monkeypatch):
-    """What its server has to say of itself, in words or as JSON lines, and that it ended."""
+def test_a_depot_tells_what_happens(as_json, capsys, monkeypatch, tmp_path):
+    """What its server has to say of itself, in words or as JSON lines, to people and in its log, and that it ended."""
     notices, asked = [], iter((True, False))
 
     def wait(_timeout_s):
@@ -591,7 +591,11 @@ def test_a_depot_tells_what_happens(as_json, capsys, monkeypatch):
 
     server = SimpleNamespace(notices=notices, ended_in_order=True)
     running = SimpleNamespace(server=server, wait=wait)
-    depot._until_over(running, threading.Event(), depot.partial(depot._tell, as_json=as_json))
+    log = tmp_path / "depot.log"
+    with depot.logging_to(log, is_json=as_json):
+        depot._until_over(running, threading.Event(), depot.partial(depot._tell, as_json=as_json))
+    assert_harmless(log.read_text())
+    assert log.read_text().count("\n") == 1
     said = capsys.readouterr()
     assert (said.out if as_json else said.err).strip()
     for text in (said.out, said.err):
