@@ -15,10 +15,9 @@ import msgspec
 
 from flashferry.service.figures.names import COPY_RATE_BUCKETS, COPY_SECONDS_BUCKETS
 from flashferry.store.tables import EndedCopy
-from flashferry.transports import WAYS
+from inventory.transport_policy import NAMES
 
 DELIVERED = "delivered"
-_TRANSPORTS = frozenset(one.name for one in WAYS)
 
 
 @dataclass(slots=True)
@@ -77,7 +76,7 @@ class Counted:
         for one in ended:
             self.last = one.number
             # Names of transports come from the file; a label has only those that there are.
-            transport = one.transport if one.transport in _TRANSPORTS else "other"
+            transport = one.transport if one.transport in NAMES else "other"
             outcome = DELIVERED if one.outcome == DELIVERED else "failed"
             alike = (one.site, transport, bool(one.tuned), outcome, one.verdict)
             sums = self.copies.setdefault(alike, Copies())
