@@ -35,6 +35,7 @@ class PlanAsked(BaseModel):
 
     title: str = Field("", description="What it is to be called; plans of one title follow each other.")
     image: str = Field("", description="An image of the service's folder for all; empty: by the inventory's rules.")
+    golden: bool = Field(False, description="Each device has the golden image of its model, in place of those rules.")
     sites: list[str] = Field([], description="For these sites; empty: for all, which takes the role everywhere.")
     hosts: list[str] = Field([], description="For these devices of them; empty: for all.")
     groups: list[str] = Field([], description="For these groups; empty: for all.")
@@ -87,7 +88,7 @@ def offer_plan(
 def make(response: Response, service: TheService, actor: TheActor, asked: PlanAsked) -> dict[str, object]:
     """Have a plan made by a job of the service, which looks at the devices; the job's `digest` is the plan's then."""
     lists = {name: tuple(getattr(asked, name)) for name in ("sites", "hosts", "groups")}
-    wish = PlanWish(title=asked.title, image=asked.image, window=asked.window, **lists)
+    wish = PlanWish(title=asked.title, image=asked.image, golden=asked.golden, window=asked.window, **lists)
     job = make_plan(service, actor, wish)
     response.headers["Location"] = f"/api/v1/jobs/{job.job_id}"
     return {"job": job.job_id, "state": job.state.value}

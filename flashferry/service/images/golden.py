@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sqlite3
+from collections.abc import Collection, Mapping
 from http import HTTPStatus
 
 from flashferry.images.fit import Fits, Platform, image_fit
@@ -82,6 +85,52 @@ def golden_for(service: Service, model: str, site: str) -> Golden:
     if golden is None:
         raise _nothing(model, site)
     return golden
+
+
+def golden_rules(database: sqlite3.Connection, sites: Collection[str]) -> str:
+    """Return the golden images of all models as a file of image rules, which `flashferry plan --image-rules` takes.
+
+    Such rules go by the model and know no site, so a model has the same golden image at all sites that are planned.
+
+    Args:
+        database: The connection of the caller's transaction.
+        sites: The sites that are planned; none: all.
+
+    Raises:
+        Problem: 409 where no model has a golden image there, one has several, or none at some of the sites, or an image
+            may not be used.
+    """
+    of_model: dict[str, dict[str, str]] = {}
+    for one in store.golden_images(database):
+        of_model.setdefault(one.model, {})[one.site] = one.image
+    chosen = {model: _one_of(model, images, sites) for model, images in of_model.items()}
+    rules = [{"model": model, "image": image} for model, image in chosen.items() if image is not None]
+    if not rules:
+        raise _no_rules("expected one of some model at the sites that are planned, found none")
+    for image in dict.fromkeys(rule["image"] for rule in rules):
+        if why := usable(database, image).why_not:
+            raise _no_rules(why)
+    return json.dumps({"rules": rules}, indent=1) + "\n"
+
+
+def _one_of(model: str, images: Mapping[str, str], sites: Collection[str]) -> str | None:
+    """Return the one image that a model is to have at all of some sites, None for none at any of them."""
+    for_all = images.get(EVERYWHERE)
+    # Of all sites there are, those that have none of their own are one more.
+    at = {site: images.get(site, for_all) for site in sites or {*images, EVERYWHERE}}
+    if len(set(at.values())) > 1:
+        told = ", ".join(f"{image or 'none'} at {site}" for site, image in sorted(at.items()))
+        told = told.replace(f"at {EVERYWHERE}", "at all others")
+        raise _no_rules(f"expected one for {model} at all sites that are planned, found {told}")
+    return next(iter(at.values()))
+
+
+def _no_rules(why: str) -> Problem:
+    return Problem(
+        HTTPStatus.CONFLICT,
+        f"golden images: {why}",
+        hint="Have a plan made for each site by itself, or see to the golden images; GET /api/v1/golden lists them",
+    )
 
 
 def why_not_for(image: StoredImage, model: str) -> str:

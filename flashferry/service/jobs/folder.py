@@ -74,6 +74,11 @@ class JobFolder:
         return self.path / "plan.json"
 
     @property
+    def rules(self) -> Path:
+        """Return the image rules that it plans by, where it was given some."""
+        return self.path / "images.yaml"
+
+    @property
     def command(self) -> Path:
         """Return the file that tells its process what to run."""
         return self.path / "command.json"

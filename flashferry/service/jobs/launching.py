@@ -42,6 +42,8 @@ def prepare(service: Service, job: Job) -> None:
         with service.database.reading() as database:
             text = text_of(database, job.digest)
         folder.tell(folder.plan, text)
+    if job.rules:
+        folder.tell(folder.rules, job.rules)
     told = {"job": job.job_id, "actor": job.requested_by, "words": list(job.words)}
     folder.tell(folder.command, json.dumps(told, indent=1) + "\n")
 

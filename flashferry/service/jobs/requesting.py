@@ -76,6 +76,7 @@ def request_job(service: Service, database: sqlite3.Connection, actor: Actor, wi
         parent=wish.parent,
         attempt=wish.attempt,
         words=line,
+        rules=wish.rules,
         sites=sites,
         requested_by=actor.name,
         via=actor.via.value,

@@ -18,7 +18,7 @@ RUNS = "/api/v1/runs"
 
 def told_job(job: Job) -> dict[str, object]:
     """Return a job; what it is told by its command line stays here."""
-    hidden = {"words", "pid", "process_started"}
+    hidden = {"words", "rules", "pid", "process_started"}
     told = {name: value for name, value in asdict(job).items() if name not in hidden}
     links = {"self": f"{JOBS}/{job.job_id}", "result": f"{JOBS}/{job.job_id}/result"} | (
         {"run": f"{RUNS}/{job.run_id}"} if job.run_id is not None else {}

@@ -54,6 +54,7 @@ class JobWish:
         run_id: The run to go on with, for `resume`; the one whose devices are restored, for `recover`.
         devices: Which devices, for `check`, `probe`, `plan` and a `dry-run` of an image.
         image: Name of an image in the folder of images; empty for none.
+        rules: Image rules for a `plan` without an image, as the text of their file; empty: those of the inventory.
         file: The description of the night, for `nightly`.
         sites: Sites that it may touch; none: all, which takes a role everywhere. A plan brings its own.
         words: More words behind the verb, made of values that the caller has checked.
@@ -69,6 +70,7 @@ class JobWish:
     run_id: str | None = None
     devices: Devices = field(default_factory=Devices)
     image: str = ""
+    rules: str = ""
     file: Path | None = None
     sites: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
@@ -156,6 +158,8 @@ def _subject(wish: JobWish, images: Path, folder: JobFolder) -> Iterator[str]:
         yield from ("--run", str(wish.run_id))
     elif wish.image:
         yield from ("--image", str(images / wish.image))
+    elif wish.rules:
+        yield from ("--image-rules", str(folder.rules))
     if wish.kind is JobKind.PLAN:
         yield from ("--output", str(folder.plan))
 

@@ -69,10 +69,12 @@ def make(
     image: _Line = "",
     sites: _Line = "",
     window: _Line = "",
+    golden: Annotated[bool, Form()] = False,
 ) -> Response:
     """Have a plan made by a job, which looks at the devices; it is offered when the job has ended."""
     names = tuple(sites.replace(",", " ").split())
-    make_plan(service, actor, PlanWish(title=title, image=image.strip(), sites=names, window=window.strip()))
+    wish = PlanWish(title=title, image=image.strip(), golden=golden, sites=names, window=window.strip())
+    make_plan(service, actor, wish)
     return RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from http import HTTPStatus
 
 from flashferry.core.state_folder import open_private
 from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.auditing import note_refusal
+from flashferry.service.images.golden import golden_rules
 from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.requesting import action_of, request_job
 from flashferry.service.jobs.wishes import Devices, JobWish
@@ -39,6 +40,7 @@ class PlanWish:
     Attributes:
         title: What it is to be called.
         image: Name of an image in the service's folder for all devices; empty: by the inventory's image rules.
+        golden: Whether each device is to have the golden image of its model, in place of the inventory's image rules.
         sites: The sites it is for; none: all, which takes the role everywhere.
         hosts: Devices of those sites, any of them; none: all.
         groups: Groups, likewise.
@@ -47,6 +49,7 @@ class PlanWish:
 
     title: str = ""
     image: str = ""
+    golden: bool = False
     sites: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -57,13 +60,20 @@ def make_plan(service: Service, actor: Actor, wish: PlanWish) -> Job:
     """Ask for a plan to be made; it is offered when its job has ended.
 
     Raises:
-        Problem: He is no operator at the sites, or something of the wish is not as it must be.
+        Problem: He is no operator at the sites, something of the wish is not as it must be, or golden images were asked
+            for and are none by which these sites can be planned.
     """
     if wish.window and not _WINDOW.fullmatch(wish.window):
         raise Problem(
             HTTPStatus.UNPROCESSABLE_ENTITY,
             f"window: expected two times of day such as 22:00-05:00, found {wish.window[:40]!r}",
             hint="Leave it out for a run that has no end",
+        )
+    if wish.golden and wish.image:
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "golden: expected the golden images of models, or one image for all, found both",
+            hint="Leave one of them out",
         )
     words = ("--window", wish.window) if wish.window else ()
     if not wish.image:
@@ -78,7 +88,8 @@ def make_plan(service: Service, actor: Actor, wish: PlanWish) -> Job:
     )
     try:
         with service.database.writing() as database:
-            return request_job(service, database, actor, job)
+            rules = golden_rules(database, wish.sites) if wish.golden else ""
+            return request_job(service, database, actor, replace(job, rules=rules))
     except Problem as problem:
         note_refusal(service, actor, action_of(JobKind.PLAN), "plan", problem.sentence)
         raise

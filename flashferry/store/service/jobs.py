@@ -52,6 +52,7 @@ class Job:
         parent: The job whose death it cleans up after, or goes on with; None where somebody asked for it.
         attempt: Which try of that it is, from 1; 0 where somebody asked for it.
         words: Its command line behind `flashferry`; no secret stands in it.
+        rules: Image rules that it plans by, as the text of their file; empty: those of the inventory.
         sites: Sites that it touches; none: nobody knows which, so perhaps all.
         requested_by: Who asked for it.
         via: How he showed who he is.
@@ -76,6 +77,7 @@ class Job:
     parent: str | None = None
     attempt: int = 0
     words: tuple[str, ...]
+    rules: str = ""
     sites: tuple[str, ...] = ()
     requested_by: str
     via: str

@@ -108,6 +108,7 @@ CREATE TABLE jobs (
     parent TEXT REFERENCES jobs (job_id),
     attempt INTEGER NOT NULL DEFAULT 0,
     words TEXT NOT NULL,
+    rules TEXT NOT NULL DEFAULT '',
     sites TEXT NOT NULL DEFAULT '[]',
     requested_by TEXT NOT NULL REFERENCES people (name),
     via TEXT NOT NULL,

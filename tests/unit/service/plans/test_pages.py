@@ -163,6 +163,7 @@ def test_a_plan_is_made_and_rehearsed_by_forms(able, service, who, plan, offered
     maker, digest = made(able, who("maker"), router), offered(plan)
     asked = {"title": "x", "sites": "AMS, LIM", "window": "22:00-05:00"}
     assert maker.post("/plans/make", data=asked).headers["Location"] == "/plans"
+    assert "golden images: expected one" in maker.post("/plans/make", data=asked | {"golden": "true"}).text
     assert maker.post(f"/plans/{digest}/rehearse").headers["Location"] == f"/plans/{digest}"
     with service.database.writing() as database:
         database.execute("UPDATE jobs SET sentence = '<b>came', run_id = 'r<i>'")

@@ -6,13 +6,19 @@ from dataclasses import replace
 
 import pytest
 
+from flashferry.core.errors import ConfigInvalid
 from flashferry.model.plan_file import plan_text
+from flashferry.service.actor import Grant, Role
 from flashferry.service.api.plans import router
 from flashferry.service.jobs.folder import JobFolder
+from flashferry.service.jobs.launching import prepare
 from flashferry.service.plans.planning import PlanJobs, PlanWish, make_plan
 from flashferry.service.problems import Problem
+from flashferry.store.service import images as store
+from flashferry.store.service.images import ImageState
 from flashferry.store.service.jobs import job_of
 from flashferry.store.service.plans import plans
+from inventory.image_rules import Traits, load_image_rules
 from tests.unit.service.plans.calling import client
 
 WISH = PlanWish(title="core", sites=("AMS", "LIM"), window="22:00-05:00")
@@ -107,3 +113,76 @@ def test_the_api_answers_with_the_job(able, who):
     answer = client(able, who("bob"), router).post("/api/v1/plans/make", json={"sites": ["AMS"], "image": "new.bin"})
     assert answer.status_code == 202
     assert answer.headers["Location"] == f"/api/v1/jobs/{answer.json()['job']}"
+
+
+GOLDEN = replace(WISH, golden=True)
+
+
+@pytest.fixture
+def golden(able):
+    """Return what says which image is golden for which model where; the images may be used."""
+
+    def golden(*entries, state=ImageState.PUBLISHED):
+        with able.database.writing() as database:
+            for model, site, image in entries:
+                told = {"size_bytes": 5, "source": "x", "uploaded_by": "maker", "created_at": "", "sha512": "0" * 128}
+                store.add_image(database, store.StoredImage(name=image, state=state, **told))
+                store.set_golden(database, store.Golden(model=model, site=site, image=image, by="maker", at=""))
+
+    return golden
+
+
+def test_a_plan_by_golden_images_is_told_them_as_rules(able, who, golden):
+    """A file that `--image-rules` reads, in place of the inventory's; as they were when it was asked for."""
+    golden(("ISR4331/K9", "*", "isr.bin"), ("C9300-48P", "AMS", "cat.bin"), ("C9300-48P", "LIM", "cat.bin"))
+    job = make_plan(able, who("maker"), GOLDEN)
+    golden(("ISR4331/K9", "*", "newer.bin"))
+    folder = JobFolder.of(able.state, job.job_id)
+    prepare(able, job)
+    assert job.words[job.words.index("--image-rules") + 1] == str(folder.rules)
+    assert job.words[job.words.index("--image-dir") + 1] == str(able.images)
+    rules = load_image_rules(folder.rules, ("ios", "ios-xe"))
+    for model, image in (("isr4331/k9", "isr.bin"), ("C9300-48P", "cat.bin")):
+        assert rules.choose(Traits(platform="ios-xe", model=model, version="17.9.4")).image == image
+    with pytest.raises(ConfigInvalid, match="no rule of"):
+        rules.choose(Traits(platform="ios", model="WS-C2960X", version="15.2"))
+
+
+@pytest.mark.parametrize(
+    ("entries", "sites", "why"),
+    [
+        ((), ("AMS",), "found none"),
+        ((("M1", "GVA", "a.bin"),), ("AMS",), "found none"),
+        (
+            (("M1", "AMS", "a.bin"),),
+            ("AMS", "LIM"),
+            "for M1 at all sites that are planned, found a.bin at AMS, none",
+        ),
+        ((("M1", "AMS", "a.bin"), ("M1", "*", "b.bin")), ("AMS", "LIM"), "found a.bin at AMS, b.bin at LIM"),
+        ((("M1", "AMS", "a.bin"), ("M1", "*", "b.bin")), (), "found b.bin at all others, a.bin at AMS"),
+    ],
+)
+def test_golden_images_that_are_no_rules_are_refused(able, who, golden, entries, sites, why):
+    """Rules know no site: what differs between sites takes a plan for each."""
+    golden(*entries)
+    everywhere = replace(who("maker"), grants=frozenset({Grant(role=Role.OPERATOR)}))
+    with pytest.raises(Problem) as refused:
+        make_plan(able, everywhere, replace(GOLDEN, sites=sites))
+    assert (refused.value.status, why in refused.value.sentence) == (409, True), refused.value.sentence
+    if entries and entries[0][1] == "AMS":
+        assert make_plan(able, everywhere, replace(GOLDEN, sites=("AMS",))).rules
+
+
+def test_a_golden_image_that_may_not_be_used_is_in_no_plan(able, who, golden):
+    """It was found to be no match since."""
+    golden(("M1", "*", "a.bin"), state=ImageState.MISMATCH)
+    with pytest.raises(Problem, match=r"image a\.bin"):
+        make_plan(able, who("maker"), GOLDEN)
+
+
+def test_one_image_for_all_and_golden_ones_are_two_wishes(able, who):
+    """Nobody guesses which is meant."""
+    answer = client(able, who("bob"), router).post(
+        "/api/v1/plans/make", json={"sites": ["AMS"], "image": "new.bin", "golden": True}
+    )
+    assert (answer.status_code, "found both" in answer.json()["detail"]) == (422, True)
