@@ -52,6 +52,8 @@ def main() -> None:
         run(python, "-c", own, cwd=scratch)
         run(scratch / "env" / "bin" / "flashferry", "--version", cwd=scratch)
         run(scratch / "env" / "bin" / "flashferry", "doctor", "--json", cwd=scratch)
+        if not (scratch / "env" / "share" / "man" / "man1" / "flashferry.1").is_file():
+            sys.exit("the wheel brought no manual page")
         spread = ("--numprocesses", "4", "--dist", "worksteal")
         run(python, "-m", "pytest", "-q", *spread, "tests/unit", cwd=scratch / "away")
 
