@@ -47,8 +47,8 @@ def open_inventory(path: Path, *, workers: int = 20) -> Nornir:
     if not hosts.is_file():
         raise ConfigInvalid(
             f"no inventory at {path}: expected a file {hosts}",
-            hint="Give its folder, or a Nornir configuration file, with --inventory; 'flashferry init' writes a first one. "
-            f"Or use --inventory {SAMPLE} for the lab's fleet",
+            hint="Give its folder, or a Nornir configuration file, with --inventory; 'flashferry init' writes a first "
+            f"one, and --inventory {SAMPLE} is the lab's fleet",
         )
     return _nornir(build(read_entries(hosts=hosts, groups=groups, defaults=defaults)), workers)
 
