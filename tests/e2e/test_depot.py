@@ -177,7 +177,8 @@ def test_every_verb_that_serves_uses_it(rig):
         assert staged.json["run"]["devices"][0]["transfer"]["transport"] == "scp"
         refused = rig.run("stage", "--image", image, "--host", "b2", "--transport", "http", *given)
         assert refused.code == 2
-        assert "expected http, which devices of this run may fetch by, found ftp, scp" in refused.err
+        assert "b2: transport http: expected it at the depot" in refused.err
+        assert "which serves ftp, scp" in refused.err
     assert rig.has("b1", image)
     assert rig.everywhere() == before
 
