@@ -40,6 +40,8 @@ COLUMNS = (
 
 _LONGEST_NAME = 120
 
+_Mark = tuple[int, int, int, int] | None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseFile:
@@ -63,6 +65,7 @@ class LeaseFiles:
 
     def __init__(self, directory: Path) -> None:
         self._folder = directory / FOLDER
+        self._known: dict[Path, tuple[_Mark, LeaseFile]] = {}
 
     def write(self, row: dict[str, Any]) -> None:
         """Write a lease, or what holds of it now; on disk when this returns.
@@ -88,18 +91,35 @@ class LeaseFiles:
             self._path(run_id, host).unlink(missing_ok=True)
 
     def read(self) -> tuple[LeaseFile, ...]:
-        """Return all leases that have a file; one that cannot be read is told by what its name says."""
+        """Return all leases that have a file; one that cannot be read is told by what its name says.
+
+        Who asks again and again waits for none that is as it was: a file is written whole, under its name when it is.
+        """
         try:
-            paths = sorted(self._folder.glob("*.json"))
+            marks = {path: _mark(path) for path in sorted(self._folder.glob("*.json"))}
         except OSError:
             return ()
-        return tuple(_read(path) for path in paths)
+        known = self._known
+        self._known = {
+            path: known[path] if path in known and known[path][0] == mark else (mark, _read(path))
+            for path, mark in marks.items()
+        }
+        return tuple(found for _, found in self._known.values())
 
     def _path(self, run_id: str, host: str) -> Path:
         name = quote(f"{run_id}@{host}", safe=" ")
         if len(name) > _LONGEST_NAME:
             name = f"{name[:_LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
         return self._folder / f"{name}.json"
+
+
+def _mark(path: Path) -> _Mark:
+    """Return what is another one where a file was written anew; None where it is gone."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _read(path: Path) -> LeaseFile:

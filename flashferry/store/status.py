@@ -6,7 +6,7 @@ A journal is neither made nor changed by asking: SQLite opens it with `mode=ro` 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -217,6 +217,7 @@ class StatusReader:
 
     def __init__(self, directory: Path, latest: int = LATEST_RUNS) -> None:
         self._directory, self._latest = directory, latest
+        self._files = LeaseFiles(directory)
         self._over: dict[RunRow, FollowedRun] = {}
 
     def read(self) -> tuple[tuple[FollowedRun, ...], Status]:
@@ -225,20 +226,33 @@ class StatusReader:
         Raises:
             ConfigInvalid: There is a journal and it cannot be read.
         """
-        files = LeaseFiles(self._directory).read()
+        files = self._files.read()
         with reading(self._directory) as database:
             if database is None:
                 lost = _lost(self._directory, frozenset(), files)
                 return (), Status(directory=self._directory, has_journal=False, lost=lost)
             rows = latest_runs(database, self._latest)
-            held = frozenset(one.run_id for one in held_devices(database))
-            runs = tuple(self._run(database, row, is_held=row.run_id in held) for row in rows)
+            held = frozenset((one.run_id, one.host) for one in held_devices(database))
+            runs = self._runs(database, rows, holding={run_id for run_id, _ in held})
             known = frozenset(run_id for run_id, _ in runs_by_age(database))
-            untold = [one for one in files if not _is_told(database, one)]
+            others = (one for one in files if (one.entry.run_id, one.entry.host) not in held)
+            untold = [one for one in others if not _is_told(database, one)]
         self._over = {row: one for row, one in self._over.items() if row in rows}
         lost = _lost(self._directory, known, untold)
         told = Status(directory=self._directory, has_journal=True, runs=tuple(one.status for one in runs), lost=lost)
         return runs, told
+
+    def latest(self, count: int) -> tuple[RunStatus, ...]:
+        """Return the latest runs and those that hold a device, the latest first, as `read_status` has them.
+
+        Raises:
+            ConfigInvalid: There is a journal and it cannot be read.
+        """
+        with reading(self._directory) as database:
+            if database is None:
+                return ()
+            holding = {one.run_id for one in held_devices(database)}
+            return tuple(one.status for one in self._runs(database, latest_runs(database, count), holding=holding))
 
     def some(self, run_ids: Sequence[str]) -> tuple[FollowedRun, ...]:
         """Return some runs, those that are not known left out.
@@ -260,6 +274,11 @@ class StatusReader:
         """
         with reading(self._directory) as database:
             return () if database is None else tuple(run_id for run_id, _ in reversed(runs_by_age(database)))
+
+    def _runs(
+        self, database: sqlite3.Connection, rows: Sequence[RunRow], *, holding: Set[str]
+    ) -> tuple[FollowedRun, ...]:
+        return tuple(self._run(database, row, is_held=row.run_id in holding) for row in rows)
 
     def _run(self, database: sqlite3.Connection, row: RunRow, *, is_held: bool) -> FollowedRun:
         if (known := self._over.get(row)) is not None and not is_held:

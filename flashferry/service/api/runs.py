@@ -7,13 +7,14 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from flashferry import api
 from flashferry.api.reporting import ReportFormat
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.jobs import IdempotencyKey, Why, accepted
+from flashferry.service.api.live import looker_of
 from flashferry.service.jobs import steering
 from flashferry.service.jobs.asking import once_of
 from flashferry.service.jobs.telling import told_device, told_row, told_run
@@ -77,12 +78,12 @@ def start(
 
 @router.get("")
 def list_runs(
-    service: TheService,
+    request: Request,
     actor: TheActor,
     last: Annotated[int, Query(ge=1, le=_MOST, description="How many; those that hold a device are there too.")] = 50,
 ) -> dict[str, object]:
     """List the runs that one may see, the newest first."""
-    found = api.status(last, state=service.state).runs
+    found = looker_of(request).statuses(last)
     return {"runs": [told_row(seen) for run in found if (seen := status_seen(run, actor)) is not None]}
 
 

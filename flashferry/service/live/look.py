@@ -20,7 +20,7 @@ from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import Job, JobKind, jobs_of_run
 from flashferry.store.service.overview import WaitingPlan, waiting_plans
 from flashferry.store.service.plans import text_of
-from flashferry.store.status import FollowedRun, LostDevice, RunState, Status, StatusReader
+from flashferry.store.status import FollowedRun, LostDevice, RunState, RunStatus, Status, StatusReader
 
 NIGHT_S = 12 * 3600.0
 """What began so long ago still belongs to tonight; what is alive or not restored does in any case."""
@@ -101,6 +101,7 @@ class Looker:
         self._busy = threading.Lock()
         self._runs: dict[str, FollowedRun] = {}
         self._writers: dict[str, str] = {}
+        self._still: dict[int, tuple[FollowedRun, RunNow]] = {}
         self._last: Scene | None = None
 
     def look(self) -> Scene:
@@ -133,6 +134,15 @@ class Looker:
             forecasts={**scene.forecasts, **forecasts},
             jobs={**scene.jobs, **{run_id: its[-1] for run_id, its in found.items() if its}},
         )
+
+    def statuses(self, count: int) -> tuple[RunStatus, ...]:
+        """Return where the latest runs stand, and those that hold a device, the latest first.
+
+        Raises:
+            ConfigInvalid: The journal cannot be read.
+        """
+        with self._busy:
+            return self._status.latest(count)
 
     def identifiers(self) -> tuple[str, ...]:
         """Return all runs of the journal, the latest first.
@@ -183,12 +193,17 @@ class Looker:
             for run_id, its in found.items()
             if (its_jobs := [one.job_id for one in its if one.kind in _WRITERS])
         }
-        runs = tuple(
-            run_now(one, self._heard(one), forecasts.get(one.status.run_id, _NO_FORECAST), now) for one in followed
-        )
+        runs = tuple(self._run_now(one, forecasts[one.status.run_id], now) for one in followed)
+        self._still = {id(one): (one, run) for one, run in zip(followed, runs, strict=True)}
         self._runs = {one.status.run_id: one for one in followed}
         self._forget(status)
         return Scene(at=now, runs=runs, forecasts=forecasts, jobs=jobs, lost=status.lost, plans=plans, read_at=now)
+
+    def _run_now(self, run: FollowedRun, forecast: Forecast, now: datetime) -> RunNow:
+        # The reader returns the very same for a run that is over and holds no device, and nothing moves there.
+        if (still := self._still.get(id(run))) is not None:
+            return still[1]
+        return run_now(run, self._heard(run), forecast, now)
 
     def _heard(self, run: FollowedRun) -> Heard:
         path = self.events_of(run)

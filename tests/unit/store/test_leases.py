@@ -12,6 +12,7 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.lease import JournalUnusable
 from flashferry.store.journal import Journal
+from flashferry.store.lease_files import LeaseFiles
 from flashferry.store.leases import lease_by_name, leases
 from flashferry.store.run_lock import lock_of
 from flashferry.store.status import read_status
@@ -138,6 +139,23 @@ def test_a_lease_file_that_was_changed_is_told(tmp_path, enter, touch):
     file.write_text(file.read_text().replace("65535", "99999"))
     remove_database(tmp_path)
     assert left(tmp_path) == ([], ["r1"])
+
+
+def test_files_that_are_as_they_were_are_not_read_again(tmp_path, enter, touch):
+    """Who looks every second reads what is new, written anew or changed behind our back, and forgets what is gone."""
+    run_id = died(tmp_path, enter, touch, "r1", "r2")
+    files = LeaseFiles(tmp_path)
+    first = files.read()
+    assert [one is other for one, other in zip(first, files.read(), strict=True)] == [True, True]
+    with Journal(tmp_path) as journal:
+        enter(journal, run := journal.begin_run("stage"), "r3")
+        touch(journal, run, "r3")
+    path = next(tmp_path.glob("leases/*r1.json"))
+    path.write_text(path.read_text().replace("192.0.2.", "192.0.3."))
+    files.remove(run_id, "r2")
+    found = files.read()
+    assert {one.entry.host for one in found} == {"r1", "r3"}
+    assert next(one for one in found if one.entry.host == "r1").entry.address == "?"
 
 
 def test_a_lock_without_a_run_is_told(tmp_path):

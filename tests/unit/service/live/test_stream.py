@@ -188,6 +188,18 @@ def test_a_journal_that_cannot_be_read_is_told_with_its_age(service, monkeypatch
     assert bad.read_at == good.at
 
 
+def test_a_run_that_is_over_is_put_together_once(service, journal):
+    """A hundred nights stand on the page of runs, and one of them moves."""
+    over, alive = begin(service, journal, ("r1", "AMS")), begin(service, journal, ("r1", "AMS"))
+    journal.finish_run(over)
+    looker = Looker(service)
+    looker.FRESH_S = 0.0
+    before, after = looker.look(), looker.look()
+    assert after.run(over) is before.run(over)
+    assert after.run(alive) is not before.run(alive)
+    assert [one.run_id for one in looker.statuses(1)] == [alive]
+
+
 def test_what_is_asked_within_a_second_is_looked_at_once(service):
     """However many pages ask."""
     looker = Looker(service)

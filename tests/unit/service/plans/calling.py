@@ -6,6 +6,7 @@ from fastapi import APIRouter, FastAPI, Request
 
 from flashferry.service.access import routes_in
 from flashferry.service.actor import Actor
+from flashferry.service.live.look import Looker
 from flashferry.service.problems import Problem, problem_response
 from flashferry.service.service import Service
 from tests.unit.service.client import TestClient
@@ -15,6 +16,7 @@ def client(service: Service, actor: Actor, *routers: APIRouter) -> TestClient:
     """Return a client of some routes, signed in as an actor."""
     app = FastAPI()
     app.state.service = service
+    app.state.looker = Looker(service)
     app.state.routes = routes_in(routers)
     app.state.problem_page = lambda request, problem: None
 
