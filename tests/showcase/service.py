@@ -115,7 +115,7 @@ def showcase(state: Path, *, names: Sequence[str] = ()) -> Iterator[Showcase]:
     said = names[0] if names else "release notes read, canaries first"
     _people(service, names)
     clock.now = now - timedelta(days=9)
-    images = _images(service, said)
+    images = _images(service, said, names)
     clock.now = now - timedelta(days=2)
     hook = _hooks(service)
     clock.now = now - timedelta(days=1)
@@ -181,7 +181,10 @@ def _people(service: Service, names: Sequence[str]) -> None:
             insert_token(database, token, hash_=f"{number}")
 
 
-def _images(service: Service, said: str) -> tuple[str, str, str]:
+def _images(service: Service, said: str, names: Sequence[str]) -> tuple[str, str, str]:
+    inside = names[0] if names else ""
+    for name in names:
+        (service.images / name.replace("/", " ")).write_bytes(b"put here by hand")
     unknown, arriving = "c2900-universalk9-mz.SPA.157-3.M8.bin", "c1100-universalk9.17.12.04.SPA.bin"
     made = (
         (IMAGES[0], ImageState.PUBLISHED, "its SHA-512 is the one that the vendor published (Bulk Hash of 2026-11-12)"),
@@ -204,7 +207,7 @@ def _images(service: Service, said: str) -> tuple[str, str, str]:
                 sha512=hashlib.sha512(content).hexdigest() if is_here else None,
                 stated_sha512="0123456789abcdef" * 8 if state is ImageState.MISMATCH else None,
                 stated_by="jan" if state is ImageState.MISMATCH else None,
-                inside=name if is_here else None,
+                inside=(inside or name) if is_here else None,
                 file_state=None if about is None else FileIdentity.of(about).key,
                 state=state,
                 told=told,

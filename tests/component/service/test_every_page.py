@@ -15,6 +15,7 @@ import pytest
 
 from benchmarks.subjects import free_port
 from flashferry.service.actor import Role
+from flashferry.service.pages.frame import link
 from tests.browsing import browsing, cookie_of, is_as_wide_as_its_window, serving, signed_in
 from tests.showcase.checks import faults_of, unreached_of
 from tests.showcase.service import Showcase, showcase
@@ -119,6 +120,57 @@ def test_every_page_goes_onto_paper(used):
         )
         assert shown == 0, one.name
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)", one.name
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_scripted", [True, False])
+def test_the_name_of_what_is_sent_stays_text(used, is_scripted):
+    """On a phone, by the page's script and by the form alone: refused in a sentence that has it, and goes nowhere."""
+    page = used.page(viewport=PHONE, java_script_enabled=is_scripted)
+    for name in (HOSTILE[0], "../../" + "n" * 120 + ".bin", "a\u202enib.bin"):
+        page.goto("/images")
+        page.set_input_files("#f-file", {"name": name, "mimeType": "application/octet-stream", "buffer": b"image"})
+        page.click("section[aria-labelledby=send] button")
+        told = page.locator("#upload-state" if is_scripted else "[role=alert]")
+        told.filter(has_text="expected").wait_for()
+        assert page.locator("img").count() == 0
+        assert page.title() != "owned"
+        assert is_as_wide_as_its_window(page), name
+    assert [one.name for one in (used.shown.state / "images" / ".arriving").iterdir()] == [
+        f"{used.shown.arriving}.part"
+    ]
+    page.context.close()
+
+
+@pytest.mark.long
+def test_two_people_lead_a_plan_to_its_report(used):
+    """Each in a browser of his own: who made it cannot approve it, another does, he begins, and reads what came."""
+    state, shown = used.shown.state, used.shown
+    anna, olga = (
+        signed_in(used.browser, used.url, cookie_of(state, name=name), viewport=PHONE).new_page()
+        for name in ("anna", "olga")
+    )
+    path = link("/plans", shown.draft)
+    anna.goto(path)
+    assert anna.get_by_role("button", name="Approve").is_disabled()
+    assert anna.get_by_role("button", name="Begin the run").count() == 0
+    olga.goto(path)
+    olga.fill("#f-approve", HOSTILE[0])
+    olga.get_by_role("button", name="Approve as olga").click()
+    olga.get_by_text("It may be begun").wait_for()
+    anna.reload()
+    anna.get_by_role("button", name="Begin the run").click()
+    anna.get_by_role("heading", name="What was run of it").wait_for()
+    # What it begins here has nobody to talk to; of the plan before it there was a run.
+    anna.goto(link("/plans", shown.approved))
+    anna.get_by_role("link", name=shown.runs.good).first.click()
+    with anna.expect_download() as begun:
+        anna.get_by_role("link", name="HTML").click()
+    report = begun.value.path()
+    assert shown.runs.device in report.read_text()
+    assert "<script>document" not in report.read_text()
+    for page in (anna, olga):
+        page.context.close()
 
 
 @pytest.mark.long

@@ -151,3 +151,20 @@ def test_without_certificates_of_the_vendors_none_is_taken_in(served, chief, op,
     answer = served.call("POST", PUBLISHED, chief, content=bulk())
     assert (answer.status_code, "vendor_certificates" in answer.json()["hint"]) == (409, True)
     assert served.call("POST", PUBLISHED, op, content=bulk()).status_code == 403
+
+
+def test_the_vendors_file_is_taken_in_by_a_form(trusting, upload, bulk):
+    """By an admin in a browser; the page says when it was, by whom, and how much was new."""
+    browser = trusting.browser("chief")
+    upload(GOOD)
+    assert "Nothing was taken in yet" in trusting.call("GET", "/images", browser).text
+    head = f'--xYx\r\nContent-Disposition: form-data; name="csrf"\r\n\r\n{browser.csrf}\r\n--xYx\r\n'
+    head += 'Content-Disposition: form-data; name="file"; filename="BulkHash.zip"\r\n\r\n'
+    kind = {"Content-Type": "multipart/form-data; boundary=xYx", "X-CSRF-Token": ""}
+    for end, status in ((b"\r\n--xYx--\r\n", 303), (b"", 400)):
+        body = head.encode() + bulk() + end
+        assert trusting.call("POST", "/images/published", browser, content=body, headers=kind).status_code == status
+    told = trusting.call("GET", "/images.json", browser).json()
+    assert (told["published"]["by"], told["published"]["new"]) == ("chief", told["published"]["rows"])
+    assert [one["state"] for one in told["images"]] == ["published"]
+    assert "of them new" in trusting.call("GET", "/images", browser).text
