@@ -6,11 +6,12 @@ import hashlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +33,7 @@ from flashferry.store.reader import reading
 from flashferry.store.service.audit import entries
 from flashferry.store.service.database import ServiceDatabase, moment
 from flashferry.store.service.jobs import Job, latest_jobs
+from flashferry.store.service.schema import FILE
 from flashferry.store.stored_run import read_run
 from flashferry.store.tables import runs_by_age
 from tests.e2e.service_kills.cells import RUN, SERVICE, Cell
@@ -183,7 +185,7 @@ def play(world: World, folder: Path, cell: Cell) -> Played:
         first = ground.serve()
         _until((ground.state / "service.lock").exists, "no service came up")
         if cell.is_asleep:
-            os.kill(first.pid, signal.SIGSTOP)
+            _put_to_sleep(first, ground.state)
         begin(ground.service, ground.maker, digest, reason=cell.name)
         _until(lambda: cell.is_now(ground), f"{cell.moment}: it never was so", pause_s=0.002)
         ground.kill(cell)
@@ -209,6 +211,22 @@ def configurations(world: World) -> dict[str, tuple[str, ...]]:
         )
         for device in world.devices
     }
+
+
+def _put_to_sleep(service: subprocess.Popen[bytes], state: Path) -> None:
+    """Stop the service at a moment at which it is not writing: nobody else could ask for a job then."""
+    for _ in range(100):
+        service.send_signal(signal.SIGSTOP)
+        with closing(sqlite3.connect(state / FILE, timeout=0.5, isolation_level=None)) as probe:
+            try:
+                probe.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                service.send_signal(signal.SIGCONT)
+                time.sleep(0.05)
+                continue
+            probe.execute("ROLLBACK")
+            return
+    raise TimeoutError("the service writes whenever one looks")
 
 
 def _is_over(ground: Ground) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from flashferry.model.fleet_plan import Fit
 from flashferry.model.plan_file import plan_text
+from flashferry.service.pages import steering
 from flashferry.service.pages.plans import router
 from flashferry.store.service.jobs import latest_jobs
 from tests.unit.service.plans.calling import client as made
@@ -174,3 +175,20 @@ def test_a_plan_is_made_and_rehearsed_by_forms(able, service, who, plan, offered
         assert "<b>came" not in text
     assert maker.get("/plans.json").json()["being_made"][0]["state"] == "queued"
     assert made(able, who("viv"), router).get("/plans.json").json()["being_made"] == []
+
+
+def test_a_queued_job_is_cancelled_where_it_is_shown(able, service, who, plan, offered):
+    """A form for who operates its sites, until it begins; it leads back to its plan."""
+    digest = offered(plan)
+    maker = made(able, who("maker"), router, steering.router)
+    maker.post(f"/plans/{digest}/rehearse")
+    with service.database.reading() as database:
+        (job,) = latest_jobs(database, 10)
+    form = f'action="/jobs/{job.job_id}/cancel"'
+    assert form in maker.get(f"/plans/{digest}").text
+    assert form not in made(able, who("ann"), router, steering.router).get(f"/plans/{digest}").text
+    answer = maker.post(f"/jobs/{job.job_id}/cancel", data={"reason": "<b>no"})
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"/plans/{digest}")
+    text = maker.get(f"/plans/{digest}").text
+    assert form not in text
+    assert "cancelled by maker: &lt;b&gt;no" in text
