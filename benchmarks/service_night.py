@@ -147,7 +147,11 @@ def begin(
     """
     until = None if window_s is None else datetime.now(UTC) + timedelta(seconds=window_s)
     with Journal(state) as journal:
-        night = Night(devices, lambda event: kept.take(event), faster, site_copies)  # noqa: PLW0108 -- made a line below
+
+        def keep(event: Event) -> None:
+            kept.take(event)  # made a line below, of the night
+
+        night = Night(devices, keep, faster, site_copies)
         kept = Keeping(journal, night, until, waves=waves)
         with event_log(job_of(state, kept.run_id, devices), devices=devices) as log:
             _live(night, kept, log, skip_s)

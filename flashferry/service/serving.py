@@ -33,7 +33,7 @@ from flashferry.core.log_file import logging_to
 from flashferry.core.state_folder import lock, make_private_directory, open_private
 from flashferry.service import reminders
 from flashferry.service.app import build_app
-from flashferry.service.audit import heads
+from flashferry.service.audit import verifying
 from flashferry.service.figures.gathering import Figures
 from flashferry.service.hooks import delivery
 from flashferry.service.images import tending
@@ -52,7 +52,7 @@ KEEPERS: tuple[Keeper, ...] = (
     planning.KEEPER,
     waves.KEEPER,
     delivery.KEEPER,
-    heads.KEEPER,
+    verifying.KEEPER,
     reminders.KEEPER,
     tending.KEEPER,
     tidying.KEEPER,

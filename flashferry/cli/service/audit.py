@@ -80,8 +80,7 @@ def export(
     state_dir: StateOption = None,
 ) -> None:
     """Export entries, the oldest first: as JSON lines, exact, or as CSV for a spreadsheet."""
-    from flashferry.service.audit.exporting import ExportForm, exported
-    from flashferry.service.audit.filtering import audit_filter
+    from flashferry.service.audit.reading import ExportForm, audit_filter, exported
     from flashferry.store.service.audit import entries
 
     if form not in set(ExportForm):

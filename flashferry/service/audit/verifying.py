@@ -1,7 +1,8 @@
 """Whether the audit is whole: numbers without a gap, each hash right, each the one that the next names, no time back.
 
 Who can write the database can also cut its end off, or make the whole chain anew. Against that stand heads that were
-kept elsewhere: the daily one that hooks and syslog are sent, or one that an auditor wrote down.
+kept elsewhere: the daily one, which is in the audit and sent by hooks and syslog, or one that an auditor wrote down. A
+day on which nothing happened has none.
 """
 
 from __future__ import annotations
@@ -9,11 +10,33 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.store.service.audit import CLOCK_BACK, FIRST, ChainedEntry, entries, hash_of, is_append_only
+from flashferry.service.actor import SYSTEM
+from flashferry.service.auditing import note
+from flashferry.service.keepers import Keeper
+from flashferry.service.notices import NoticeKind, announce
+from flashferry.service.service import Service
+from flashferry.store.service.audit import (
+    CLOCK_BACK,
+    FIRST,
+    ChainedEntry,
+    entries,
+    hash_of,
+    is_append_only,
+    last,
+    newest_of,
+)
+from flashferry.store.service.database import moment
+from flashferry.store.service.hooks import forget_delivered
 
 MOST_FAULTS = 20
+
+ACTION = "audit.head"
+_EVERY_S = 60.0
+_DAY = len("2026-11-22")
+_OUTBOX_KEPT = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,3 +123,31 @@ def _faults(before: ChainedEntry | None, chained: ChainedEntry) -> Iterator[str]
         yield f"entry {seq}: its hash is not that of what it says; it was changed"
     if before is not None and entry.at < before.entry.at and entry.action != CLOCK_BACK:
         yield f"entry {seq}: its time {entry.at} is before {before.entry.at} of the one before it"
+
+
+def tell_head(service: Service) -> None:
+    """Write the head down and announce it, once a day in UTC, where something happened since the last one."""
+    with service.database.reading() as database:
+        if _wanted(service, database) is None:
+            return
+    with service.database.writing() as database:
+        newest = _wanted(service, database)
+        if newest is None:
+            return
+        head: dict[str, object] = {"seq": newest.seq, "hash": newest.hash}
+        note(service, database, SYSTEM, ACTION, "audit", after=head)
+        sentence = f"the audit has {newest.seq} entries; the last one's hash is {newest.hash}"
+        announce(service, database, NoticeKind.AUDIT_HEAD, "audit", sentence, head, path="/audit")
+        forget_delivered(database, moment(service.now() - _OUTBOX_KEPT))
+
+
+def _wanted(service: Service, database: sqlite3.Connection) -> ChainedEntry | None:
+    """Return the last entry where it is to be told today."""
+    newest, told = last(database), newest_of(database, ACTION)
+    if newest is None or newest.entry.action == ACTION:
+        return None
+    is_told_today = told is not None and told.entry.at[:_DAY] == moment(service.now())[:_DAY]
+    return None if is_told_today else newest
+
+
+KEEPER = Keeper(name="audit-head", every_s=_EVERY_S, look=tell_head)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from flashferry.service.actor import SYSTEM
-from flashferry.service.audit.exporting import facts_of
+from flashferry.service.audit.reading import facts_of
 from flashferry.service.auditing import note
 from flashferry.service.hooks.sending import NotSent, Outgoing, send
 from flashferry.service.keepers import Keeper

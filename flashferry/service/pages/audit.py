@@ -10,8 +10,7 @@ from fastapi import APIRouter, Depends, Query
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.api.depends import TheService
-from flashferry.service.audit.exporting import facts_of
-from flashferry.service.audit.filtering import OUTCOMES, audit_filter
+from flashferry.service.audit.reading import OUTCOMES, audit_filter, facts_of
 from flashferry.service.audit.verifying import verify
 from flashferry.service.pages.frame import twin
 from flashferry.store.service.audit import AuditFilter, ChainedEntry, entries, last

@@ -13,10 +13,8 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.actor import SYSTEM
-from flashferry.service.audit.exporting import COLUMNS, ExportForm, exported
-from flashferry.service.audit.filtering import audit_filter
-from flashferry.service.audit.heads import tell_head
-from flashferry.service.audit.verifying import Head, parsed_head, verify
+from flashferry.service.audit.reading import COLUMNS, ExportForm, audit_filter, exported
+from flashferry.service.audit.verifying import Head, parsed_head, tell_head, verify
 from flashferry.service.auditing import note
 from flashferry.service.notices import NoticeKind
 from flashferry.service.service import Service
