@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.outside import masked
 from flashferry.service.actor import Actor
+from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.audit import AuditEntry, ChainedEntry, append
 from flashferry.store.service.database import moment
@@ -61,6 +65,28 @@ def note_refusal(service: Service, actor: Actor, action: str, object_: str, reas
     """Append to the audit that something was refused, in a transaction of its own: that of the change is undone."""
     with service.database.writing() as database:
         note(service, database, actor, action, object_, outcome="refused", reason=reason)
+
+
+@contextmanager
+def deciding(
+    service: Service, actor: Actor, action: str, object_: str, *, unnoted: Collection[HTTPStatus] = ()
+) -> Iterator[sqlite3.Connection]:
+    """Yield the database in one transaction; a `Problem` undoes it, is in the audit as a refusal, and is raised on.
+
+    Args:
+        service: The service.
+        actor: Who asks for it.
+        action: What, such as `plan.approve`.
+        object_: To which object.
+        unnoted: Kinds of refusals that the audit says nothing of, such as that there is no such object.
+    """
+    try:
+        with service.database.writing() as database:
+            yield database
+    except Problem as problem:
+        if problem.status not in unnoted:
+            note_refusal(service, actor, action, object_, problem.sentence)
+        raise
 
 
 def note_outcome(

@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 from flashferry.images.fit import Fits, Platform, image_fit
 from flashferry.service.actor import EVERYWHERE, Actor
-from flashferry.service.auditing import note, note_refusal
+from flashferry.service.auditing import deciding, note
 from flashferry.service.images.arriving import found
 from flashferry.service.images.judging import usable, why_not_what_it_says
 from flashferry.service.problems import Problem
@@ -39,22 +39,18 @@ def choose(service: Service, actor: Actor, model: str, site: str, image: str) ->
     """
     model, site = checked_model(model), checked_site(site)
     new = Golden(model=model, site=site, image=image, by=actor.name, at=moment(service.now()))
-    try:
-        with service.database.writing() as database:
-            why = usable(database, image).why_not
-            if why := why or why_not_for(found(database, image), model):
-                raise Problem(
-                    HTTPStatus.CONFLICT,
-                    f"golden image of {model}: {why}",
-                    hint="Choose an image for that model that was published, or that an admin vouched for",
-                )
-            before = store.golden_of(database, model, site)
-            store.set_golden(database, new)
-            was = None if before is None else {"image": before.image}
-            note(service, database, actor, "golden.set", object_of(model, site), before=was, after={"image": image})
-    except Problem as problem:
-        note_refusal(service, actor, "golden.set", object_of(model, site), problem.sentence)
-        raise
+    with deciding(service, actor, "golden.set", object_of(model, site)) as database:
+        why = usable(database, image).why_not
+        if why := why or why_not_for(found(database, image), model):
+            raise Problem(
+                HTTPStatus.CONFLICT,
+                f"golden image of {model}: {why}",
+                hint="Choose an image for that model that was published, or that an admin vouched for",
+            )
+        before = store.golden_of(database, model, site)
+        store.set_golden(database, new)
+        was = None if before is None else {"image": before.image}
+        note(service, database, actor, "golden.set", object_of(model, site), before=was, after={"image": image})
     return new
 
 

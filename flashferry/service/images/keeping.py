@@ -19,7 +19,7 @@ from flashferry.images.contents import Contents
 from flashferry.images.digests import Digests
 from flashferry.images.families import family_of_image
 from flashferry.service.actor import Actor, Role
-from flashferry.service.auditing import note, note_refusal
+from flashferry.service.auditing import deciding, note, note_refusal
 from flashferry.service.images.arriving import checked_sha512, facts_of, found, give_up, offset_of, whole
 from flashferry.service.images.judging import object_of, why_not_what_it_says
 from flashferry.service.images.places import place_of, remove_files, settle
@@ -224,22 +224,17 @@ def _changed(
     of: tuple[ImageState, ...],
     reason: str = "",
 ) -> StoredImage:
-    try:
-        with service.database.writing() as database:
-            before = found(database, name)
-            _check_state(before, action.partition(".")[2].replace("_", " "), of)
-            after = change(database, before)
-            store.set_image(database, after, was=before.state)
-            note(
-                *(service, database, actor, action, object_of(name)),
-                reason=reason,
-                before=facts_of(before),
-                after=facts_of(after),
-            )
-    except Problem as problem:
-        if problem.status is not HTTPStatus.NOT_FOUND:
-            note_refusal(service, actor, action, object_of(name), problem.sentence)
-        raise
+    with deciding(service, actor, action, object_of(name), unnoted={HTTPStatus.NOT_FOUND}) as database:
+        before = found(database, name)
+        _check_state(before, action.partition(".")[2].replace("_", " "), of)
+        after = change(database, before)
+        store.set_image(database, after, was=before.state)
+        note(
+            *(service, database, actor, action, object_of(name)),
+            reason=reason,
+            before=facts_of(before),
+            after=facts_of(after),
+        )
     settle(service, after)
     return after
 

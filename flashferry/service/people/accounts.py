@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from flashferry.core.outside import shown
 from flashferry.service.actor import EVERYWHERE, WHOLE_ROLES, Actor, Grant
-from flashferry.service.auditing import note, note_refusal
+from flashferry.service.auditing import deciding, note
 from flashferry.service.people.mapped import NAME, RESERVED
 from flashferry.service.people.passwords import Passwords
 from flashferry.service.problems import Problem
@@ -226,15 +226,8 @@ def _changing_grants(service: Service, actor: Actor, name: str) -> Iterator[sqli
             note(service, database, actor, "user.granted", f"user:{name}", before=before, after=after)
 
 
-@contextmanager
-def _deciding(service: Service, actor: Actor, action: str, name: str) -> Iterator[sqlite3.Connection]:
-    """Yield the database in one transaction; a refusal undoes it, and is in the audit."""
-    try:
-        with service.database.writing() as database:
-            yield database
-    except Problem as problem:
-        note_refusal(service, actor, action, f"user:{shown(name[:64])}", problem.sentence)
-        raise
+def _deciding(service: Service, actor: Actor, action: str, name: str) -> AbstractContextManager[sqlite3.Connection]:
+    return deciding(service, actor, action, f"user:{shown(name[:64])}")
 
 
 def _check_admin_left(database: sqlite3.Connection, before: frozenset[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from flashferry.reports import words
 from flashferry.service.actor import Actor, Role
-from flashferry.service.auditing import note, note_refusal
+from flashferry.service.auditing import deciding, note
 from flashferry.service.plans.offering import told_sites
 from flashferry.service.plans.standing import found, why_fallen, why_not_images
 from flashferry.service.plans.telling import object_of
@@ -66,24 +66,19 @@ def withdraw(service: Service, actor: Actor, digest: str, reason: str) -> Stored
 
 def _decide(service: Service, actor: Actor, verb: Verb, digest: str, comment: str, why: str = "") -> StoredPlan:
     comment = checked_comment(comment)
-    try:
-        with service.database.writing() as database:
-            before = found(database, digest, actor)
-            _check(service, database, actor, verb, before, why)
-            decision = Decision(digest=digest, by=actor.name, at=moment(service.now()), comment=comment)
-            if not _STATEMENTS[verb](database, decision):
-                raise _conflict(verb, f"it is {before.state}")
-            after = found(database, digest)
-            note(
-                *(service, database, actor, f"plan.{verb}", object_of(digest)),
-                reason=comment,
-                before={"state": before.state.value},
-                after={"state": after.state.value},
-            )
-    except Problem as problem:
-        if problem.status is not HTTPStatus.NOT_FOUND:
-            note_refusal(service, actor, f"plan.{verb}", object_of(digest), problem.sentence)
-        raise
+    with deciding(service, actor, f"plan.{verb}", object_of(digest), unnoted={HTTPStatus.NOT_FOUND}) as database:
+        before = found(database, digest, actor)
+        _check(service, database, actor, verb, before, why)
+        decision = Decision(digest=digest, by=actor.name, at=moment(service.now()), comment=comment)
+        if not _STATEMENTS[verb](database, decision):
+            raise _conflict(verb, f"it is {before.state}")
+        after = found(database, digest)
+        note(
+            *(service, database, actor, f"plan.{verb}", object_of(digest)),
+            reason=comment,
+            before={"state": before.state.value},
+            after={"state": after.state.value},
+        )
     return after
 
 

@@ -15,7 +15,7 @@ from http import HTTPStatus
 
 from flashferry.core.state_folder import open_private
 from flashferry.service.actor import Actor, Grant, Role, Via
-from flashferry.service.auditing import note_refusal
+from flashferry.service.auditing import deciding
 from flashferry.service.images.golden import golden_rules
 from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.requesting import action_of, request_job
@@ -86,13 +86,9 @@ def make_plan(service: Service, actor: Actor, wish: PlanWish) -> Job:
         words=words,
         reason=checked_title(wish.title),
     )
-    try:
-        with service.database.writing() as database:
-            rules = golden_rules(database, wish.sites) if wish.golden else ""
-            return request_job(service, database, actor, replace(job, rules=rules))
-    except Problem as problem:
-        note_refusal(service, actor, action_of(JobKind.PLAN), "plan", problem.sentence)
-        raise
+    with deciding(service, actor, action_of(JobKind.PLAN), "plan") as database:
+        rules = golden_rules(database, wish.sites) if wish.golden else ""
+        return request_job(service, database, actor, replace(job, rules=rules))
 
 
 def being_made(service: Service, database: sqlite3.Connection, actor: Actor) -> list[Job]:

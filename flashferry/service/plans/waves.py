@@ -13,7 +13,7 @@ from flashferry import api
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.reports import words
 from flashferry.service.actor import Actor, Role
-from flashferry.service.auditing import note, note_outcome, note_refusal
+from flashferry.service.auditing import deciding, note, note_outcome, note_refusal
 from flashferry.service.keepers import Keeper
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.plans.deciding import checked_comment
@@ -62,15 +62,11 @@ def approve_wave(
     approval = WaveApproval(
         run_id=run_id, wave=wave, digest=digest, by=actor.name, at=moment(service.now()), comment=comment
     )
-    try:
-        with service.database.writing() as database:
-            _check(service, database, actor, run, approval)
-            is_first = add_wave_approval(database, approval)
-            after = {"wave": wave, "digest": digest, "is_told_again": not is_first}
-            note(service, database, actor, _ACTION, object_, reason=comment, after=after)
-    except Problem as problem:
-        note_refusal(service, actor, _ACTION, object_, problem.sentence)
-        raise
+    with deciding(service, actor, _ACTION, object_) as database:
+        _check(service, database, actor, run, approval)
+        is_first = add_wave_approval(database, approval)
+        after = {"wave": wave, "digest": digest, "is_told_again": not is_first}
+        note(service, database, actor, _ACTION, object_, reason=comment, after=after)
     try:
         api.approve(
             run_id,

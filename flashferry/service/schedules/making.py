@@ -17,7 +17,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import check_regular, is_below
 from flashferry.reports import words
 from flashferry.service.actor import Actor, Role
-from flashferry.service.auditing import note, note_refusal
+from flashferry.service.auditing import deciding, note, note_refusal
 from flashferry.service.plans.deciding import checked_comment
 from flashferry.service.plans.offering import checked_title, told_sites
 from flashferry.service.plans.standing import found as found_plan
@@ -97,26 +97,21 @@ def step(service: Service, actor: Actor, schedule_id: str, what: Step, reason: s
         Problem: It is not here, not his to change, or its state forbids it; nothing is said why.
     """
     action = f"schedule.{what}"
-    try:
-        with service.database.writing() as database:
-            before = found(database, schedule_id, actor)
-            if not actor.may({Role.OPERATOR}, before.sites):
-                raise _forbidden(what.value, before.sites)
-            after = _after(before, what, actor, checked_reason(reason), service.now())
-            set_schedule(
-                *(database, schedule_id),
-                **{name: getattr(after, name) for name in ("state", "owner", "next_at", "sentence")},
-            )
-            note(
-                *(service, database, actor, action, object_of(schedule_id)),
-                reason=reason,
-                before=_told(before),
-                after=_told(after),
-            )
-    except Problem as problem:
-        if problem.status is not HTTPStatus.NOT_FOUND:
-            note_refusal(service, actor, action, object_of(schedule_id), problem.sentence)
-        raise
+    with deciding(service, actor, action, object_of(schedule_id), unnoted={HTTPStatus.NOT_FOUND}) as database:
+        before = found(database, schedule_id, actor)
+        if not actor.may({Role.OPERATOR}, before.sites):
+            raise _forbidden(what.value, before.sites)
+        after = _after(before, what, actor, checked_reason(reason), service.now())
+        set_schedule(
+            *(database, schedule_id),
+            **{name: getattr(after, name) for name in ("state", "owner", "next_at", "sentence")},
+        )
+        note(
+            *(service, database, actor, action, object_of(schedule_id)),
+            reason=reason,
+            before=_told(before),
+            after=_told(after),
+        )
     return after
 
 
