@@ -55,7 +55,7 @@ def two_runs(*, depot: bool) -> dict[str, Any]:
     ):
         folder = Path(name)
         (folder / "image.bin").write_bytes(os.urandom(IMAGE_BYTES))
-        inventory = _inventory(world, folder)
+        inventory = write_inventory(world, folder / "inventory", cap_share=CAP_SHARE)
         before = configurations(world)
         cap = payload_cap_bytes_per_s(world.sites[0].profile.rate_bps * CAP_SHARE)
         assert cap is not None
@@ -80,17 +80,6 @@ def two_runs(*, depot: bool) -> dict[str, Any]:
             "exit_codes": [run.process.returncode for run in runs],
             "as_before": configurations(world) == before,
         }
-
-
-def _inventory(world: World, folder: Path) -> Path:
-    inventory = write_inventory(world, folder / "inventory")
-    groups = inventory / "groups.yaml"
-    lines = (
-        f"{line}\n    cap_share: {CAP_SHARE}" if "link_rate_bps" in line else line
-        for line in groups.read_text().splitlines()
-    )
-    groups.write_text("\n".join(lines) + "\n")
-    return inventory
 
 
 def _staging(world: World, folder: Path, inventory: Path, number: int, hosts: tuple[str, ...]) -> Controller:

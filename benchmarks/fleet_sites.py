@@ -85,13 +85,7 @@ def measure(*, image_bytes: int = IMAGE_BYTES, spec: WorldSpec | None = None) ->
         folder = Path(name)
         image = folder / "image.bin"
         image.write_bytes(bytes(image_bytes))
-        inventory = write_inventory(world, folder / "inventory")
-        groups = inventory / "groups.yaml"
-        lines = (
-            f"{line}\n    cap_share: {CAP_SHARE}" if "link_rate_bps" in line else line
-            for line in groups.read_text().splitlines()
-        )
-        groups.write_text("\n".join(lines) + "\n")
+        inventory = write_inventory(world, folder / "inventory", cap_share=CAP_SHARE)
         with FlashWatch(world, image) as flash, LinkWatch(world) as links, CopyTap(world) as tap:
             started = time.time()
             what = ("--image", str(image), "--inventory", str(inventory), "--no-canary", "--wave-by", "all")

@@ -19,14 +19,21 @@ if TYPE_CHECKING:
 _FILE_MODE = 0o600
 
 
-def write_inventory(world: World, folder: Path) -> Path:
-    """Write the three files into a new folder, for its owner's eyes only, and return it."""
+def write_inventory(world: World, folder: Path, *, cap_share: float | None = None) -> Path:
+    """Write the three files into a new folder, for its owner's eyes only, and return it.
+
+    Args:
+        world: The world.
+        folder: The folder, which is not there yet.
+        cap_share: What copies may take together of each site's link, above 0 to 1; None: nothing is said of it.
+    """
     first = world.devices[0]
     common = _login(first)
     folder.mkdir(mode=0o700)
     _write(folder / "hosts.yaml", {device.name: _host(device, common) for device in world.devices})
+    share = {} if cap_share is None else {"cap_share": cap_share}
     groups = {
-        site.name: {"platform": "ios", "data": {"site": site.name, "link_rate_bps": int(site.profile.rate_bps)}}
+        site.name: {"platform": "ios", "data": {"site": site.name, "link_rate_bps": int(site.profile.rate_bps)} | share}
         for site in world.sites
     }
     _write(folder / "groups.yaml", groups)

@@ -37,15 +37,7 @@ _PAIR_BYTES = 2 * 1460
 class DepotRig(FleetRig):
     """Four routers behind one line, and a depot on the host in front of it."""
 
-    def write_inventory(self, **changes: object) -> None:
-        """Write it, with the share of the line that copies may take."""
-        super().write_inventory(**changes)
-        groups = self.inventory / "groups.yaml"
-        lines = (
-            f"{line}\n    cap_share: {CAP_SHARE}" if "link_rate_bps" in line else line
-            for line in groups.read_text().splitlines()
-        )
-        groups.write_text("\n".join(lines) + "\n")
+    cap_share = CAP_SHARE
 
     @property
     def cap_bytes_per_s(self) -> int:

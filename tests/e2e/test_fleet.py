@@ -28,10 +28,12 @@ IMAGE_BYTES = 3_000_000
 class FleetRig(Rig):
     """Six routers at two sites, with the inventory that a world writes."""
 
+    cap_share: float | None = None
+
     def write_inventory(self, **changes: Any) -> None:
         """Write it as the world has it."""
         self.inventory.rmdir()
-        write_inventory(self.world, self.inventory)
+        write_inventory(self.world, self.inventory, cap_share=self.cap_share)
 
     def everywhere(self) -> dict[str, tuple[str, str]]:
         """Return running and startup configuration of each device, without the stamps."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 app = App(help="Enter people, give them roles, disable them, give a lost password anew.")
 
+ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the audit.")]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What he is known by.")]
 RolesArgument = Annotated[
     list[str], typer.Argument(metavar="ROLE[@SITE]...", help="viewer, operator, approver, auditor or admin.")
@@ -75,7 +76,7 @@ def grant(
 @app.command("disable")
 def disable(
     name: NameArgument,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the audit.")] = "",
+    reason: ReasonOption = "",
     config: ConfigOption = None,
     state_dir: StateOption = None,
     json: JsonOption = False,
@@ -87,7 +88,7 @@ def disable(
 @app.command("enable")
 def enable(
     name: NameArgument,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the audit.")] = "",
+    reason: ReasonOption = "",
     config: ConfigOption = None,
     state_dir: StateOption = None,
     json: JsonOption = False,
