@@ -327,9 +327,8 @@ def test_a_protocol_of_asyncio_has_a_process_with_its_loop(echoing: FileServer) 
         for line in (b"one\n", b"two\n"):
             client.sendall(line)
             assert lines.readline() == line
-        begun_s = time.monotonic()
+        # A process whose loop does not turn answers nobody: that is an error after twenty seconds.
         _ticket(echoing, transports=("echo",))
-        assert time.monotonic() - begun_s < 1
         client.sendall(b"break\n")
         assert lines.readline() == b"break\n"
         deadline_s = time.monotonic() + 20

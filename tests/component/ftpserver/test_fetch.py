@@ -434,7 +434,7 @@ def test_progress_and_record_tell_what_the_wire_showed(bench: "Bench") -> None:
     assert record.sack
     assert record.mss_bytes
     assert before - 1 < record.started_at < time.time() + 1
-    assert 0 < record.duration_s < 5
+    assert 0 < record.duration_s < time.time() - before + 1
     text = str(record.to_json())
     assert ticket.password not in text
     assert ticket.username not in text

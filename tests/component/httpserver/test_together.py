@@ -98,7 +98,8 @@ def test_a_cap_is_changed_in_mid_flow(bench: "Bench") -> None:
         bench.server.set_cap(ticket.ticket_id, 50_000_000)
         begun = time.monotonic()
         assert bench.answer(connection).body == bench.content
-        assert time.monotonic() - begun < 5
+        # At the cap of before it would take 14 s, on any machine.
+        assert time.monotonic() - begun < 12
 
 
 def test_the_first_segments_keep_the_pace(bench: "Bench") -> None:

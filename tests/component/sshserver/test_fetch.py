@@ -269,11 +269,11 @@ def test_a_cap_holds_and_is_changed_in_mid_flow(bench: "Bench") -> None:
             await sink.header()
             begun_s = time.monotonic()
             sink.say()
-            slow = 0
+            slow = 0.0
             while arrived < len(bench.content) + 1:
                 arrived += len(await sink.process.stdout.read(65536))
-                if not slow and time.monotonic() - begun_s > 1:
-                    slow = arrived
+                if not slow and (past_s := time.monotonic() - begun_s) > 1:
+                    slow = arrived / past_s
                     bench.server.set_cap(ticket.ticket_id, 40_000_000)
             took_s = time.monotonic() - begun_s
             sink.say()
@@ -282,7 +282,8 @@ def test_a_cap_holds_and_is_changed_in_mid_flow(bench: "Bench") -> None:
 
     slow, took_s = asyncio.run(fetch())
     assert 250_000 < slow < 600_000
-    assert took_s < 2.5
+    # At the cap of before it would take 3.6 s, on any machine.
+    assert took_s < 3.3
     record = bench.delivered(ticket).record
     assert record is not None
     assert record.sender.cap_bytes_per_s == 40_000_000
@@ -390,9 +391,9 @@ def test_copies_of_both_protocols_share_a_site_s_cap(bench: "Bench") -> None:
     ],
 )
 @pytest.mark.long
-def test_no_second_of_both_protocols_is_above_a_site_s_cap(bench: "Bench", protocols: tuple[str, ...]) -> None:
-    """Copies by SCP and FTP that begin one by one: what was acknowledged in any second is about the cap, at most."""
-    cap = 600_000
+def test_no_stretch_of_both_protocols_is_above_a_site_s_cap(bench: "Bench", protocols: tuple[str, ...]) -> None:
+    """Copies by SCP and FTP that begin one by one: what was acknowledged in any three seconds is about the cap."""
+    cap, for_s = 600_000, 3
     bench.server.set_site_cap("branch", cap)
     seen: dict[str, int] = {}
     moved: list[tuple[float, int]] = []
@@ -418,9 +419,10 @@ def test_no_second_of_both_protocols_is_above_a_site_s_cap(bench: "Bench", proto
             time.sleep(0.7)
         assert [process.wait() for process in running] == [0] * 4
     assert bench.settles(lambda: sum(seen.values()) == 4_000_000)
-    seconds = [sum(size for at, size in moved if begun <= at < begun + 1) for begun, _ in moved]
-    # As with FTP alone, whose worst second is 1.17 to 1.21 of it here; and readings come every 50 ms.
-    assert max(seconds) <= 1.3 * cap
+    stretches = [sum(size for at, size in moved if begun <= at < begun + for_s) for begun, _ in moved]
+    # A reading that the machine holds up shows more in the second behind it, so one second says little; over three the
+    # worst is 1.05 to 1.09 of it with FTP alone, a stall of a fifth of a second still fits, and two caps never do.
+    assert max(stretches) <= 1.15 * for_s * cap
 
 
 @pytest.mark.parametrize("bench", [{"size": 20_000_000}], indirect=True)
