@@ -33,6 +33,33 @@ _WIDEST = 28
 _NO_LIMIT = 1000
 
 
+SERVICE_VARIABLE = "FLASHFERRY_SERVICE"
+"""Where a remote service is, for who does not want to type it each time; the job of a service never has it."""
+
+_WITH_VALUE = frozenset({"--service", "--service-ca", "--service-token-file"})
+"""Options before the verb that take a value."""
+
+
+def behind_options(arguments: Sequence[str]) -> list[str]:
+    """Return the words of a command line from the verb on, without the options before it and their values."""
+    rest = list(arguments)
+    while rest and rest[0].startswith("-"):
+        del rest[: 2 if rest[0] in _WITH_VALUE else 1]
+    return rest
+
+
+def service_named(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Return where the service is that a command line is for; empty: it is for this host."""
+    found = environment.get(SERVICE_VARIABLE, "")
+    before = list(arguments[: len(arguments) - len(behind_options(arguments))])
+    for number, word in enumerate(before):
+        if word == "--service":
+            found = "".join(before[number + 1 : number + 2])
+        elif word.startswith("--service="):
+            found = word.removeprefix("--service=")
+    return found.strip()
+
+
 class Verb(TyperCommand):
     """A command whose options are shown in groups."""
 

@@ -49,14 +49,15 @@ def history(
     if device is None:
         newest = [found.of(host)[-1] for host in found.hosts]
         result: dict[str, object] = {"devices": newest, "damaged": found.damaged}
-        finish("history", ExitCode.OK, result, as_json=json, human=lambda: _print_newest(found))
+        finish("history", ExitCode.OK, result, as_json=json, human=lambda: print_newest(found))
     else:
         one = api.device_history(found, device, last)
         result = {name: getattr(one, name) for name in one.__slots__}
-        finish("history", ExitCode.OK, result, as_json=json, human=lambda: _print_device(one, found))
+        finish("history", ExitCode.OK, result, as_json=json, human=lambda: print_device(one, found))
 
 
-def _print_newest(found: History) -> None:
+def print_newest(found: History) -> None:
+    """Print the newest copies of each device."""
     if not found.hosts:
         console().print("the journal has no copy of any device yet")
     series = [copies for host in found.hosts for copies in _series(found.of(host))]
@@ -68,7 +69,8 @@ def _print_newest(found: History) -> None:
     _print_damage(found)
 
 
-def _print_device(one: DeviceHistory, found: History) -> None:
+def print_device(one: DeviceHistory, found: History) -> None:
+    """Print a device's copies, how they went over time, and what the next one may be expected to do."""
     copies, shown = found.of(one.device), one.measurements
     has_by = _has_choice(shown)
     show((_row(copy, has_by=has_by) for copy in shown), wide_only=frozenset({"control", "run"}))

@@ -8,14 +8,22 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from flashferry.cli.command_line import App, InterruptedByOperator, UsageError
+from flashferry.cli.command_line import (
+    SERVICE_VARIABLE,
+    App,
+    InterruptedByOperator,
+    UsageError,
+    behind_options,
+    service_named,
+)
 from flashferry.cli.terminal.last_words import guard, tell_trace
 from flashferry.cli.terminal.lookalikes import fit_streams
-from flashferry.cli.terminal.output import complain, say, tell_programs, verb_given
+from flashferry.cli.terminal.output import complain, here, remember_service, say, tell_programs, verb_given
 from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind
 from flashferry.core.outside import keep_environment_secrets
 from flashferry.model.exit_codes import ExitCode
@@ -42,6 +50,9 @@ CHANGING = frozenset({"probe", "stage", "recover"})
 
 _CODES = {
     Kind.JOURNAL_UNUSABLE: ExitCode.RESTORE_INCOMPLETE,
+    Kind.SERVICE_REFUSED: ExitCode.USAGE,
+    Kind.SERVICE_UNUSABLE: ExitCode.SERVICE,
+    Kind.APPROVAL_WANTED: ExitCode.APPROVAL,
     **dict.fromkeys(
         (
             Kind.CODEC_ERROR,
@@ -64,6 +75,10 @@ def build(arguments: Sequence[str]) -> typer.Typer:
     """Return the command line that such arguments need.
 
     Where they name a command, no other is imported: one that talks to no device starts without what talks to devices.
+    Where they name a service, its commands stand in the place of those for this host.
+
+    Raises:
+        ConfigInvalid: The command is one for this host alone, and a service is named.
     """
     app = App(
         name="flashferry",
@@ -71,16 +86,50 @@ def build(arguments: Sequence[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(options)
-    named = next((word for word in arguments if not word.startswith("-")), None)
-    everything = {name: group for group, names in COMMANDS.items() for name in names}
-    for name, group in everything.items():
-        if named not in everything or name == named:
-            module = import_module(f"flashferry.cli.{name}")
+    named = next(iter(behind_options(arguments)), None)
+    groups = {name: group for group, names in COMMANDS.items() for name in names}
+    places = {name: f"flashferry.cli.{name}" for name in groups}
+    if service_named(arguments, os.environ):
+        places = _at_a_service(named)
+    for name, place in places.items():
+        if named not in places or name == named:
+            module = import_module(place)
             if name in FAMILIES:
-                app.add_typer(module.app, name=name, rich_help_panel=group)
+                app.add_typer(module.app, name=name, rich_help_panel=groups[name])
             else:
-                app.command(name, rich_help_panel=group)(getattr(module, name))
+                app.command(name, rich_help_panel=groups[name], **_kind_of(place))(getattr(module, name))
     return app
+
+
+def _at_a_service(named: str | None) -> dict[str, str]:
+    """Return the commands that a remote service carries out, and where each is.
+
+    Raises:
+        ConfigInvalid: What is needed for it is not installed, or the command is one for this host alone.
+    """
+    from flashferry.cli import remote
+
+    if named in {name for names in COMMANDS.values() for name in names} - set(remote.VERBS):
+        raise ConfigInvalid(
+            f"'{named}' is for the host that it is typed on, and --service (or {SERVICE_VARIABLE}) names a service",
+            hint=f"'flashferry --service= {named} ...' is for this host; a service takes {', '.join(remote.VERBS)}",
+        )
+    try:
+        import_module("httpx")
+    except ImportError:
+        raise ConfigInvalid(
+            "--service: expected the package httpx, which is not installed",
+            hint="'pip install flashferry[remote]' brings it",
+        ) from None
+    return {name: f"flashferry.cli.remote.{module}" for name, module in remote.VERBS.items()}
+
+
+def _kind_of(place: str) -> dict[str, Any]:
+    if not place.startswith("flashferry.cli.remote."):
+        return {}
+    from flashferry.cli.remote.opening import RemoteVerb
+
+    return {"cls": RemoteVerb}
 
 
 def _version(wanted: bool) -> None:
@@ -92,11 +141,61 @@ def _version(wanted: bool) -> None:
 
 
 def options(
-    show_version: Annotated[
+    ctx: typer.Context,
+    show_version: Annotated[  # noqa: ARG001 -- its callback tells it
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    service: Annotated[
+        str,
+        typer.Option(
+            "--service",
+            envvar=SERVICE_VARIABLE,
+            metavar="URL",
+            callback=remember_service,
+            help="Have a staging service carry the verb out; its token is in FLASHFERRY_SERVICE_TOKEN.",
+        ),
+    ] = "",
+    service_ca: Annotated[
+        Path | None,
+        typer.Option(
+            "--service-ca",
+            envvar="FLASHFERRY_SERVICE_CA",
+            metavar="FILE",
+            help="Certificates of those who may vouch for it, PEM (default: those that this host trusts).",
+        ),
+    ] = None,
+    service_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--service-token-file",
+            envvar="FLASHFERRY_SERVICE_TOKEN_FILE",
+            metavar="FILE",
+            help="The file with its token, readable for its owner alone.",
+        ),
+    ] = None,
 ) -> None:
     """Ferries OS images to the flash of Cisco IOS and IOS-XE devices, fast, and leaves nothing behind."""
+    if service.strip():
+        from flashferry.cli.remote.opening import ServiceWords
+
+        ctx.obj = ServiceWords(url=service, ca=service_ca, token_file=service_token_file)
+    elif service_ca is not None or service_token_file is not None:
+        _check_service_is_named(ctx)
+
+
+def _check_service_is_named(ctx: typer.Context) -> None:
+    """Refuse words about a service that is not named; what the environment says of one counts for nothing then.
+
+    Raises:
+        ConfigInvalid: They were typed.
+    """
+    from flashferry.cli.options.shared import is_typed
+
+    if typed := [name for name in ("service_ca", "service_token_file") if is_typed(ctx, name)]:
+        raise ConfigInvalid(
+            f"--{typed[0].replace('_', '-')}: expected --service URL with it, found none",
+            hint="Give it too, or leave both out",
+        )
 
 
 def _complain_of_words(error: Any) -> None:
@@ -110,6 +209,10 @@ def _tell_interrupted() -> None:
     # From here on only the interpreter's own end follows; another Ctrl-C would have it print a traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     changes = verb_given() in CHANGING
+    if service_named(sys.argv[1:], os.environ):
+        say(here("interrupted; what the service has begun goes on there, 'flashferry status' tells where things stand"))
+        tell_programs("interrupted by the operator", ExitCode.INTERRUPTED)
+        return
     say("interrupted; 'flashferry status' tells where things stand" if changes else "interrupted; nothing was changed")
     tell_programs("interrupted by the operator", ExitCode.INTERRUPTED)
 

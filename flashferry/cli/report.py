@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -59,26 +61,65 @@ def report(
     json: JsonOption = False,
 ) -> None:
     """Report a run from the journal alone: one that ended, died or is under way. Touches no device."""
-    form = _form(form, json=json, is_typed=is_typed(ctx, "json"))
-    thresholds = tuple(api.parse_threshold(one) for one in threshold or ())
+    wanted = wanted_report(form, output, threshold, json=json, is_typed=is_typed(ctx, "json"))
+    leave_with_report(api.report(run, state=state_dir), wanted, checks=check)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """How a report is wanted.
+
+    Attributes:
+        form: How it is written.
+        output: To which file; None: to standard output.
+        thresholds: What every device is held against.
+    """
+
+    form: ReportFormat
+    output: Path | None
+    thresholds: tuple[Threshold, ...]
+
+
+def wanted_report(
+    form: ReportFormat | None, output: Path | None, thresholds: Sequence[str] | None, *, json: bool, is_typed: bool
+) -> Wanted:
+    """Return how a report is wanted.
+
+    Args:
+        form: What `--format` says.
+        output: What `--output` says.
+        thresholds: What `--threshold` says.
+        json: Whether `--json` is wanted.
+        is_typed: Whether that was typed, and not only in the environment.
+
+    Raises:
+        ConfigInvalid: A threshold is none, two forms were typed, a page would go to a terminal, or a plan would be
+            written over.
+    """
+    form = _form(form, json=json, is_typed=is_typed)
     if form is ReportFormat.HTML and output is None and sys.stdout.isatty():
         raise ConfigInvalid("--format html: a page on a terminal is of no use", hint="Give --output report.html")
+    parsed = tuple(api.parse_threshold(one) for one in thresholds or ())
     if output is not None:
         api.check_is_no_plan(output, OUTPUT_VARIABLE)
-    is_out = True
-    found = api.report(run, state=state_dir)
+    return Wanted(form=form, output=output, thresholds=parsed)
+
+
+def leave_with_report(found: Report, wanted: Wanted, *, checks: bool) -> NoReturn:
+    """Write a report as it is wanted, and leave; with `checks` the exit code says whether all is as it must be."""
+    is_out, form, output = True, wanted.form, wanted.output
     if form is ReportFormat.TABLE and output is None:
         from flashferry.cli.view.report_table import print_report
 
-        is_out = printed(lambda: print_report(found, thresholds))
+        is_out = printed(lambda: print_report(found, wanted.thresholds))
     else:
-        text = _written(found, form, thresholds)
+        text = _written(found, form, wanted.thresholds)
         if output is None:
             is_out = printed(lambda: _write(text, form))
         else:
             api.write_report(text, output)
             say(f"run {found.run_id}: {form.value} report written to {output}, {len(text.encode()):,} bytes")
-    code = api.report_exit_code(found, thresholds) if check else ExitCode.OK
+    code = api.report_exit_code(found, wanted.thresholds) if checks else ExitCode.OK
     raise typer.Exit(int(code if is_out else code or ExitCode.INTERNAL))
 
 

@@ -38,7 +38,7 @@ def show_run(run: RunArgument, state_dir: StateOption = None, json: JsonOption =
     from flashferry.cli.view.run_tables import print_run_state
 
     found, control = api.stored_run(run, state=state_dir)
-    result: dict[str, object] = {"run": _summary(found), "control": control}
+    result: dict[str, object] = {"run": run_summary(found), "control": control}
     finish("run", ExitCode.OK, result, as_json=json, human=lambda: print_run_state(found, control))
 
 
@@ -89,7 +89,7 @@ def _tell(told: Steered, as_json: bool, words: str) -> None:
     finish("run-control", ExitCode.OK, result, as_json=as_json, human=lambda: line(f"run {told.run_id}", words))
 
 
-def _summary(run: StoredRun) -> dict[str, object]:
+def run_summary(run: StoredRun) -> dict[str, object]:
     """Return a run without what its reports are for: the devices' whole records."""
     devices = [
         {"host": one.host, "site": one.site, "wave": one.wave, "image": one.image, "attempt": one.attempt}

@@ -44,20 +44,26 @@ def status(
     """Show runs, devices in hand and what is left to recover. Reads the journal only, and exits with 0 either way."""
     found = api.status(runs, state=state_dir)
     there = api.look_for_depot(found.directory, depot or "auto")
-    left = [{"run_id": run.run_id, "host": device.host, "address": device.address} for run, device in found.to_recover]
-    left += [{"run_id": one.run_id, "host": one.host, "address": one.address} for one in found.lost]
-    result: dict[str, object] = {"status": found, "needs_recovery": bool(left), "to_recover": left}
+    result, meaning = told_status(found)
     if there is not None:
         result["depot"] = there
-    what = counted(len(left), "device") if left else "nothing"
     finish(
         "status",
         ExitCode.OK,
         result,
         as_json=json,
         human=lambda: print_status(found, there),
-        meaning=f"the journal was read; {what} left to recover",
+        meaning=meaning,
     )
+
+
+def told_status(found: Status) -> tuple[dict[str, object], str]:
+    """Return what the document has, and what its exit code means."""
+    left = [{"run_id": run.run_id, "host": device.host, "address": device.address} for run, device in found.to_recover]
+    left += [{"run_id": one.run_id, "host": one.host, "address": one.address} for one in found.lost]
+    what = counted(len(left), "device") if left else "nothing"
+    result: dict[str, object] = {"status": found, "needs_recovery": bool(left), "to_recover": left}
+    return result, f"the journal was read; {what} left to recover"
 
 
 def print_status(found: Status, depot: DepotFound | None = None) -> None:

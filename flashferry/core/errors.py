@@ -75,6 +75,11 @@ class Kind(StrEnum):
     NIGHT_FAULT = "NightFault"
     NO_ROOM = "NoRoom"
 
+    # What became of asking a remote service.
+    SERVICE_REFUSED = "ServiceRefused"
+    SERVICE_UNUSABLE = "ServiceUnusable"
+    APPROVAL_WANTED = "ApprovalWanted"
+
 
 class FlashferryError(Exception):
     """An expected failure, told in one sentence. Each class says its own kind.

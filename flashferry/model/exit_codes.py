@@ -24,6 +24,8 @@ class ExitCode(IntEnum):
     UNFINISHED = 6
     LAB = 7
     CLEANUP = 8
+    APPROVAL = 9
+    SERVICE = 10
     INTERRUPTED = 130
 
     @property
@@ -51,6 +53,8 @@ _MEANINGS = {
     ExitCode.UNFINISHED: "the run stopped before all devices were done, none failed; go on with 'stage --resume RUN'",
     ExitCode.LAB: "the lab of a night could not be used; nothing is said about the tool or the devices",
     ExitCode.CLEANUP: "a night left a lab running; 'flashferry nightly reap'",
+    ExitCode.APPROVAL: "the plan waits for somebody's approval at the service; nothing was begun",
+    ExitCode.SERVICE: "the service could not be asked, or did not answer as agreed; what it has begun goes on there",
     ExitCode.INTERRUPTED: "interrupted by the operator; no device was left changed",
 }
 

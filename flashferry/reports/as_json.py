@@ -5,10 +5,11 @@ Its JSON Schema is made from the model, see `flashferry.reports.json_schema`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flashferry.core.codec import to_json
+from flashferry.core.codec import decode, to_json
 from flashferry.core.outside import json_text, told
 from flashferry.reports.json_schema import json_schema
 from flashferry.reports.model import SCHEMA, Report
@@ -52,6 +53,37 @@ def report_document(report: Report) -> dict[str, Any]:
         for transfer, made in zip(device.transfers, written["transfers"], strict=True):
             made["samples"] = [to_json(_reading(sample)) for sample in transfer.samples]
     return {"schema": document.pop("schema"), **document}
+
+
+def report_of(document: Mapping[str, Any]) -> Report:
+    """Return the report that a document is, for who was sent it: readings have in them what a document keeps of them.
+
+    Raises:
+        CodecError: It is none.
+    """
+    told: dict[str, Any] = dict(document)
+    devices = told.get("devices")
+    for device in devices if isinstance(devices, list) else ():
+        transfers = device.get("transfers") if isinstance(device, dict) else None
+        for transfer in transfers if isinstance(transfers, list) else ():
+            if isinstance(transfer, dict) and "samples" in transfer:
+                readings = decode(tuple[Reading, ...], transfer["samples"])
+                transfer["samples"] = [to_json(_sample(one)) for one in readings]
+    return decode(Report, told)
+
+
+def _sample(reading: Reading) -> Sample:
+    return Sample(
+        at_s=reading.at_s,
+        rtt_us=round(reading.rtt_s * 1e6),
+        # In flight are so many segments of that size: of the two, documents keep the product.
+        snd_mss_bytes=max(1, reading.in_flight_bytes),
+        snd_cwnd_segments=1,
+        unacked_segments=min(1, reading.in_flight_bytes),
+        bytes_acked=reading.acked_bytes,
+        snd_wnd_bytes=reading.window_bytes,
+        bytes_retrans=reading.retransmitted_bytes,
+    )
 
 
 def _reading(sample: Sample) -> Reading:

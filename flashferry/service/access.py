@@ -159,6 +159,8 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("POST", "/api/v1/runs/{run_id}/stop"): OPERATES_SITE,
     ("POST", "/api/v1/runs/{run_id}/resume"): OPERATES_SITE,
     ("POST", "/api/v1/runs/{run_id}/recover"): OPERATES_SITE,
+    ("GET", "/api/v1/status"): VIEWS,
+    ("GET", "/api/v1/history"): VIEWS,
     ("GET", "/plans"): VIEWS,
     ("GET", "/plans.json"): VIEWS,
     ("POST", "/plans"): OPERATES_SITE,

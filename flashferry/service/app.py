@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 from flashferry.service.access import ROUTES, Access, routes_in
 from flashferry.service.access_log import AccessLog
 from flashferry.service.api import audit as audit_api
-from flashferry.service.api import health, images, live, openapi, people, plans, schedules
+from flashferry.service.api import health, images, journal, live, openapi, people, plans, schedules
 from flashferry.service.api import hooks as hooks_api
 from flashferry.service.api import jobs as jobs_api
 from flashferry.service.api import runs as runs_api
@@ -41,6 +41,7 @@ ROUTERS = (
     schedules.router,
     jobs_api.router,
     runs_api.router,
+    journal.router,
     images.router,
     assets.router,
     sign_in.router,

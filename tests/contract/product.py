@@ -34,6 +34,7 @@ LIBRARY = library
 
 _ENTRY = "flashferry.cli.main"
 _WIDTH = "100"
+_SERVICE = "https://service.example"
 _IN_CORE = "flashferry.lab.enter"
 _JOURNAL = "journal.sqlite3"
 
@@ -139,12 +140,20 @@ def openapi(folder: Path) -> str:
 
 
 def help_pages() -> dict[str, str]:
-    """Return the help of the whole command line: of each family and each verb, by its words."""
-    app = build([])
+    """Return the help of the whole command line: of each family and each verb, by its words.
+
+    What a remote service takes is told apart by `at-a-service`.
+    """
+    at_a_service = {f"at-a-service-{name}": page for name, page in _help_pages("--service", _SERVICE).items()}
+    return _help_pages() | at_a_service
+
+
+def _help_pages(*before: str) -> dict[str, str]:
+    app = build(before)
     pages, waiting = {}, [((), get_command(app))]
     while waiting:
         path, one = waiting.pop()
-        done = CliRunner().invoke(app, [*path, "--help"], prog_name="flashferry", env=environment(Path()))
+        done = CliRunner().invoke(app, [*before, *path, "--help"], prog_name="flashferry", env=environment(Path()))
         assert done.exit_code == 0, done.output
         pages["-".join(path) or "flashferry"] = done.stdout
         waiting += [((*path, name), child) for name, child in getattr(one, "commands", {}).items()]

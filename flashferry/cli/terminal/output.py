@@ -14,27 +14,29 @@ import re
 import shlex
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
 import typer
 
+from flashferry.cli.command_line import SERVICE_VARIABLE, behind_options
 from flashferry.core.codec import to_json
 from flashferry.core.errors import FlashferryError
 from flashferry.core.outside import shown, told
 from flashferry.model.exit_codes import ExitCode
 from flashferry.monitor.events import Event
 
-_QUOTED = re.compile(r"'(flashferry (?:recover|report|status|stage --resume|run (?!list)\w+)\b[^']*)'")
+_QUOTED = re.compile(r"'flashferry ((?:recover|report|status|stage --resume|run (?!list)\w+)\b[^']*)'")
 """A command of ours that reads the journal, as sentences quote it."""
 
 
 class _Given:
-    """The state folder that the operator named: commands that results and errors name need it, too."""
+    """The state folder, or the service, that the operator named: commands that results and errors name need it, too."""
 
     state_dir: Path | None = None
+    service: str = ""
 
 
 def remember(state_dir: Path | None) -> Path | None:
@@ -47,15 +49,21 @@ def remember(state_dir: Path | None) -> Path | None:
     return state_dir
 
 
+def remember_service(url: str) -> str:
+    """Keep and return what `--service` was given, as above."""
+    _Given.service = "" if url == os.environ.get(SERVICE_VARIABLE) else url
+    return url
+
+
 def command(words: str) -> str:
     """Return the command line to type for a verb that reads the journal: `report RUN`, say."""
-    return f"flashferry {words}{_option()}"
+    where = f" --service {shlex.quote(_Given.service)}" if _Given.service else ""
+    return f"flashferry{where} {words}{_option()}"
 
 
 def here(text: str) -> str:
     """Return a sentence whose quoted commands look where this one did."""
-    option = _option()
-    return _QUOTED.sub(lambda found: found[0] if "--state-dir" in found[1] else f"'{found[1]}{option}'", text)
+    return _QUOTED.sub(lambda found: found[0] if "--state-dir" in found[1] else f"'{command(found[1])}'", text)
 
 
 def _option() -> str:
@@ -103,18 +111,19 @@ def complain(error: FlashferryError, code: ExitCode) -> None:
     tell_programs(str(error), code)
 
 
-def tell_programs(error: str, code: ExitCode) -> None:
-    """Print an error as a JSON document on standard output, where JSON was asked for."""
+def tell_programs(error: str, code: ExitCode, meaning: str | None = None) -> None:
+    """Print an error as a JSON document on standard output, where JSON was asked for; other arguments as `finish`."""
     if wants_json():
         with suppress(OSError):
             verb = verb_given()
-            document = result_document("error", code, {"verb": verb, "error": error}, code.meaning_for(verb))
+            content: dict[str, object] = {"verb": verb, "error": error}
+            document = result_document("error", code, content, meaning or code.meaning_for(verb))
             print(document)  # noqa: T201
 
 
 def verb_given() -> str:
     """Return the verb of this process's command line, as results name it; empty where there is none."""
-    words = [word for word in sys.argv[1:] if not word.startswith("-")]
+    words = [word for word in behind_options(sys.argv[1:]) if not word.startswith("-")]
     if words[:1] == ["stage"] and "--dry-run" in sys.argv:
         return "dry-run"
     return "-".join(words[: 2 if words[:1] in _FAMILIES else 1])
@@ -182,6 +191,11 @@ def result_document(verb: str, code: ExitCode, result: dict[str, object], meanin
         "meaning": meaning or code.meaning_for(verb),
     }
     return json.dumps(told(head | to_json(result)), indent=2)
+
+
+def print_document(document: Mapping[str, object]) -> None:
+    """Print a document that another flashferry made, as one of ours is printed."""
+    typer.echo(json.dumps(told(dict(document)), indent=2))
 
 
 class EventLines:

@@ -69,13 +69,14 @@ FEW_WAVES = 8
 """With more waves than this they are counted, not listed: their names tell who is in them."""
 
 
-def print_plan(plan: FleetPlan, out: Path | None = None, *, digest: str = "") -> None:
+def print_plan(plan: FleetPlan, out: Path | None = None, *, digest: str = "", tells_next: bool = True) -> None:
     """Print a plan.
 
     Args:
         plan: The plan.
         out: Where it was kept, or None.
         digest: What it was kept with, to be compared with what `stage` shows.
+        tells_next: Whether to say at the end what to do with it.
     """
     _print_images(plan)
     _print_sites(plan)
@@ -84,7 +85,8 @@ def print_plan(plan: FleetPlan, out: Path | None = None, *, digest: str = "") ->
     _print_attention(plan)
     _print_totals(plan)
     _print_fit(plan)
-    _print_next(plan, out, digest)
+    if tells_next:
+        _print_next(plan, out, digest)
 
 
 def _print_images(plan: FleetPlan) -> None:

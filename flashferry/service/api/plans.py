@@ -11,6 +11,8 @@ from pydantic import BaseModel, Field
 from flashferry.core.codec import to_json
 from flashferry.service.actor import LOOKS
 from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.jobs import IdempotencyKey, accepted
+from flashferry.service.jobs.asking import once_of
 from flashferry.service.plans import deciding
 from flashferry.service.plans.comparing import difference
 from flashferry.service.plans.offering import MOST_BYTES, offer
@@ -85,13 +87,18 @@ def offer_plan(
 
 
 @router.post("/make", status_code=HTTPStatus.ACCEPTED)
-def make(response: Response, service: TheService, actor: TheActor, asked: PlanAsked) -> dict[str, object]:
+def make(
+    response: Response,
+    service: TheService,
+    actor: TheActor,
+    asked: PlanAsked,
+    idempotency_key: IdempotencyKey = None,
+) -> dict[str, object]:
     """Have a plan made by a job of the service, which looks at the devices; the job's `digest` is the plan's then."""
     lists = {name: tuple(getattr(asked, name)) for name in ("sites", "hosts", "groups")}
     wish = PlanWish(title=asked.title, image=asked.image, golden=asked.golden, window=asked.window, **lists)
-    job = make_plan(service, actor, wish)
-    response.headers["Location"] = f"/api/v1/jobs/{job.job_id}"
-    return {"job": job.job_id, "state": job.state.value}
+    job = make_plan(service, actor, wish, once_of(idempotency_key, "plans/make", asked.model_dump()))
+    return accepted(response, job) | {"job": job.job_id}
 
 
 @router.get("")

@@ -24,6 +24,10 @@ _LOGIN = ("FLASHFERRY_USERNAME", "FLASHFERRY_PASSWORD", "FLASHFERRY_ENABLE_SECRE
 """Logins of devices never come from the service: the verb looks them up."""
 _FORMS = ("FLASHFERRY_JSON", "FLASHFERRY_OUTPUT", "FLASHFERRY_PLAIN")
 """What would have a verb print something else than it was asked for."""
+_ELSEWHERE = (
+    *("FLASHFERRY_SERVICE", "FLASHFERRY_SERVICE_CA", "FLASHFERRY_SERVICE_TOKEN", "FLASHFERRY_SERVICE_TOKEN_FILE"),
+)
+"""What would have it ask a service for what it is to do itself."""
 
 
 def main(arguments: list[str]) -> NoReturn:
@@ -33,7 +37,7 @@ def main(arguments: list[str]) -> NoReturn:
     told = json.loads(folder.command.read_text(encoding="utf-8"))
     if not claim(folder.begun):
         sys.exit(TAKEN)
-    environment = {key: value for key, value in os.environ.items() if key not in (*_LOGIN, *_FORMS)}
+    environment = {key: value for key, value in os.environ.items() if key not in (*_LOGIN, *_FORMS, *_ELSEWHERE)}
     environment |= {"FLASHFERRY_JOB": told["job"], "FLASHFERRY_ACTOR": told["actor"]}
     with (
         open(os.devnull, "rb") as nothing,  # noqa: PTH123 -- a device, not a file

@@ -17,6 +17,7 @@ from flashferry.core.state_folder import open_private
 from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.auditing import deciding
 from flashferry.service.images.golden import golden_rules
+from flashferry.service.jobs.asking import asked_before
 from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.requesting import action_of, request_job
 from flashferry.service.jobs.wishes import Devices, JobWish
@@ -24,6 +25,7 @@ from flashferry.service.keepers import Keeper
 from flashferry.service.plans.offering import MOST_BYTES, checked_title, offer
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
+from flashferry.store.service.answers import Once, keep_answer
 from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import Job, JobKind, plan_jobs_to_offer, plans_being_made, set_plan_made
 from flashferry.store.service.people import ACTIVE, grants_of, person
@@ -56,8 +58,14 @@ class PlanWish:
     window: str = ""
 
 
-def make_plan(service: Service, actor: Actor, wish: PlanWish) -> Job:
+def make_plan(service: Service, actor: Actor, wish: PlanWish, once: Once | None = None) -> Job:
     """Ask for a plan to be made; it is offered when its job has ended.
+
+    Args:
+        service: The service.
+        actor: Who asks.
+        wish: What he wants.
+        once: Under which key, if under any.
 
     Raises:
         Problem: He is no operator at the sites, something of the wish is not as it must be, or golden images were asked
@@ -87,8 +95,13 @@ def make_plan(service: Service, actor: Actor, wish: PlanWish) -> Job:
         reason=checked_title(wish.title),
     )
     with deciding(service, actor, action_of(JobKind.PLAN), "plan") as database:
+        if (before := asked_before(database, actor, once)) is not None:
+            return before
         rules = golden_rules(database, wish.sites) if wish.golden else ""
-        return request_job(service, database, actor, replace(job, rules=rules))
+        made = request_job(service, database, actor, replace(job, rules=rules))
+        if once is not None:
+            keep_answer(database, actor.name, once, answer=made.job_id, at=moment(service.now()))
+        return made
 
 
 def being_made(service: Service, database: sqlite3.Connection, actor: Actor) -> list[Job]:

@@ -20,6 +20,7 @@ STORED = (
     *("PolicyViolation", "WindowClosed", "TooManyFailed", "LeftOutByPlan", "Forgotten"),
     *("NO_CLIENT", "NO_LOGIN", "WRONG_SOURCE", "NO_DATA", "BROKEN_OFF"),
     *("NightFault", "NoRoom"),
+    *("ServiceRefused", "ServiceUnusable", "ApprovalWanted"),
 )
 """May grow, and never loses or changes a word."""
 

@@ -1,0 +1,233 @@
+"""What a remote service answers, taken as foreign: bounded, of an agreed form, and its refusals as errors of ours."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from email.message import Message
+from http import HTTPStatus
+from typing import Any, ClassVar, TypeVar
+
+import httpx
+import msgspec
+
+from flashferry.core.codec import CodecError, decode
+from flashferry.core.errors import FlashferryError, Kind
+from flashferry.reports.as_json import report_of
+from flashferry.reports.model import Report
+
+T = TypeVar("T")
+
+MOST_BYTES = 16 << 20
+"""So large an answer is at most."""
+MOST_DOCUMENT_BYTES = 256 << 20
+"""Or what a verb printed: a run of hundreds of devices has its readings in it."""
+
+PASSING = frozenset(
+    {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
+)
+"""What is answered where it may be otherwise in a moment."""
+
+_MOST_WORDS = 600
+_OTHER_RELEASE = "Is that a flashferry service, and of the same release as this command line?"
+_PROBLEM = "application/problem+json"
+_ENCODED = "content-encoding"
+
+
+class ServiceRefused(FlashferryError):
+    """A remote service refused what was asked of it; nothing was begun."""
+
+    kind: ClassVar[Kind] = Kind.SERVICE_REFUSED
+    status: int = 0
+    """What it answered, as HTTP has it."""
+
+
+class ServiceUnusable(FlashferryError):
+    """A remote service cannot be asked, or what it answers is no answer."""
+
+    kind: ClassVar[Kind] = Kind.SERVICE_UNUSABLE
+    passes: bool = False
+    """Whether it may be over in a moment, as where the service is restarted behind a proxy."""
+
+
+class ApprovalWanted(FlashferryError):
+    """A plan waits for somebody's approval at a remote service; nothing was begun."""
+
+    kind: ClassVar[Kind] = Kind.APPROVAL_WANTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An answer, whole.
+
+    Attributes:
+        what: Method and path that it answers.
+        status: What it says, as HTTP has it.
+        headers: Its headers.
+        body: Its body.
+    """
+
+    what: str
+    status: int
+    headers: httpx.Headers = field(default_factory=httpx.Headers)
+    body: bytes = b""
+
+    @property
+    def is_good(self) -> bool:
+        """Return whether what was asked for was done."""
+        return 200 <= self.status < 300
+
+    def json(self) -> dict[str, Any]:
+        """Return its body as an object of JSON.
+
+        Raises:
+            ServiceUnusable: It is none.
+        """
+        try:
+            found = msgspec.json.decode(self.body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise ServiceUnusable(f"{self.what}: expected an object of JSON, found none", hint=_OTHER_RELEASE)
+        return found
+
+    @property
+    def retry_after_s(self) -> float:
+        """Return how many seconds it asks to wait."""
+        word = self.headers.get("retry-after", "")
+        return float(word) if word.isascii() and word.isdigit() and len(word) < 5 else 0.0
+
+
+def as_agreed(kind: type[T], data: object) -> T:
+    """Return what a service sent as a value of ours; what it sends besides is passed over.
+
+    Raises:
+        ServiceUnusable: It is not of the agreed form.
+    """
+    try:
+        return decode(kind, data)
+    except (CodecError, RecursionError) as error:
+        why = str(getattr(error, "message", "too deep"))[:_MOST_WORDS]
+        raise ServiceUnusable(f"the service's answer is not of the agreed form: {why}", hint=_OTHER_RELEASE) from None
+
+
+def report_in(body: bytes) -> Report:
+    """Return the report that a body is.
+
+    Raises:
+        ServiceUnusable: It is none.
+    """
+    document = Answer(what="the report", status=HTTPStatus.OK, body=body).json()
+    try:
+        return report_of(document)
+    except (CodecError, RecursionError, ValueError, OverflowError) as error:
+        why = str(getattr(error, "message", error))[:_MOST_WORDS]
+        raise ServiceUnusable(f"the service's report is not of the agreed form: {why}", hint=_OTHER_RELEASE) from None
+
+
+def check_form(response: httpx.Response, what: str) -> None:
+    """Check what an answer is before its body is read.
+
+    Raises:
+        ServiceUnusable: It leads elsewhere, or is packed, which nobody asked for.
+    """
+    if response.is_redirect:
+        where = response.headers.get("location", "")[:200]
+        raise ServiceUnusable(
+            f"{what}: expected an answer, found one that leads to {where!r}: the token is not sent on",
+            hint="Give the service's own address with --service, if that is it",
+        )
+    if response.headers.get(_ENCODED, "identity").lower() != "identity":
+        raise ServiceUnusable(
+            f"{what}: expected an answer as it is, found one that is packed",
+            hint="Have the proxy in front of the service leave what it passes on as it is",
+        )
+
+
+def too_much(what: str, most_bytes: int) -> ServiceUnusable:
+    """Return that an answer is larger than any could be."""
+    return ServiceUnusable(f"{what}: expected at most {most_bytes:,} bytes, found more", hint=_OTHER_RELEASE)
+
+
+def error_of(answer: Answer, url: str) -> FlashferryError:
+    """Return what an answer that is not good comes to: with the service's own sentence and hint where it has them."""
+    is_refusal = 400 <= answer.status < 500 and answer.status != HTTPStatus.TOO_MANY_REQUESTS
+    told = _problem_in(answer)
+    if is_refusal:
+        error = ServiceRefused(_refusal(answer, told, url), hint=_hint_of(answer, told, url))
+        error.status = answer.status
+        return error
+    sentence = _words(told.get("detail")) or f"it answers {_status(answer)}"
+    unusable = ServiceUnusable(f"the service at {url}: {sentence}", hint=_hint_of(answer, told, url))
+    unusable.passes = answer.status in PASSING
+    return unusable
+
+
+def unreachable(error: httpx.HTTPError | httpx.InvalidURL, url: str) -> ServiceUnusable:
+    """Return that a service was not reached, and why."""
+    if (wrong := untrusted(error)) is not None:
+        return ServiceUnusable(
+            f"the service at {url}: its certificate is not trusted: {wrong}",
+            hint="Give --service-ca FILE where somebody of your own signed it, and check the name and the clock",
+        )
+    why = _words(str(error)) or type(error).__name__
+    away = ServiceUnusable(
+        f"the service at {url} cannot be reached: {why}", hint="Check the address, and whether the service is up"
+    )
+    away.passes = True
+    return away
+
+
+def untrusted(error: BaseException) -> str | None:
+    """Return why a certificate was refused; None where that is not what an error is about."""
+    seen: BaseException | None = error
+    for _ in range(5):
+        if isinstance(seen, ssl.SSLCertVerificationError):
+            return seen.verify_message
+        seen = None if seen is None else seen.__cause__ or seen.__context__
+    return None
+
+
+def _refusal(answer: Answer, told: dict[str, Any], url: str) -> str:
+    detail = _words(told.get("detail"))
+    if answer.status == HTTPStatus.UNAUTHORIZED:
+        return f"the service at {url} does not take the token" + (f": {detail}" if detail else "")
+    if _has_no_route(answer, detail):
+        return f"the service at {url} has no {answer.what}"
+    return f"the service says: {detail}" if detail else f"the service at {url} answers {_status(answer)}"
+
+
+def _hint_of(answer: Answer, told: dict[str, Any], url: str) -> str:
+    if answer.status == HTTPStatus.UNAUTHORIZED:
+        return f"Make a new one on the page of your name, {url}/me, and give it in FLASHFERRY_SERVICE_TOKEN"
+    if _has_no_route(answer, _words(told.get("detail"))):
+        return _OTHER_RELEASE
+    return _words(told.get("hint")) or _OTHER_RELEASE
+
+
+def _has_no_route(answer: Answer, detail: str) -> bool:
+    """Return whether it says that there is no such call, as services of other releases do."""
+    return answer.status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED) and " here: " in detail
+
+
+def _problem_in(answer: Answer) -> dict[str, Any]:
+    content = Message()
+    content["content-type"] = answer.headers.get("content-type", "")
+    if content.get_content_type() != _PROBLEM:
+        return {}
+    try:
+        return answer.json()
+    except ServiceUnusable:
+        return {}
+
+
+def _words(text: object) -> str:
+    """Return foreign words in one line of a bearable length; what is no sign in them is shown as such elsewhere."""
+    return " ".join(text.split())[:_MOST_WORDS].rstrip(".") if isinstance(text, str) else ""
+
+
+def _status(answer: Answer) -> str:
+    try:
+        return f"{answer.status} {HTTPStatus(answer.status).phrase}"
+    except ValueError:
+        return str(answer.status)

@@ -1,0 +1,255 @@
+"""What a remote service is asked, and asked again after a break: reads, and starts that start nothing twice."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any, Self
+from urllib.parse import quote
+
+import httpx
+
+from flashferry.core.errors import FlashferryError
+from flashferry.service.client.answers import (
+    MOST_BYTES,
+    MOST_DOCUMENT_BYTES,
+    PASSING,
+    Answer,
+    ServiceUnusable,
+    as_agreed,
+    check_form,
+    error_of,
+    too_much,
+    unreachable,
+    untrusted,
+)
+from flashferry.service.client.place import ServicePlace
+from flashferry.service.client.values import RemoteDevice, RemoteJob, RemotePlan, RemoteRun, RunWord
+from flashferry.store.control import ControlRequest
+
+PREFIX = "/api/v1"
+PATIENCE_S = 30.0
+"""So long a request is tried again where that does no harm."""
+_FIRST_PATIENCE_S = 3.0
+"""And the first ones, until a service has answered: the address may be wrong."""
+
+_CONNECT_S = 10.0
+_READ_S = 30.0
+_WHOLE_S = 300.0
+"""So long an answer may take in all, however it trickles."""
+_SILENCE_S = 45.0
+"""So long a stream may say nothing: a service says each 15 s that it is there."""
+_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 5.0
+_LAST = 200
+
+Query = Mapping[str, str | int | Sequence[str]]
+
+
+class ServiceClient:
+    """Asks a service.
+
+    Args:
+        place: Where it is, and who asks.
+        transport: What carries requests; None: connections of its own. For tests.
+        patience_s: So long a request is tried again, in seconds.
+        pause: Waits; for tests.
+
+    Raises:
+        ConfigInvalid: The file of certificates cannot be used.
+    """
+
+    def __init__(
+        self,
+        place: ServicePlace,
+        *,
+        transport: httpx.BaseTransport | None = None,
+        patience_s: float = PATIENCE_S,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.url = place.url
+        self._patience_s = patience_s
+        self._has_answered = False
+        self.pause = pause
+        self._http = _session(place, transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    # Jobs
+
+    def begin(self, path: str, body: Mapping[str, object]) -> RemoteJob:
+        """Ask for a job once, also where the answer is lost and it has to be asked again.
+
+        Args:
+            path: Below the API: `/checks`.
+            body: What is wanted.
+
+        Raises:
+            ServiceRefused: The service does not begin it.
+            ServiceUnusable: It cannot be asked, or its answer is none.
+        """
+        headers = {"Idempotency-Key": str(uuid.uuid4())}
+        answer = self._ask("POST", path, json=body, headers=headers, can_repeat=True)
+        return as_agreed(RemoteJob, answer.json())
+
+    def job(self, job_id: str) -> RemoteJob:
+        """Return how far a job is; raises as `begin`."""
+        return as_agreed(RemoteJob, self.read(f"/jobs/{_part(job_id)}"))
+
+    def document(self, job: RemoteJob) -> dict[str, Any]:
+        """Return what the verb of a job that ended printed; raises as `begin`."""
+        return self._ask("GET", f"/jobs/{_part(job.job_id)}/result", most_bytes=MOST_DOCUMENT_BYTES).json()
+
+    # Plans
+
+    def offer(self, content: bytes, title: str) -> RemotePlan:
+        """Offer a plan's file; one that is there already is that one. Raises as `begin`."""
+        answer = self._ask("POST", "/plans", content=content, params={"title": title}, can_repeat=True)
+        return as_agreed(RemotePlan, answer.json())
+
+    def plan(self, digest: str) -> RemotePlan:
+        """Return how a plan stands, and whether it may be begun; raises as `begin`."""
+        return as_agreed(RemotePlan, self.read(f"/plans/{_part(digest)}"))
+
+    def plans(self) -> tuple[RemotePlan, ...]:
+        """Return the plans that one may see, the newest first; raises as `begin`."""
+        return as_agreed(tuple[RemotePlan, ...], self.read("/plans").get("plans"))
+
+    def plan_file(self, digest: str) -> bytes:
+        """Return a plan's file as it was offered; raises as `begin`."""
+        return self._ask("GET", f"/plans/{_part(digest)}/file").body
+
+    # Runs
+
+    def runs(self) -> tuple[RunWord, ...]:
+        """Return the latest runs that one may see, the newest first; raises as `begin`."""
+        return as_agreed(tuple[RunWord, ...], self.read("/runs", {"last": _LAST}).get("runs"))
+
+    def run(self, run_id: str) -> RemoteRun:
+        """Return a run without its devices; raises as `begin`."""
+        return as_agreed(RemoteRun, self.read(f"/runs/{_part(run_id)}"))
+
+    def devices(self, run_id: str) -> tuple[RemoteDevice, ...]:
+        """Return the devices of a run; raises as `begin`."""
+        return as_agreed(tuple[RemoteDevice, ...], self.read(f"/runs/{_part(run_id)}/devices").get("devices"))
+
+    def steer(self, run_id: str, what: str, reason: str) -> ControlRequest:
+        """Have a run pause, continue or stop; told twice it is told once. Raises as `begin`."""
+        path = f"/runs/{_part(run_id)}/{_part(what)}"
+        return as_agreed(ControlRequest, self._ask("POST", path, json={"reason": reason}).json())
+
+    def approve_wave(self, run_id: str, wave: int, *, digest: str, comment: str) -> None:
+        """Let a run begin its waves up to one; raises as `begin`."""
+        body = {"digest": digest, "comment": comment}
+        self._ask("POST", f"/runs/{_part(run_id)}/waves/{wave}/approve", json=body)
+
+    def report(self, run_id: str, form: str) -> bytes:
+        """Return the report of a run as a file of `json`, `html`, `csv` or `xml`; raises as `begin`."""
+        return self._ask("GET", f"/runs/{_part(run_id)}/report.{form}", most_bytes=MOST_DOCUMENT_BYTES).body
+
+    # What all of these are made of
+
+    def read(self, path: str, query: Query | None = None) -> dict[str, Any]:
+        """Return an answer as JSON; raises as `begin`."""
+        return self._ask("GET", path, params=query, most_bytes=MOST_BYTES).json()
+
+    @contextmanager
+    def listening(self, path: str, headers: Mapping[str, str]) -> Iterator[Iterator[bytes]]:
+        """Yield a stream in pieces, as they come.
+
+        Raises:
+            ServiceRefused: The service does not answer it.
+            ServiceUnusable: The answer is no stream.
+            httpx.TransportError: The connection broke, or nothing was heard.
+        """
+        what = f"GET {path}"
+        timeout = httpx.Timeout(_SILENCE_S, connect=_CONNECT_S)
+        with self._http.stream("GET", PREFIX + path, headers=dict(headers), timeout=timeout) as response:
+            check_form(response, what)
+            if response.status_code != HTTPStatus.OK:
+                body = self._body(response, what, MOST_BYTES)
+                raise error_of(
+                    Answer(what=what, status=response.status_code, headers=response.headers, body=body), self.url
+                )
+            yield response.iter_raw()
+
+    def _ask(
+        self, method: str, path: str, *, can_repeat: bool = False, most_bytes: int = MOST_BYTES, **words: Any
+    ) -> Answer:
+        """Return the good answer to a request, which is sent again while that may help and does no harm."""
+        patience_s = self._patience_s if self._has_answered else min(self._patience_s, _FIRST_PATIENCE_S)
+        until_s, pause_s = time.monotonic() + patience_s, _PAUSE_S
+        while True:
+            answer, error, is_passing = self._try(
+                method, path, most_bytes, words, can_repeat=can_repeat or method == "GET"
+            )
+            if answer is not None:
+                if error is None:
+                    return answer
+                pause_s = max(pause_s, answer.retry_after_s)
+            assert error is not None
+            if not is_passing or time.monotonic() + pause_s > until_s:
+                raise error
+            self.pause(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _try(
+        self, method: str, path: str, most_bytes: int, words: Mapping[str, Any], *, can_repeat: bool
+    ) -> tuple[Answer | None, FlashferryError | None, bool]:
+        """Return an answer if there is one, what is wrong if something is, and whether to try again may help."""
+        try:
+            answer = self._answer(method, path, most_bytes, words)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            return None, unreachable(error, self.url), (can_repeat or never_sent) and untrusted(error) is None
+        self._has_answered = self._has_answered or answer.is_good
+        if answer.is_good:
+            return answer, None, False
+        is_passing = answer.status in PASSING and (can_repeat or answer.status == HTTPStatus.TOO_MANY_REQUESTS)
+        return answer, error_of(answer, self.url), is_passing
+
+    def _answer(self, method: str, path: str, most_bytes: int, words: Mapping[str, Any]) -> Answer:
+        what = f"{method} {path}"
+        with self._http.stream(method, PREFIX + path, **words) as response:
+            check_form(response, what)
+            body = self._body(response, what, most_bytes)
+            return Answer(what=what, status=response.status_code, headers=response.headers, body=body)
+
+    @staticmethod
+    def _body(response: httpx.Response, what: str, most_bytes: int) -> bytes:
+        until_s, body = time.monotonic() + _WHOLE_S, bytearray()
+        for part in response.iter_raw():
+            body += part
+            if len(body) > most_bytes:
+                raise too_much(what, most_bytes)
+            if time.monotonic() > until_s:
+                raise ServiceUnusable(
+                    f"{what}: expected a whole answer within {_WHOLE_S:.0f} s, found one that goes on",
+                    hint="Try again; where it stays so, look at the service and at what is in front of it",
+                )
+        return bytes(body)
+
+
+def _session(place: ServicePlace, transport: httpx.BaseTransport | None) -> httpx.Client:
+    return httpx.Client(
+        base_url=place.url,
+        headers={"Authorization": f"Bearer {place.token}", "Accept-Encoding": "identity"},
+        verify=place.trust(),
+        timeout=httpx.Timeout(_READ_S, connect=_CONNECT_S),
+        follow_redirects=False,
+        # Neither a proxy nor a login of the environment: what goes there has a token.
+        trust_env=False,
+        transport=transport,
+    )
+
+
+def _part(name: str) -> str:
+    """Return a name as a part of a path, whatever is in it."""
+    return quote(name, safe="")

@@ -1,0 +1,136 @@
+"""Where a remote service is, and who asks it: an address that a token may be sent to, the token, whom to trust."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import ssl
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import descriptor_of
+from flashferry.core.outside import keep_secret
+
+_MOST_TOKEN = 4096
+_MAKE_ONE = "Make a token on the page of your name at the service, {url}/me"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServicePlace:
+    """A remote service, and who asks it.
+
+    Attributes:
+        url: Its address, checked, without a slash at its end.
+        token: The token that is sent with each request.
+        ca: Certificates of those who may vouch for it, PEM; None: those that this host trusts.
+    """
+
+    url: str
+    token: str = field(repr=False)
+    ca: Path | None = None
+
+    def trust(self) -> ssl.SSLContext:
+        """Return how its certificate is judged.
+
+        Raises:
+            ConfigInvalid: The file of certificates cannot be used.
+        """
+        if self.ca is None and self.url.startswith("http://"):
+            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # of no use there, and made in no time
+        try:
+            return ssl.create_default_context(cafile=None if self.ca is None else str(self.ca))
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise ConfigInvalid(
+                f"--service-ca {self.ca}: expected certificates, PEM: {why}",
+                hint="Name the file with the certificate of who signed the service's",
+            ) from None
+
+
+def checked_url(text: str) -> str:
+    """Return the address of a service, as it is asked at; a token goes there, so nobody on the way may read it.
+
+    Raises:
+        ConfigInvalid: It is none, or not one to send a token to.
+    """
+    parts, host, port = _parts(text.strip())
+    is_plain = parts.path in ("", "/") and not (parts.query or parts.fragment or parts.username or parts.password)
+    if parts.scheme not in ("https", "http") or not host or not is_plain or not text.strip().isprintable():
+        raise ConfigInvalid(
+            f"--service: expected https://HOST or https://HOST:PORT, found {text!r}",
+            hint="Give the address that the service's pages have, without a path, a name or a password",
+        )
+    _check_is_private(parts.scheme, host)
+    name = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{name}" + (f":{port}" if port is not None else "")
+
+
+def checked_token(text: str, url: str) -> str:
+    """Return a token, which is masked from now on wherever it turns up.
+
+    Raises:
+        ConfigInvalid: It is none.
+    """
+    token = text.strip()
+    keep_secret(token, is_random=True)
+    if not token or not token.isascii() or not token.isprintable() or " " in token or len(token) > _MOST_TOKEN:
+        raise ConfigInvalid(
+            "the service's token: expected one word, as ffy_..., found something else",
+            hint=_MAKE_ONE.format(url=url),
+        )
+    return token
+
+
+def token_in(path: Path, url: str) -> str:
+    """Return the token that a file holds, which must be its owner's alone.
+
+    Raises:
+        ConfigInvalid: The file cannot be read, others may read it, or it holds no token.
+    """
+    try:
+        with open(descriptor_of(path), encoding="ascii", errors="replace") as file:  # noqa: PTH123 -- a descriptor
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read(_MOST_TOKEN + 2)
+    except OSError as error:
+        raise ConfigInvalid(
+            f"--service-token-file {path}: cannot be read: {error.strerror or error}",
+            hint=f"Check the path. {_MAKE_ONE.format(url=url)}",
+        ) from None
+    _check_mode(path, mode)
+    return checked_token(text, url)
+
+
+def _check_mode(path: Path, mode: int) -> None:
+    if stat.S_IMODE(mode) & 0o077:
+        raise ConfigInvalid(
+            f"--service-token-file {path}: expected a file that its owner alone may read, others may",
+            hint=f"'chmod 600 {path}', and have the token taken back if others had the time to read it",
+        )
+
+
+def _parts(text: str) -> tuple[SplitResult, str, int | None]:
+    """Return the parts of an address, its host and its port; without a host where it is none."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        return SplitResult("", "", "", "", ""), "", None
+    return parts, parts.hostname or "", port
+
+
+def _check_is_private(scheme: str, host: str) -> None:
+    if scheme == "http" and not _is_loopback(host):
+        raise ConfigInvalid(
+            f"--service: expected https for {host}, found http: whoever is on the way would read the token",
+            hint="Give https://; http is for a service on this very host",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

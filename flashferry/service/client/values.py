@@ -1,0 +1,160 @@
+"""What a remote service tells of jobs, plans and runs, as far as the command line goes by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from flashferry.api.runs import DeviceHistory, TransportHistory
+from flashferry.store.control import ControlRequest
+from flashferry.store.history import Expectation
+from flashferry.store.measurement import Measurement
+from flashferry.store.run_lock import RunState
+from flashferry.store.stored_run import StoredDevice, StoredRun
+from flashferry.store.wishes import Wish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteJob:
+    """A job of the service: see `flashferry.store.service.jobs.Job`."""
+
+    job_id: str
+    kind: str
+    state: str
+    is_open: bool
+    digest: str | None = None
+    run_id: str | None = None
+    parent: str | None = None
+    requested_by: str = ""
+    created_at: str = ""
+    exit_code: int | None = None
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemotePlan:
+    """A plan at the service: see `flashferry.store.service.plans.StoredPlan`.
+
+    Attributes:
+        why_not: Why it may not be begun now; empty where it may, or where nobody looked.
+    """
+
+    digest: str
+    state: str
+    made_by: str
+    title: str = ""
+    sites: tuple[str, ...] = ()
+    devices: int = 0
+    decided_by: str | None = None
+    comment: str | None = None
+    withdrawn_by: str | None = None
+    withdrawn_because: str | None = None
+    why_not: str = ""
+
+    @property
+    def is_draft(self) -> bool:
+        """Return whether nobody has decided about it."""
+        return self.state == "draft"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteDevice:
+    """A device of a run, as `GET /runs/ID/devices` tells it."""
+
+    host: str
+    site: str | None = None
+    wave: int = 0
+    image: str | None = None
+    state: str = ""
+    attempt: int = 1
+    is_held: bool = False
+    outcome: str | None = None
+    restored: str | None = None
+    updated_at: str = ""
+
+    def stored(self) -> StoredDevice:
+        """Return it as a journal on this host would have it, without what is not told."""
+        record = {"outcome": self.outcome, "restored": self.restored}
+        return StoredDevice(
+            **{name: getattr(self, name) for name in ("host", "site", "wave", "image", "state", "attempt", "is_held")},
+            address="",
+            identity=None,
+            record=record if self.outcome or self.restored else {},
+            updated_at=self.updated_at,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteRun:
+    """A run, as `GET /runs/ID` tells it."""
+
+    run_id: str
+    verb: str
+    state: RunState
+    started_at: str
+    finished_at: str | None = None
+    resumed: int = 0
+    actor: str | None = None
+    plan_digest: str | None = None
+    control: ControlRequest = field(default_factory=ControlRequest)
+    wishes: tuple[Wish, ...] = ()
+    damaged: tuple[str, ...] = ()
+    jobs: tuple[RemoteJob, ...] = ()
+
+    def stored(self, devices: tuple[RemoteDevice, ...]) -> StoredRun:
+        """Return it as a journal on this host would have it, without what is not told."""
+        same: dict[str, Any] = {name: getattr(self, name) for name in _SAME}
+        return StoredRun(
+            **same,
+            request={},
+            devices=tuple(one.stored() for one in devices),
+            job=self.jobs[-1].job_id if self.jobs else None,
+        )
+
+
+_SAME = (
+    *("run_id", "verb", "state", "started_at", "finished_at", "resumed", "damaged", "actor", "plan_digest", "wishes"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunWord:
+    """A run in a list: enough to find it by a part of its name."""
+
+    run_id: str
+    verb: str
+    state: RunState
+    started_at: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteSeries:
+    """A device's copies by one transport: see `flashferry.api.runs.TransportHistory`."""
+
+    transport: str
+    copies: int
+    expected_tuned: Expectation | None
+    expected_as_it_is: Expectation | None
+    shown_not_to_gain: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteHistory:
+    """A device's copies over time: see `flashferry.api.runs.DeviceHistory`."""
+
+    device: str
+    measurements: tuple[Measurement, ...]
+    expected_tuned: Expectation | None
+    expected_as_it_is: Expectation | None
+    shown_not_to_gain: str | None
+    by_transport: tuple[RemoteSeries, ...]
+    damaged: int
+
+    def told(self) -> DeviceHistory:
+        """Return it as the journal of this host would tell it."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        series = tuple(
+            TransportHistory(**{one.name: getattr(each, one.name) for one in fields(each)})
+            for each in self.by_transport
+        )
+        return DeviceHistory(**found | {"by_transport": series})
