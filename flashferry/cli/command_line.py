@@ -36,6 +36,9 @@ _NO_LIMIT = 1000
 SERVICE_VARIABLE = "FLASHFERRY_SERVICE"
 """Where a remote service is, for who does not want to type it each time; the job of a service never has it."""
 
+SERVICE_TOKEN_VARIABLE = "FLASHFERRY_SERVICE_TOKEN"  # noqa: S105 -- the name of a variable
+"""Holds the token for it, which never stands in the command line: everybody on the host can read that."""
+
 _WITH_VALUE = frozenset({"--service", "--service-ca", "--service-token-file"})
 """Options before the verb that take a value."""
 

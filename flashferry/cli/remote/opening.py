@@ -14,13 +14,20 @@ from typing import Any
 import typer
 from typer.main import get_command
 
-from flashferry.cli.command_line import DEVICES, IMAGE, SERVER, TUNING, WAVES, App, UsageError, Verb
+from flashferry.cli.command_line import (
+    DEVICES,
+    IMAGE,
+    SERVER,
+    SERVICE_TOKEN_VARIABLE,
+    TUNING,
+    WAVES,
+    App,
+    UsageError,
+    Verb,
+)
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.client.client import ServiceClient
 from flashferry.service.client.place import ServicePlace, checked_token, checked_url, token_in
-
-TOKEN_VARIABLE = "FLASHFERRY_SERVICE_TOKEN"  # noqa: S105 -- the name of a variable
-"""Holds the token; it never stands in the command line, which everybody on the host can read."""
 
 _WHY = {
     DEVICES: "the service has its own inventory, and looks up logins itself",
@@ -67,7 +74,7 @@ def connect(ctx: typer.Context) -> ServiceClient:
 
 def _token(said: ServiceWords, url: str) -> str:
     # Taken out: nothing that is started from here is to have it.
-    given = os.environ.pop(TOKEN_VARIABLE, "")
+    given = os.environ.pop(SERVICE_TOKEN_VARIABLE, "")
     if said.token_file is not None:
         return token_in(said.token_file, url)
     if not given and sys.stdin is not None and sys.stdin.isatty():
@@ -75,7 +82,7 @@ def _token(said: ServiceWords, url: str) -> str:
     if not given:
         raise ConfigInvalid(
             f"the service at {url} wants a token, found none",
-            hint=f"Put it in {TOKEN_VARIABLE}, or name its file with --service-token-file; {url}/me makes one",
+            hint=f"Put it in {SERVICE_TOKEN_VARIABLE}, or name its file with --service-token-file; {url}/me makes one",
         )
     return checked_token(given, url)
 
