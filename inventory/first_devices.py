@@ -18,6 +18,7 @@ from flashferry.core.described import PLATFORM_WORDS, counted, described, unknow
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading
 from flashferry.core.outside import is_secret_key
+from flashferry.core.units import size
 from inventory.platforms import IOS, NAMES, platform_of
 from inventory.values import read_word
 
@@ -158,7 +159,7 @@ def _text(path: Path) -> str:
         ) from None
     if len(content) > MOST_BYTES:
         raise ConfigInvalid(
-            f"{path}: expected a table of {MOST_BYTES // 1_000_000} MB at most, found a larger file",
+            f"{path}: expected a table of {size(MOST_BYTES)} at most, found a larger file",
             hint="Name the CSV file with the devices",
         )
     if content.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in content:

@@ -29,7 +29,7 @@ def print_run(report: Mapping[str, Any]) -> None:
         ", ".join(f"{one['devices']} {one['word']}" for one in summary[key]) for key in ("outcomes", "proofs")
     )
     tell(f"{summary['devices']} routers in {took}: {outcomes}; configurations: {proofs}")
-    sent = f"{summary['acked_bytes'] / 1e6:.1f} MB sent and acknowledged"
+    sent = f"{units.size(summary['acked_bytes'])} sent and acknowledged"
     tell(f"{summary['hashes_proven']} images proven by their hash; {sent}")
     show(_site_row(site) for site in report["sites"])
     tell()
@@ -97,7 +97,7 @@ def _site_row(site: Mapping[str, Any]) -> dict[str, str | Text]:
     return {
         "site": SITE_NAMES.get(site["name"], str(site["name"])),
         "done": f"{site['good']} of {site['devices']}",
-        "sent": f"{site['acked_bytes'] / 1e6:.1f} MB",
+        "sent": units.size(site["acked_bytes"]),
         "while copying": rate(site["rate_bytes_per_s"]),
         "cap": rate(site["cap_bytes_per_s"]),
         "of it": f"{share:.0%}" if share is not None else "-",

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from flashferry.cli.service_demo.ground import IMAGES, SITE_NAMES, Broken, Ground
+from flashferry.cli.service_demo.ground import IMAGES, SITE_NAMES, Ground
 from flashferry.cli.service_demo.people import Account, Person, Refused, enter
 from flashferry.cli.service_demo.telling import Progress, print_address, print_images, print_plan, step, tell
 from flashferry.cli.view.demo_table import Before
@@ -166,6 +166,3 @@ class Story:
         if self._ground.stop.is_set():
             raise Stopped
         self._ground.check()
-
-
-__all__ = ["Broken", "NotWell", "Stopped", "Story"]

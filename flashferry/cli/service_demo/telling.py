@@ -60,7 +60,7 @@ def print_images(held: Iterable[Mapping[str, Any]]) -> None:
     show(
         {
             "image": str(one["name"]),
-            "size": f"{one['size_bytes'] / 1e6:g} MB",
+            "size": units.size(one["size_bytes"]),
             "held of it": str(one["state"]),
             "sha-512": f"{one['sha512'][:24]}...",
         }

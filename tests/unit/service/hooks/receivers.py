@@ -208,6 +208,13 @@ def tls_receiver(pem: Path, *, ends: str = "in order", wants: Path | None = None
                 connection.unwrap()
             elif ends == "late":
                 connection.recv(1)
+            else:
+                # Read to its end, or what the sender still says would have the kernel reset it.
+                left = connection.detach()
+                with socket.socket(fileno=left) as bare:
+                    bare.shutdown(socket.SHUT_WR)
+                    while bare.recv(4096):
+                        pass
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.05)
