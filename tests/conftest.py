@@ -117,6 +117,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(able.reason)
 
 
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Close the sockets by which workers count further tries: their plugin leaves them open, and Python warns of it."""
+    counting = getattr(getattr(config, "failures_db", None), "sock", None)
+    if counting is not None:
+        counting.close()
+
+
 @pytest.fixture
 def documentation() -> Callable[[str], str]:
     """Return a function that reads a page of docs/; tests away from the checkout have none and skip."""
