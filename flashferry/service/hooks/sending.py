@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from email.message import EmailMessage
 
 CONNECT_S, ANSWER_S = 5.0, 10.0
+REFUSAL_S = 0.5
+"""So long a receiver by TLS has for a word against what it was sent; most say nothing."""
 SYSLOG_PORTS = {"udp": 514, "tcp": 601, "tls": 6514}
 MOST_UDP_BYTES = 8192
 _AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
@@ -238,8 +240,14 @@ def _send_tls(host: str, port: int, message: bytes, trusted: ssl.SSLContext) -> 
         closing(trusted.wrap_socket(line, server_hostname=host)) as sender,
     ):
         sender.sendall(message)
+        # A refusal comes behind the handshake (TLS 1.3: our certificate is missing, say), and only who reads hears it:
+        # to say that we are through would take it for an end in order.
+        sender.settimeout(REFUSAL_S)
+        with suppress(TimeoutError):
+            sender.recv(1)
+            return
         sender.settimeout(ANSWER_S)
-        # Its refusal may come behind the handshake (TLS 1.3), so its end is waited for; how it ends is its own way.
+        # Nothing was said against it; how it ends is its own way.
         with suppress(TimeoutError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
             sender.unwrap()
 

@@ -279,6 +279,7 @@ def by_tls(port, ca, host="127.0.0.1"):
 def test_syslog_by_tls(tmp_path, ends, monkeypatch):
     """With its length in front, whole however long, however the receiver ends; one that says nothing has taken it."""
     monkeypatch.setattr(sending, "ANSWER_S", 0.5)
+    monkeypatch.setattr(sending, "REFUSAL_S", 0.1)
     pem = certificate(tmp_path, "log", "127.0.0.1")
     with tls_receiver(pem, ends=ends) as (port, came):
         by_tls(port, pem)
@@ -299,8 +300,9 @@ def test_syslog_by_tls_is_for_whom_it_is_meant(tmp_path):
     assert came == came_there == []
 
 
-def test_a_receiver_by_tls_that_wants_more_is_not_taken_for_one_that_took_it(tmp_path):
+def test_a_receiver_by_tls_that_wants_more_is_not_taken_for_one_that_took_it(tmp_path, monkeypatch):
     """It wants a certificate of ours, and says so behind the handshake; so does one that speaks no TLS, or is away."""
+    monkeypatch.setattr(sending, "REFUSAL_S", 10)
     pem = certificate(tmp_path, "log", "127.0.0.1")
     with tls_receiver(pem, wants=pem) as (port, came), pytest.raises(NotSent, match=r"syslog at tls://"):
         by_tls(port, pem)
