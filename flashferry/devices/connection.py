@@ -7,6 +7,7 @@ every host gets the first host's port. This plugin reads the same options and co
 from __future__ import annotations
 
 import copy
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,16 @@ def remark(task: Task, text: str) -> None:
         session.recorder.note(text)
 
 
+_BY_HAND = (
+    "Give them in the inventory, set FLASHFERRY_USERNAME and FLASHFERRY_PASSWORD, or use --keyring or --secrets-command"
+)
+_OF_A_JOB = (
+    "Give them in the inventory, or name in service.toml where they come from, in [runs]: "
+    'options = ["--secrets-command", "PROGRAM"]; a service hands no FLASHFERRY_USERNAME or FLASHFERRY_PASSWORD on'
+)
+"""Where logins of devices come from in a job of a service, which takes those variables out of its environment."""
+
+
 def _open(host: Host, configuration: Config, recent: Recent) -> None:
     device = view(host)
     # A user's inventory states NAPALM's options under NAPALM's name; they are meant for us too.
@@ -200,8 +211,7 @@ def _open(host: Host, configuration: Config, recent: Recent) -> None:
             "no username or no password",
             host=device.name,
             step="connect",
-            hint="Give them in the inventory, set FLASHFERRY_USERNAME and FLASHFERRY_PASSWORD, or use --keyring or "
-            "--secrets-command",
+            hint=_OF_A_JOB if os.environ.get("FLASHFERRY_JOB") else _BY_HAND,
         )
     extras = copy.deepcopy(given.extras or {})
     transcripts = configuration.user_defined.get(TRANSCRIPTS)

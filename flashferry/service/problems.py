@@ -19,6 +19,7 @@ from flashferry.core.outside import masked
 
 _LOG = logging.getLogger("flashferry.service")
 MEDIA_TYPE = "application/problem+json"
+_DESCRIPTION = "/api/v1/openapi.json"
 
 
 class Problem(Exception):
@@ -37,6 +38,16 @@ class Problem(Exception):
         self.sentence = masked(sentence)
         self.hint = masked(hint)
         self.more = more
+
+
+def listed(what: str, *, page: str = "") -> str:
+    """Return what to do where something of a list is not there, for people and for programs.
+
+    Args:
+        what: What the API's list is called: `plans`.
+        page: The path of the page that has it; empty: it is called the same.
+    """
+    return f"The list of {what} has those that there are: {page or f'/{what}'}, or by the API GET /api/v1/{what}"
 
 
 def problem_of(error: FlashferryError, status: HTTPStatus = HTTPStatus.UNPROCESSABLE_ENTITY) -> Problem:
@@ -102,18 +113,22 @@ def _of_error(request: Request, error: Exception) -> Response:
 def _of_request(request: Request, error: Exception) -> Response:
     """Say where the input is wrong and how, yet never what it was: it may be a password."""
     assert isinstance(error, RequestValidationError)
-    found = "; ".join(f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()[:5])
-    hint = "Send what the API's description asks for"
-    return problem_response(
-        request, Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"expected other input: {found}", hint=hint)
-    )
+    wrong = error.errors()
+    is_no_json = any(one["type"] == "json_invalid" or tuple(one["loc"]) == ("body",) for one in wrong)
+    found = "; ".join(f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in wrong[:5])
+    sentence = "body: expected a JSON object, found none" if is_no_json else f"expected other input: {found}"
+    hint = f"{'Send JSON; {} is enough where nothing must be said' if is_no_json else 'Send what is asked for'}"
+    problem = Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, hint=f"{hint}: GET {_DESCRIPTION} describes it")
+    return problem_response(request, problem)
 
 
 def _of_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     status = HTTPStatus(error.status_code)
-    problem = Problem(status, f"{request.method} here: {status.phrase}", hint="Read docs/service.md for what there is")
-    return problem_response(request, problem, error.headers)
+    sentence, hint = f"{request.method} here: {status.phrase}", f"GET {_DESCRIPTION} describes what there is"
+    if status is HTTPStatus.NOT_FOUND and not request.url.path.startswith("/api/"):
+        sentence, hint = "there is no such page", "Look at its address; Tonight (/tonight) leads to all that there are"
+    return problem_response(request, Problem(status, sentence, hint=hint), error.headers)
 
 
 def _of_database(request: Request, error: Exception) -> Response:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.actor import EVERYWHERE, LOOKS, Actor
-from flashferry.service.problems import Problem
+from flashferry.service.problems import Problem, listed
 from flashferry.store.service.jobs import Job
 from flashferry.store.status import RunStatus
 from flashferry.store.stored_run import StoredRun, read_run
@@ -77,7 +77,7 @@ def seen_run(state: Path, run_id: str, actor: Actor, *, with_transfers: bool = F
         raise Problem(
             HTTPStatus.NOT_FOUND,
             f"run: expected one that you may see, found {run_id[:60]!r}",
-            hint="GET /api/v1/runs lists them",
+            hint=listed("runs"),
         )
     if len(seen) == len(run.devices):
         return SeenRun(run=run, whole=run)

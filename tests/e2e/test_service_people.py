@@ -76,7 +76,7 @@ def test_signing_in_with_a_browser(state):
         page.fill("#f-name", "root")
         page.fill("#f-password", "wrong horse battery")
         page.keyboard.press("Enter")
-        assert "found something else" in page.inner_text("[role=alert]")
+        assert "not those of an account" in page.inner_text("[role=alert]")
         page.fill("#f-name", "root")
         page.fill("#f-password", PASSWORD)
         page.click("main button")

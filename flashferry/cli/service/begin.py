@@ -31,7 +31,7 @@ def init(
 ) -> None:
     """Make the service's tables and its first admin, and tell what to do next. A service that has one is left alone.
 
-    His password is asked for on a terminal, or taken from FLASHFERRY_USER_PASSWORD; else one is made up and shown once.
+    The password is asked for on a terminal, or taken from FLASHFERRY_USER_PASSWORD; else one is made up and shown once.
     """
     from flashferry.service.beginning import begin
 
@@ -53,10 +53,11 @@ def _tell(begun: Begun, settings: ServiceSettings, config: Path | None) -> None:
     more = f" --config {shlex.quote(str(config))}" if config is not None else ""
     echo(f"The service has its first admin, {begun.admin}.")
     if begun.password is not None:
-        echo(f"His password, shown this once: {begun.password}")
+        echo(f"The password, shown this once: {begun.password}")
     written = "is written" if begun.is_configuration_new else "is there already"
     echo("Next:")
     echo(f"  1. {begun.configuration} {written}: say in it where the inventory is and how the service is reached.")
+    echo("     Logins of devices come from the inventory, or from a program: [runs] options in that file.")
     echo(f"  2. Start it: {command('service')}{more}")
     echo(f"  3. Sign in at {settings.base_url}/login and add people: operators who stage, approvers who approve.")
     echo(f"     Or here: {command('service user add NAME --role operator@SITE')}{more}")

@@ -33,13 +33,13 @@ def add(
         list[str] | None,
         typer.Option("--role", metavar="ROLE[@SITE]", help="A role, of one site or of all; may be repeated."),
     ] = None,
-    display: Annotated[str, typer.Option("--display", metavar="TEXT", help="His name for people.")] = "",
-    email: Annotated[str, typer.Option("--email", metavar="ADDRESS", help="His address.")] = "",
+    display: Annotated[str, typer.Option("--display", metavar="TEXT", help="The name for people.")] = "",
+    email: Annotated[str, typer.Option("--email", metavar="ADDRESS", help="The address for mail.")] = "",
     config: ConfigOption = None,
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Enter somebody with a local account; his password is asked for, or made up and shown once."""
+    """Enter somebody with a local account; the password is asked for, or made up and shown once."""
     from flashferry.service.beginning import made_password
     from flashferry.service.people.accounts import NewPerson, add_person
     from flashferry.service.people.mapped import grant_of
@@ -150,7 +150,7 @@ def _tell(service: Service, name: str, as_json: bool, became: str, password: str
     def human() -> None:
         echo(f"{name} {became}: {found['state']}, {' '.join(map(str, _words(found))) or 'no roles'}")
         if password is not None:
-            echo(f"His password, shown this once: {password}")
+            echo(f"The password, shown this once: {password}")
 
     finish("service-user", ExitCode.OK, {"person": content}, as_json=as_json, human=human)
 

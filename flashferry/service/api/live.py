@@ -12,7 +12,7 @@ from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.live.look import Looker
 from flashferry.service.live.stream import Streams
 from flashferry.service.live.tail import Place, tail
-from flashferry.service.problems import Problem
+from flashferry.service.problems import Problem, listed
 from flashferry.service.seeing import sites_of
 
 router = APIRouter(prefix="/api/v1")
@@ -62,7 +62,7 @@ def events(
     looker, sites = looker_of(request), sites_of(actor)
     found = looker.run(run_id)
     if found is None or looker.look().seen_from(sites).run(run_id) is None:
-        raise Problem(HTTPStatus.NOT_FOUND, f"there is no run {run_id!r} of late", hint="GET /api/v1/runs lists them")
+        raise Problem(HTTPStatus.NOT_FOUND, f"there is no run {run_id!r} of late", hint=listed("runs"))
     if looker.events_of(found) is None:
         hint = "Runs that the service begins write them; of others the journal and the report tell"
         raise Problem(HTTPStatus.CONFLICT, f"run {run_id} writes no events that the service could read", hint=hint)

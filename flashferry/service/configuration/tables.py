@@ -23,7 +23,18 @@ from flashferry.nightly.description.keys import (
     word,
 )
 from flashferry.service.configuration.outgoing import HOOK, LOG, MAIL, METRICS, hooks, log, mail, metrics
-from flashferry.service.configuration.values import address, command, header, networks, roles, url, words
+from flashferry.service.configuration.values import (
+    LOOPBACK,
+    address,
+    command,
+    header,
+    networks,
+    public_url,
+    roles,
+    template_unit,
+    url,
+    words,
+)
 from flashferry.service.settings import (
     LogSettings,
     MetricsSettings,
@@ -72,7 +83,7 @@ def _proxy(place: Place) -> ProxySettings:
 def _oidc(place: Place) -> OidcSettings:
     values = read_section(place, OIDC)
     issuer = urlsplit(values["issuer"])
-    if issuer.scheme != "https" and issuer.hostname not in ("127.0.0.1", "::1", "localhost"):
+    if issuer.scheme != "https" and issuer.hostname not in LOOPBACK:
         raise place.problem(
             "expected an issuer by https, found one without: anybody on the way could say who signs in",
             "Begin 'issuer' with https://",
@@ -106,7 +117,7 @@ LISTEN = (
     Key(name="port", read=whole(0, 65535), default=8020, values="0 to 65535", says="the port; 0 takes any"),
     Key(
         name="url",
-        read=url,
+        read=public_url,
         default="",
         values="https://HOST",
         says="how people reach it, for links in notices and for OIDC",
@@ -267,7 +278,7 @@ RUNS = (
     ),
     Key(
         name="unit",
-        read=text,
+        read=template_unit,
         default="",
         values="flashferry-run@.service",
         says="the template of systemd's that runs a job",

@@ -10,7 +10,12 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.description.keys import Place, text
 from flashferry.service.people.mapped import grant_of
 
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+"""What needs no TLS: nobody is on the way."""
+
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+_TEMPLATE = re.compile(r"[A-Za-z0-9:_.\\-]+@\.service")
+"""A template of services, without an instance: systemd.unit(5)."""
 
 
 def address(place: Place) -> str:
@@ -30,6 +35,28 @@ def url(place: Place) -> str:
             "an address such as https://staging.example", "Begin it with https://, without a user or a question mark"
         )
     return text(place).rstrip("/")
+
+
+def public_url(place: Place) -> str:
+    """Return where people reach something: by HTTPS, or by HTTP on this host itself."""
+    found = url(place)
+    if urlsplit(found).scheme != "https" and urlsplit(found).hostname not in LOOPBACK:
+        raise place.wrong(
+            "an address that begins with https://",
+            "Begin it with https://; by http:// passwords could be read on the way, so it is for loopback alone",
+        )
+    return found
+
+
+def template_unit(place: Place) -> str:
+    """Return the name of a template of systemd's, `NAME@.service`."""
+    found = text(place)
+    if _TEMPLATE.fullmatch(found) is None:
+        raise place.wrong(
+            "the name of a template, NAME@.service",
+            "Install the template of docs/service.md and name it, such as flashferry-run@.service",
+        )
+    return found
 
 
 def networks(place: Place) -> tuple[IPv4Network | IPv6Network, ...]:

@@ -22,7 +22,7 @@ from flashferry.service.actor import EVERYWHERE, Actor
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.hooks.sending import NotSent, Outgoing, send, syslog_address
 from flashferry.service.notices import Notice, NoticeKind
-from flashferry.service.problems import Problem
+from flashferry.service.problems import Problem, listed
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service import hooks as rows
@@ -195,7 +195,7 @@ def found(database: sqlite3.Connection, hook_id: str) -> rows.HookRow:
     hook = rows.hook_of(database, hook_id)
     if hook is None:
         raise Problem(
-            HTTPStatus.NOT_FOUND, f"there is no hook {shown(hook_id[:64])!r}", hint="GET /api/v1/hooks lists them"
+            HTTPStatus.NOT_FOUND, f"there is no hook {shown(hook_id[:64])!r}", hint=listed("hooks", page="/admin/hooks")
         )
     return hook
 

@@ -19,7 +19,7 @@ from flashferry.service.auditing import note, note_refusal
 from flashferry.service.images.arrivals import Arrival, HeldByAnother
 from flashferry.service.images.judging import Stated, judged, object_of
 from flashferry.service.images.places import check_room, checked_name, make_folder, place_of, settle
-from flashferry.service.problems import Problem, problem_of
+from flashferry.service.problems import Problem, listed, problem_of
 from flashferry.service.service import Service
 from flashferry.store.service import images as store
 from flashferry.store.service.database import moment
@@ -223,7 +223,7 @@ def found(database: sqlite3.Connection, name: str) -> StoredImage:
         raise Problem(
             HTTPStatus.NOT_FOUND,
             f"image: expected the name of one that is here, found {name[:130]!r}",
-            hint="GET /api/v1/images lists them; POST announces one that is to be sent",
+            hint=listed("images"),
         )
     return image
 

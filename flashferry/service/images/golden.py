@@ -125,7 +125,7 @@ def _no_rules(why: str) -> Problem:
     return Problem(
         HTTPStatus.CONFLICT,
         f"golden images: {why}",
-        hint="Have a plan made for each site by itself, or see to the golden images; GET /api/v1/golden lists them",
+        hint="Have a plan made for each site by itself, or see to the golden images: /images, or GET /api/v1/golden",
     )
 
 
@@ -177,5 +177,5 @@ def _nothing(model: str, site: str) -> Problem:
     return Problem(
         HTTPStatus.NOT_FOUND,
         f"golden image of {model}: expected one for site {site!r}, found none",
-        hint="GET /api/v1/golden lists them; an admin says which it is: PUT",
+        hint="An admin says which it is: on /images, or by the API PUT /api/v1/golden",
     )

@@ -100,6 +100,6 @@ def seen_job(database: sqlite3.Connection, actor: Actor, job_id: str) -> Job:
         raise Problem(
             HTTPStatus.NOT_FOUND,
             f"job: expected one that you may see, found {job_id[:60]!r}",
-            hint="GET /api/v1/jobs lists them",
+            hint="The pages of plans and runs show their jobs; the API has them by GET /api/v1/jobs",
         )
     return job

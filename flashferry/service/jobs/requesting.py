@@ -18,7 +18,7 @@ from flashferry.service.auditing import note
 from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.wishes import JobWish, words_of
 from flashferry.service.plans.standing import why_not_begun, why_not_gone_on_with
-from flashferry.service.problems import Problem, problem_of
+from flashferry.service.problems import Problem, listed, problem_of
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import (
@@ -113,9 +113,7 @@ def _plan(service: Service, database: sqlite3.Connection, actor: Actor, wish: Jo
         return None
     plan = plan_of(database, wish.digest)
     if plan is None or not (actor.via is Via.SYSTEM or actor.may(LOOKS, plan.sites)):
-        raise Problem(
-            HTTPStatus.NOT_FOUND, f"no plan {wish.digest[:12]}… is known here", hint="'GET /api/v1/plans' lists them"
-        )
+        raise Problem(HTTPStatus.NOT_FOUND, f"no plan {wish.digest[:12]}… is known here", hint=listed("plans"))
     if why := _why_not_now(service, database, wish.kind, plan):
         hint = "Have it approved, or make it anew and have that approved"
         raise Problem(HTTPStatus.CONFLICT, f"plan {plan.digest[:12]}… cannot be carried out: {why}", hint=hint)

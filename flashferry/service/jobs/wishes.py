@@ -114,7 +114,7 @@ def check_wish(wish: JobWish) -> None:
     if wish.image and not _IMAGE.fullmatch(wish.image):
         raise ConfigInvalid(
             f"image {wish.image!r}: expected the name of a file in the folder of images, found something else",
-            hint="'GET /api/v1/images' lists them",
+            hint="The list of images has those that there are: /images, or by the API GET /api/v1/images",
         )
     for one in wish.devices.filters:
         key, equals, _ = one.partition("=")

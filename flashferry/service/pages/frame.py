@@ -9,8 +9,10 @@ text.
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache, wraps
 from http import HTTPStatus
 from importlib.resources import files
@@ -31,6 +33,7 @@ from flashferry.service.access import ROUTES
 from flashferry.service.actor import Actor, Via
 from flashferry.service.api.depends import csrf_of, service_of
 from flashferry.service.pages.assets import asset
+from flashferry.service.people.identity import asked_of, identify
 from flashferry.service.problems import Problem, problem_document
 from flashferry.store.service.database import moment
 
@@ -154,12 +157,22 @@ def problem_page(request: Request, problem: Problem) -> Response | None:
     is_of_page = not path.startswith("/api/") and not path.endswith(".json")
     if not is_of_page or "text/html" not in request.headers.get("accept", ""):
         return None
+    if not hasattr(request.state, "actor"):
+        _recognise(request)
     return page(request, "problem.html", problem_document(request, problem), status=problem.status)
 
 
 def link(path: str, *names: str) -> str:
     """Return a path with names behind it, each quoted whole."""
     return "/".join((path, *(quote(name, safe="") for name in names)))
+
+
+def _recognise(request: Request) -> None:
+    """Note who asks for what is behind no route, where no guard has: he keeps his navigation."""
+    service = service_of(request)
+    with suppress(Problem, sqlite3.Error):
+        identity = identify(service, replace(asked_of(request, service), is_watch=True))
+        request.state.actor, request.state.csrf = identity.actor, identity.csrf
 
 
 def _actor(request: Request) -> Actor | None:

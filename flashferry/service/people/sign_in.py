@@ -31,7 +31,7 @@ from flashferry.store.service import people as rows
 from flashferry.store.service.database import moment, moment_of
 
 FAILED = "login.failed"
-_WRONG = "expected the name of an account and its password, found something else"
+_WRONG = "that name and password are not those of an account"
 _AGAIN = "Check both; after {} wrong ones in a row the name is locked for {:.0f} min"
 
 

@@ -14,7 +14,7 @@ from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.people.accounts import check_grant
 from flashferry.service.people.sessions import digest_of, new_secret
-from flashferry.service.problems import Problem
+from flashferry.service.problems import Problem, listed
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
 from flashferry.store.service.sessions import (
@@ -128,7 +128,7 @@ def take_back(service: Service, actor: Actor, token_id: str) -> None:
     raise Problem(
         HTTPStatus.NOT_FOUND,
         "expected the id of a token that is good, found none",
-        hint="GET /api/v1/tokens lists them",
+        hint=listed("tokens", page="/me"),
     )
 
 

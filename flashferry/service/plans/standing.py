@@ -22,7 +22,7 @@ from flashferry.reports import words
 from flashferry.service.actor import Actor, Role
 from flashferry.service.images.judging import usable
 from flashferry.service.plans.offering import told_sites
-from flashferry.service.problems import Problem
+from flashferry.service.problems import Problem, listed
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
 from flashferry.store.service.people import roles_lost
@@ -80,7 +80,7 @@ def found(database: sqlite3.Connection, digest: str, actor: Actor | None = None)
         raise Problem(
             HTTPStatus.NOT_FOUND,
             f"plan: expected the SHA-256 of a plan that you may see, found {digest[:64]!r}",
-            hint="GET /api/v1/plans lists them",
+            hint=listed("plans"),
         )
     return plan
 

@@ -21,7 +21,7 @@ from flashferry.service.auditing import deciding, note, note_refusal
 from flashferry.service.plans.deciding import checked_comment
 from flashferry.service.plans.offering import checked_title, told_sites
 from flashferry.service.plans.standing import found as found_plan
-from flashferry.service.problems import Problem, problem_of
+from flashferry.service.problems import Problem, listed, problem_of
 from flashferry.service.schedules.calendar import calendar_of, next_due, zone_of
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment, moment_of
@@ -126,7 +126,7 @@ def found(database: sqlite3.Connection, schedule_id: str, actor: Actor) -> Sched
         raise Problem(
             HTTPStatus.NOT_FOUND,
             f"schedule: expected one that you may see, found {schedule_id[:40]!r}",
-            hint="GET /api/v1/schedules lists them",
+            hint=listed("schedules"),
         )
     return schedule
 

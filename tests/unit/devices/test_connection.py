@@ -70,3 +70,15 @@ def test_known_hosts_are_not_waited_for(tmp_path):
     keys = HostKeys(path=tmp_path / "pipe", policy=HostKeyPolicy.ACCEPT_NEW, device="r1")
     with pytest.raises(HostKeyRefused, match="cannot be read: expected a regular file, found a named pipe"):
         keys.known("192.0.2.1")
+
+
+@pytest.mark.parametrize(("job", "told"), [("j1", "service.toml"), ("", "set FLASHFERRY_USERNAME")])
+def test_who_has_no_login_is_told_where_to_give_it(monkeypatch, job, told):
+    """A job of a service is not told of variables that the service takes away."""
+    monkeypatch.setenv("FLASHFERRY_JOB", job)
+    monkeypatch.setattr(connection, "view", lambda host: SimpleNamespace(name="r1"))
+    nothing = SimpleNamespace(username=None, password=None)
+    host = SimpleNamespace(get_connection_parameters=lambda name: nothing)
+    with pytest.raises(ConfigInvalid, match="no username or no password") as caught:
+        connection._open(host, SimpleNamespace(), SimpleNamespace())
+    assert told in caught.value.hint

@@ -122,6 +122,9 @@ WRONG = {
     "[listen]\nport = 70000": r"key 'listen.port': expected a whole number from 0 to 65535, found 70000 \(line 2\)",
     '[listen]\naddress = "localhost"': "key 'listen.address': expected an address",
     '[listen]\nurl = "staging.example"': "key 'listen.url': expected an address such as https",
+    '[listen]\nurl = "http://staging.example"': "key 'listen.url': expected an address that begins with https://",
+    '[runs]\nunit = "foo.service"': "key 'runs.unit': expected the name of a template, NAME@.service",
+    '[runs]\nunit = "foo@a.service"': "key 'runs.unit': expected the name of a template",
     '[listen]\ncertificate = "nope.pem"': "key 'listen.certificate': expected a file that can be read",
     "[sessions]\nhours = 0": "key 'sessions.hours'",
     "[sites]\nAMS = 1": "key 'sites.AMS'",
@@ -150,6 +153,14 @@ def test_what_is_wrong_is_told(tmp_path, text):
     with pytest.raises(ConfigInvalid, match=WRONG[text]) as caught:
         load_settings(written(tmp_path, text + "\n"))
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "url", ["https://staging.example", "http://127.0.0.1:8020", "http://[::1]", "http://localhost"]
+)
+def test_people_may_reach_loopback_without_tls(tmp_path, url):
+    """Nobody is on the way there."""
+    assert load_settings(written(tmp_path, f'[listen]\nurl = "{url}"\n')).url == url
 
 
 def test_a_file_that_is_none_is_told(tmp_path):

@@ -141,6 +141,32 @@ def test_a_problem_is_a_page_for_people_only(service, path, accept, is_page):
         assert "no" in answer.text
 
 
+@pytest.mark.parametrize(
+    ("sentence", "is_raised"),
+    [("the plan is old", True), ("'flashferry plan' says why", False), ("`x` is no y", False)],
+)
+def test_a_quoted_command_at_the_beginning_is_spelled_as_it_is(service, sentence, is_raised):
+    """The first letter of any other sentence is raised by the stylesheet."""
+    made = APIRouter()
+
+    @made.get("/failing")
+    def fails(request: Request):
+        return problem_page(request, Problem(HTTPStatus.CONFLICT, sentence, hint=sentence))
+
+    text = client(service, made).get("/failing", headers={"accept": "text/html"}).text
+    assert text.count('<p class="as-is">') == (0 if is_raised else 2)
+
+
+@pytest.mark.parametrize(("accept", "path"), [("text/html", "/nosuch"), ("*/*", "/nosuch"), ("*/*", "/api/v1/nosuch")])
+def test_what_is_not_there_is_told_to_people_and_programs(service, accept, path):
+    """A page leads back to Tonight; a call of the API that another release has is told as our client knows it."""
+    answer = TestClient(build_app(service)).get(path, headers={"accept": accept})
+    assert answer.status_code == 404
+    told = answer.text if accept == "text/html" else answer.json()["detail"]
+    assert ("GET here: Not Found" if path.startswith("/api/") else "there is no such page") in told
+    assert ('href="/tonight">Back' in answer.text) is (accept == "text/html")
+
+
 def test_names_in_links_are_quoted_whole():
     """A slash in a name is no further part of the path."""
     assert link("/runs", "a/b", "devices", "r 1?#") == "/runs/a%2Fb/devices/r%201%3F%23"
