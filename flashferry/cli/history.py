@@ -56,10 +56,10 @@ def history(
         finish("history", ExitCode.OK, result, as_json=json, human=lambda: print_device(one, found))
 
 
-def print_newest(found: History) -> None:
-    """Print the newest copies of each device."""
+def print_newest(found: History, without: str = "the journal has no copy of any device yet") -> None:
+    """Print the newest copies of each device; where there is none, say so in these words."""
     if not found.hosts:
-        console().print("the journal has no copy of any device yet")
+        console().print(without)
     series = [copies for host in found.hosts for copies in _series(found.of(host))]
     has_by = _has_choice(copies[-1] for copies in series)
     show(

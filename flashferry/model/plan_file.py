@@ -180,7 +180,11 @@ def _parsed(text: bytes, path: Path | str) -> FleetPlan:
     try:
         content = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ConfigInvalid(f"plan {path}: damaged: {error}", hint=_AGAIN) from None
+        found = _no_json(text, error)
+        raise ConfigInvalid(
+            f"plan {path}: is no plan: expected JSON that 'flashferry plan --output' wrote, found {found}",
+            hint="Give the file of a plan; where this one was cut or altered, make it anew with 'flashferry plan'",
+        ) from None
     schema = content.get("schema") if isinstance(content, dict) else None
     if not isinstance(schema, str) or not schema.startswith(f"{_NAME}/"):
         raise ConfigInvalid(
@@ -196,6 +200,19 @@ def _parsed(text: bytes, path: Path | str) -> FleetPlan:
         return decode_exactly(FleetPlan, {key: value for key, value in content.items() if key not in _OF_JSON_OPTION})
     except (CodecError, ConfigInvalid) as error:
         raise ConfigInvalid(f"plan {path}: damaged: {error.message}", hint=_AGAIN) from None
+
+
+def _no_json(text: bytes, error: ValueError | RecursionError) -> str:
+    """Return in words what a file is that is no JSON; nothing of what stands in it."""
+    if not text.strip():
+        return "an empty file"
+    if isinstance(error, UnicodeDecodeError):
+        return f"bytes that are no text (UTF-8), from byte {error.start + 1} on"
+    if not isinstance(error, json.JSONDecodeError):
+        return "JSON that is too deep, or has a number too long"
+    if text.lstrip()[:1] != b"{":
+        return "other text"
+    return f"JSON that is cut, or has an error, in line {error.lineno}, column {error.colno}"
 
 
 def _check_digest(path: Path | str, content: dict[str, object]) -> None:

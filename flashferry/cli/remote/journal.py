@@ -11,7 +11,7 @@ from flashferry.api.reporting import ReportFormat
 from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption, is_typed
 from flashferry.cli.remote.opening import connect
-from flashferry.cli.terminal.output import finish
+from flashferry.cli.terminal.output import command, finish
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
@@ -30,12 +30,13 @@ LastOption = Annotated[int, typer.Option("--last", metavar="N", min=1, max=200, 
 def status(ctx: typer.Context, last: LastOption = LATEST_RUNS, json: JsonOption = False) -> None:
     """Show the service's runs, devices in hand and what is left to recover; exits with 0 either way."""
     from flashferry.cli.status import print_status, told_status
+    from flashferry.cli.view.run_tables import print_runs
 
     with connect(ctx) as client:
         found = status_of(client, last)
     result, meaning = told_status(found)
     document = {**to_json(found), "directory": client.url}
-    human = (lambda: print_status(found)) if found.runs or found.lost else (lambda: _print_none(client.url))
+    human = (lambda: print_status(found)) if found.runs or found.lost else (lambda: print_runs((), no_run(client.url)))
     finish("status", ExitCode.OK, result | {"status": document}, as_json=json, human=human, meaning=meaning)
 
 
@@ -51,13 +52,21 @@ def run_named(client: ServiceClient, given: str) -> str:
         ConfigInvalid: None is, or more than one.
     """
     known = [run.run_id for run in reversed(client.runs())]
+    if not known:
+        hint = f"'{command('stage --plan FILE')}' begins one; runs of sites at which you have no role are not told"
+        raise ConfigInvalid(no_run(client.url), hint=hint)
     try:
         return chosen(given, known)
     except ConfigInvalid as error:
-        newest = f"the newest that you may see is {known[-1]}" if known else "there is none that you may see"
         is_unknown = "could be" not in error.message
-        sentence = f"no run {given!r} at the service: {newest}" if is_unknown else error.message
-        raise ConfigInvalid(sentence, hint="'run list' behind --service has the latest") from None
+        newest = f"no run {given!r} at the service: the newest that you may see is {known[-1]}"
+        hint = f"'{command('run list')}' has the latest"
+        raise ConfigInvalid(newest if is_unknown else error.message, hint=hint) from None
+
+
+def no_run(url: str, what: str = "run") -> str:
+    """Return that a service has nothing of a kind, as far as one may see it."""
+    return f"the service at {url} has no {what} that you may see yet"
 
 
 def history(
@@ -75,8 +84,9 @@ def history(
         told = client.read("/history", {"device": device or "", "last": last})
     found = _history_in(told)
     if device is None:
+        without = no_run(client.url, "copy")
         result: dict[str, object] = {"devices": [found.of(host)[-1] for host in found.hosts], "damaged": found.damaged}
-        finish("history", ExitCode.OK, result, as_json=json, human=lambda: print_newest(found))
+        finish("history", ExitCode.OK, result, as_json=json, human=lambda: print_newest(found, without))
     one = as_agreed(RemoteHistory, told.get("device")).told()
     result = {name: getattr(one, name) for name in one.__slots__}
     finish("history", ExitCode.OK, result, as_json=json, human=lambda: print_device(one, found))
@@ -130,9 +140,3 @@ def report(
     with connect(ctx) as client:
         found = report_in(client.report(run_named(client, run), "json"))
     leave_with_report(found, wanted, checks=check)
-
-
-def _print_none(url: str) -> None:
-    from flashferry.cli.view.layout import console
-
-    console().print(f"the service at {url} has no run that you may see yet")

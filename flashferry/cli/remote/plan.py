@@ -113,12 +113,16 @@ def _keep(content: bytes, out: Path) -> None:
 def _print_plan(document: Document, client: ServiceClient, job: RemoteJob) -> None:
     from flashferry.cli.view.layout import console
     from flashferry.cli.view.plan_table import print_plan
-    from flashferry.model.fleet_plan import FleetPlan
+    from flashferry.model.fleet_plan import Action, FleetPlan
 
-    print_plan(as_agreed(FleetPlan, dict(document)), tells_next=False)
+    plan = as_agreed(FleetPlan, dict(document))
+    print_plan(plan, tells_next=False)
     if job.digest is None:
         console().print(f"At the service: {job.sentence or 'it is not kept'}")
         return
     console().print(f"SHA-256 {job.digest}")
+    if not plan.of(Action.STAGE):
+        console().print(f"It is a draft at the service, and stages nothing: {client.url}/plans/{job.digest}")
+        return
     console().print(f"It is a draft at the service, for somebody else to approve: {client.url}/plans/{job.digest}")
     console().print(f"Then '{command(f'stage --plan {job.digest[:12]}')}' carries it out")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from flashferry.cli.options.shared import JsonOption
-from flashferry.cli.remote.journal import LastOption, run_named, status_of
+from flashferry.cli.remote.journal import LastOption, no_run, run_named, status_of
 from flashferry.cli.remote.opening import RemoteApp, connect
 from flashferry.cli.remote.options import WhyOption
 from flashferry.cli.remote.plans import roster_of_plan
@@ -31,7 +31,8 @@ def list_runs(ctx: typer.Context, last: LastOption = LATEST_RUNS, json: JsonOpti
 
     with connect(ctx) as client:
         found = status_of(client, last)
-    finish("run-list", ExitCode.OK, {"runs": found.runs}, as_json=json, human=lambda: print_runs(found.runs))
+    without = no_run(client.url)
+    finish("run-list", ExitCode.OK, {"runs": found.runs}, as_json=json, human=lambda: print_runs(found.runs, without))
 
 
 @app.command("show")

@@ -92,7 +92,8 @@ def print_plan(plan: FleetPlan, out: Path | None = None, *, digest: str = "", te
 def _print_images(plan: FleetPlan) -> None:
     for image in plan.images:
         count = sum(device.image == image.name and device.action is Action.STAGE for device in plan.devices)
-        console().print(f"image {image.name}: {_size(image.size_bytes)}, MD5 {image.md5}, for {_devices(count)}")
+        whom = _devices(count) if count else "no device"
+        console().print(f"image {image.name}: {_size(image.size_bytes)}, MD5 {image.md5}, for {whom}")
 
 
 def _print_sites(plan: FleetPlan) -> None:
@@ -260,9 +261,17 @@ def _print_fit(plan: FleetPlan) -> None:
 def _print_next(plan: FleetPlan, out: Path | None, digest: str) -> None:
     if out is not None:
         console().print(f"SHA-256 {digest}")
-        console().print(f"Kept in {out}: look at it, then run 'flashferry stage --plan {out}' with the same inventory")
+        console().print(f"Kept in {out}{_what_for(plan, out)}")
     elif plan.of(Action.STAGE):
         console().print("Nothing was changed. With --output FILE the plan is kept, for 'flashferry stage --plan FILE'")
+
+
+def _what_for(plan: FleetPlan, out: Path) -> str:
+    """Return what to do with a plan that was kept: one that stages nothing is not advised to be staged."""
+    if plan.of(Action.STAGE):
+        return f": look at it, then run 'flashferry stage --plan {out}' with the same inventory"
+    is_troubled = plan.of(Action.UNREACHABLE) or plan.of(Action.REFUSED)
+    return ", which stages nothing" + (": make it anew once what is told above is mended" if is_troubled else "")
 
 
 def _clock(plan: FleetPlan, seconds: float) -> str:

@@ -44,10 +44,10 @@ def tally(run: RunStatus) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.most_common())
 
 
-def print_runs(runs: tuple[RunStatus, ...]) -> None:
-    """Print a row per run."""
+def print_runs(runs: tuple[RunStatus, ...], without: str = "the journal has no run yet") -> None:
+    """Print a row per run; where there is none, say so in these words."""
     if not runs:
-        console().print("the journal has no run yet")
+        console().print(without)
     show((_list_row(run) for run in runs), wide_only=frozenset({"started"}))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from email.message import Message
 from http import HTTPStatus
@@ -15,6 +16,7 @@ from flashferry.core.codec import CodecError, decode
 from flashferry.core.errors import FlashferryError, Kind
 from flashferry.reports.as_json import report_of
 from flashferry.reports.model import Report
+from flashferry.service.client.place import of_no_number
 
 T = TypeVar("T")
 
@@ -165,12 +167,17 @@ def error_of(answer: Answer, url: str) -> FlashferryError:
 
 def unreachable(error: httpx.HTTPError | httpx.InvalidURL, url: str) -> ServiceUnusable:
     """Return that a service was not reached, and why."""
-    if (wrong := untrusted(error)) is not None:
+    if (wrong := _untrusted(error)) is not None:
         return ServiceUnusable(
             f"the service at {url}: its certificate is not trusted: {wrong}",
             hint="Give --service-ca FILE where somebody of your own signed it, and check the name and the clock",
         )
-    why = _words(str(error)) or type(error).__name__
+    if _speaks_http(error):
+        return ServiceUnusable(
+            f"the service at {url} cannot be reached: what answers there does not speak https, but http as it seems",
+            hint="Give http:// where it is on this very host; else the port that its certificate is at",
+        )
+    why = _words(of_no_number(str(error))) or type(error).__name__
     away = ServiceUnusable(
         f"the service at {url} cannot be reached: {why}", hint="Check the address, and whether the service is up"
     )
@@ -178,14 +185,24 @@ def unreachable(error: httpx.HTTPError | httpx.InvalidURL, url: str) -> ServiceU
     return away
 
 
-def untrusted(error: BaseException) -> str | None:
+def _untrusted(error: BaseException) -> str | None:
     """Return why a certificate was refused; None where that is not what an error is about."""
+    return next((one.verify_message for one in _causes(error) if isinstance(one, ssl.SSLCertVerificationError)), None)
+
+
+def _speaks_http(error: BaseException) -> bool:
+    """Return whether a server answered the beginning of TLS with something else."""
+    return any(isinstance(one, ssl.SSLError) and one.reason == "WRONG_VERSION_NUMBER" for one in _causes(error))
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and, up to a bound, what it came of."""
     seen: BaseException | None = error
     for _ in range(5):
-        if isinstance(seen, ssl.SSLCertVerificationError):
-            return seen.verify_message
-        seen = None if seen is None else seen.__cause__ or seen.__context__
-    return None
+        if seen is None:
+            return
+        yield seen
+        seen = seen.__cause__ or seen.__context__
 
 
 def _refusal(answer: Answer, told: dict[str, Any], url: str) -> str:

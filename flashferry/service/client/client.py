@@ -24,7 +24,6 @@ from flashferry.service.client.answers import (
     error_of,
     too_much,
     unreachable,
-    untrusted,
 )
 from flashferry.service.client.place import ServicePlace
 from flashferry.service.client.values import RemoteDevice, RemoteJob, RemotePlan, RemoteRun, RunWord
@@ -208,7 +207,8 @@ class ServiceClient:
             answer = self._answer(method, path, most_bytes, words)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-            return None, unreachable(error, self.url), (can_repeat or never_sent) and untrusted(error) is None
+            away = unreachable(error, self.url)
+            return None, away, (can_repeat or never_sent) and away.passes
         self._has_answered = self._has_answered or answer.is_good
         if answer.is_good:
             return answer, None, False

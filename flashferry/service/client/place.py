@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import ssl
 import stat
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from flashferry.core.files import descriptor_of
 from flashferry.core.outside import keep_secret
 
 _MOST_TOKEN = 4096
+_NUMBER = re.compile(r"^\[(?:Errno -?\d+|[A-Z0-9_: ]+)\] (?=.)| \(_ssl\.c:\d+\)$")
 _MAKE_ONE = "Make a token on the page of your name at the service, {url}/me"
 
 
@@ -43,11 +45,16 @@ class ServicePlace:
         try:
             return ssl.create_default_context(cafile=None if self.ca is None else str(self.ca))
         except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or str(error)
+            why = of_no_number(getattr(error, "strerror", None) or str(error))
             raise ConfigInvalid(
                 f"--service-ca {self.ca}: expected certificates, PEM: {why}",
                 hint="Name the file with the certificate of who signed the service's",
             ) from None
+
+
+def of_no_number(words: str) -> str:
+    """Return a library's words for an error without its number, name and line of C: `Connection refused`."""
+    return _NUMBER.sub("", words)
 
 
 def checked_url(text: str) -> str:
@@ -60,7 +67,8 @@ def checked_url(text: str) -> str:
     is_plain = parts.path in ("", "/") and not (parts.query or parts.fragment or parts.username or parts.password)
     if parts.scheme not in ("https", "http") or not host or not is_plain or not text.strip().isprintable():
         raise ConfigInvalid(
-            f"--service: expected https://HOST or https://HOST:PORT, found {text!r}",
+            "--service: expected https://HOST or https://HOST:PORT, or http://127.0.0.1:PORT for a service on this "
+            f"host, found {text!r}",
             hint="Give the address that the service's pages have, without a path, a name or a password",
         )
     _check_is_private(parts.scheme, host)

@@ -16,7 +16,7 @@ from flashferry.core.outside import keep_secret
 from flashferry.images.digests import PlannedImage
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, TuneMode
 from flashferry.model.limits import Limits
-from flashferry.model.plan_file import check_against, load_plan, plan_text, save_plan, sealed
+from flashferry.model.plan_file import check_against, load_plan, plan_from, plan_text, save_plan, sealed
 from flashferry.model.waves import Wave, WavePolicy
 
 
@@ -273,8 +273,29 @@ def test_what_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
     """Neither half a file nor another one is taken for a plan."""
     path = tmp_path / "plan.json"
     path.write_text(text)
-    with pytest.raises(ConfigInvalid, match=r"plan .*: (damaged|expected a file)"):
+    with pytest.raises(ConfigInvalid, match=r"plan .*: (is no plan|expected a file)"):
         load_plan(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b" \n", "an empty file"),
+        (b"\x89PNG\r\n\x1a\n", "bytes that are no text (UTF-8), from byte 1 on"),
+        (b"devices: []\n", "other text"),
+        (b'{"schema":\n', "JSON that is cut, or has an error, in line 2, column 1"),
+        (b"[" * 200_000, "JSON that is too deep, or has a number too long"),
+        (b'{"schema": ' + b"9" * 5000 + b"}", "JSON that is too deep, or has a number too long"),
+    ],
+)
+def test_what_is_no_json_is_told_without_the_words_of_a_library(content: bytes, found: str) -> None:
+    """What was expected, what it is instead, and what to do."""
+    with pytest.raises(ConfigInvalid) as caught:
+        plan_from(content, "x")
+    assert caught.value.message == (
+        f"plan x: is no plan: expected JSON that 'flashferry plan --output' wrote, found {found}"
+    )
+    assert "make it anew" in str(caught.value.hint)
 
 
 def test_a_plan_of_devices_that_the_inventory_lacks_is_refused(plan: FleetPlan) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -255,6 +256,25 @@ def test_what_the_verb_of_the_job_complained_of(at_service):
     assert at_service(service, "check")[2].endswith("flashferry: error: at the service: no inventory\n")
     code, out, _ = at_service(service, "check", "--json")
     assert (code, json.loads(out)["error"]) == (2, "no inventory")
+
+
+@pytest.mark.parametrize("words", [("run", "show"), ("run", "pause", "--reason", "x"), ("report",)])
+def test_where_there_is_no_run_it_is_said_how_to_begin_one(at_service, words):
+    """The list, which is as empty, is not what leads on."""
+    code, _, err = at_service(Service(**{"/runs": {"runs": []}}), *words, "latest")
+    assert code == ExitCode.USAGE
+    assert f"the service at {URL} has no run that you may see yet" in " ".join(err.split())
+    assert f"'flashferry --service {URL} stage --plan FILE' begins one" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(("words", "what"), [(("status",), "run"), (("run", "list"), "run"), (("history",), "copy")])
+def test_what_a_service_has_nothing_of(at_service, words, what):
+    """Is told alike by all verbs, and is the service's, not the journal of this host."""
+    empty = to_json(Status(directory=Path("x"), has_journal=True))
+    service = Service(**{"/status": {"status": empty}, "/history": {"copies": [], "damaged": 0, "device": None}})
+    code, out, _ = at_service(service, *words)
+    assert code == ExitCode.OK
+    assert out.strip() == f"the service at {URL} has no {what} that you may see yet"
 
 
 def test_a_plan_that_nobody_approved(at_service):

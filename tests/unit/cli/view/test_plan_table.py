@@ -1,6 +1,7 @@
 """A plan for people: readable at any size, what needs attention first."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -104,6 +105,28 @@ def test_what_would_help_is_told_with_its_end(shown: Shown) -> None:
     text = shown(_plan(_device(1), fit=fit), 100)
     assert "  would fit: more copies: done at 23:00" in text
     assert "  would help: more link: done at Sun 00:00" in text
+
+
+@pytest.mark.parametrize(
+    ("device", "told"),
+    [
+        (_device(1), "Kept in p.json: look at it, then run 'flashferry stage --plan p.json' with the same inventory"),
+        (
+            _device(1, Action.UNREACHABLE),
+            "Kept in p.json, which stages nothing: make it anew once what is told above is mended",
+        ),
+        (_device(1, Action.ALREADY_THERE), "Kept in p.json, which stages nothing"),
+    ],
+)
+def test_a_plan_that_stages_nothing_is_not_advised_to_be_staged(
+    device: PlannedDevice, told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is an image told to be for 0 devices."""
+    monkeypatch.setattr(plan_table, "console", lambda: ShownConsole(width=200))
+    plan_table.print_plan(_plan(device), Path("p.json"), digest="ab")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == told
+    assert lines[0].endswith("for 1 device" if device.action is Action.STAGE else "for no device")
 
 
 def test_looking_at_a_fleet_tells_trouble_and_counts_the_rest(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import socketserver
 import ssl
+import threading
 
 import httpx
 import pytest
@@ -12,6 +14,8 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.client import answers
 from flashferry.service.client.answers import ServiceRefused, ServiceUnusable
+from flashferry.service.client.client import ServiceClient
+from flashferry.service.client.place import ServicePlace
 from tests.unit.service.remote.conftest import Pieces
 
 JOB = {"job_id": "j1", "kind": "check", "state": "queued", "is_open": True, "sites": [], "links": {}}
@@ -207,10 +211,44 @@ def test_a_first_try_does_not_last(asking):
     assert client.paused == []
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("[Errno 111] Connection refused", "cannot be reached: Connection refused"),
+        ("[Errno -2] Name or service not known", "cannot be reached: Name or service not known"),
+        ("[SSL: TLSV1_ALERT_INTERNAL_ERROR] tlsv1 alert internal error (_ssl.c:1006)", ": tlsv1 alert internal error"),
+    ],
+)
+def test_why_it_was_not_reached_is_told_in_words(asking, words, told):
+    """Without numbers of errors and lines of C."""
+    with pytest.raises(ServiceUnusable) as caught:
+        asking(answering(httpx.ConnectError(words))[0], patience_s=0.0).plans()
+    assert caught.value.message.endswith(told)
+
+
+def test_a_service_that_speaks_http_is_told_so_at_once():
+    """Trying https there again changes nothing."""
+    with socketserver.TCPServer(("127.0.0.1", 0), SpeaksHttp) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        paused = []
+        place = ServicePlace(url=f"https://127.0.0.1:{server.server_address[1]}", token="ffy_abc")
+        with (
+            ServiceClient(place, pause=paused.append) as client,
+            pytest.raises(ServiceUnusable, match="does not speak https, but http as it seems"),
+        ):
+            client.plans()
+    assert paused == []
+
+
+class SpeaksHttp(socketserver.BaseRequestHandler):
+    """Answers whatever comes as a server of HTTP without TLS does."""
+
+    def handle(self):
+        self.request.recv(4096)
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
 def test_the_wrong_file_of_certificates_is_told_before_anything(tmp_path):
     """As wrong input."""
-    from flashferry.service.client.client import ServiceClient
-    from flashferry.service.client.place import ServicePlace
-
     with pytest.raises(ConfigInvalid):
         ServiceClient(ServicePlace(url="https://x", token="t", ca=tmp_path / "none"))

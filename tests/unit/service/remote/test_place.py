@@ -40,6 +40,12 @@ def test_an_address_to_which_none_is_sent(given):
     assert caught.value.hint
 
 
+def test_an_address_without_a_scheme():
+    """Is told both forms that are taken."""
+    with pytest.raises(ConfigInvalid, match=r"or http://127\.0\.0\.1:PORT for a service on this host, found"):
+        checked_url("127.0.0.1:18027")
+
+
 @pytest.mark.parametrize("given", ["", "  ", "two words", "a\r\nX: y", "ä", "x" * 5000])
 def test_what_is_no_token(given):
     """One word of ASCII: nothing else comes into a header."""
