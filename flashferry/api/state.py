@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import re
 import tarfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,8 +24,14 @@ _NAME = re.compile(r"flashferry-state-(\d{8}T\d{6}Z)\.tar\.gz")
 _LEFT_OUT = frozenset({"runs", "scratch", "leases", "images", "jobs"})
 """Folders that no backup has: locks and scratch of the living; leases, which the journal has too; images, which are
 large and had elsewhere; and what jobs printed."""
+_PASSING = frozenset({"digests.json"})
+"""Files that no backup has: digests of images are found anew, and are of the files of this host at that time."""
+_KEPT = frozenset({"known_hosts", "link-rates.json", "ssh_preferences.json", "service.toml", "service.lock"})
+_OURS = _LEFT_OUT | _PASSING | _KEPT | {"recover.lock", "depot.sock", "server_host_keys", "events"}
+"""What a state folder may have in it that has no database yet."""
 _LEAST_DAYS = 1
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_WHICH = "Check --state-dir; the first run makes the folder"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,10 +135,16 @@ def check_state(*, archive: Path | None = None, state: Path | str | None = None)
         state: The state folder.
 
     Raises:
-        ConfigInvalid: It cannot be read, or is no backup of ours.
+        ConfigInvalid: It is not there, cannot be read, or is no backup of ours; or a folder without a database that
+            has files in it, none of which is ours.
     """
     if archive is None:
-        return _checked(state_folder(state))
+        folder = state_folder(state)
+        checked = _checked(folder)
+        if not checked.looked_at:
+            _check_ours(folder)
+        return checked
+    _check_archive(archive)
     with _unpacked(archive) as folder:
         return _checked(folder)
 
@@ -141,25 +154,53 @@ def put_back(archive: Path, *, state: Path | str | None = None) -> tuple[str, ..
 
     Args:
         archive: The backup. Each file in it is held against its digest, and each database looked through, before.
+            Digests of images, which older backups have, are not put back: they are of files of that time.
         state: The state folder.
 
     Raises:
-        ConfigInvalid: The folder has something in it, or the archive is damaged or none of ours; nothing was written.
+        ConfigInvalid: The folder has something in it, or the archive is damaged or none of ours; nothing was written,
+            and no folder was made.
     """
     target = state_folder(state)
+    _check_archive(archive)
     try:
-        make_private_directory(target)
-        _check_empty(target)
-        with _unpacked(archive, beside=target) as folder:
-            if faults := _checked(folder).faults:
-                raise ConfigInvalid(f"backup {archive}: {faults[0]}", hint="Take another backup")
-            members = tuple(sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()))
-            _check_empty(target, besides=folder)
-            _move(folder, target)
-        sync_folder(target)
+        with _gone_unless_whole(target):
+            make_private_directory(target)
+            _check_empty(target)
+            with _unpacked(archive, beside=target) as folder:
+                members = _whole(archive, folder)
+                _check_empty(target, besides=folder)
+                _move(folder, target)
+            sync_folder(target)
     except OSError as error:
         raise ConfigInvalid(f"state folder {target}: {error}", hint="Check its rights and the room there") from None
     return members
+
+
+def _whole(archive: Path, folder: Path) -> tuple[str, ...]:
+    """Look through what was unpacked of a backup; return the files that are to be put back.
+
+    Raises:
+        ConfigInvalid: A database is damaged.
+    """
+    if faults := _checked(folder).faults:
+        raise ConfigInvalid(f"backup {archive}: {faults[0]}", hint="Take another backup")
+    for name in _PASSING:
+        (folder / name).unlink(missing_ok=True)
+    return tuple(sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()))
+
+
+@contextmanager
+def _gone_unless_whole(target: Path) -> Iterator[None]:
+    """Remove the folders that a block makes down to one, where it fails and leaves nothing in them."""
+    fresh = [path for path in (target, *target.parents) if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        for path in fresh:
+            with suppress(OSError):
+                path.rmdir()
+        raise
 
 
 def prune(days: int, *, is_dry: bool, state: Path | str | None = None) -> Pruned:
@@ -227,7 +268,7 @@ def _to_copy(source: Path, scratch: Path) -> Iterator[tuple[str, Path]]:
             (scratch / name).unlink()
     for path in sorted(source.rglob("*")):
         inside = path.relative_to(source)
-        if inside.parts[0] in _LEFT_OUT or path.is_symlink() or not path.is_file() or _is_passing(path):
+        if inside.parts[0] in _LEFT_OUT | _PASSING or path.is_symlink() or not path.is_file() or _is_passing(path):
             continue
         yield inside.as_posix(), path
 
@@ -243,6 +284,47 @@ def _checked(folder: Path) -> StateCheck:
     return StateCheck(looked_at=there, faults=tuple(fault for name in there for fault in faults_of(folder / name)))
 
 
+def _check_ours(folder: Path) -> None:
+    """Check that a folder without a database is a state folder: empty, or with files of ours.
+
+    Raises:
+        ConfigInvalid: It is not there, or somebody else's by what is in it, or cannot be looked at.
+    """
+    try:
+        names = {path.name for path in folder.iterdir()}
+    except OSError as error:
+        found = {errno.ENOENT: "none", errno.ENOTDIR: "something else"}.get(error.errno or 0, error.strerror)
+        raise ConfigInvalid(f"state folder {folder}: expected a folder, found {found}", hint=_WHICH) from None
+    if names and not any(name in _OURS or name.startswith("known_hosts") for name in names):
+        raise ConfigInvalid(f"state folder {folder}: expected one of ours, found other files only", hint=_WHICH)
+
+
+def _check_archive(archive: Path) -> None:
+    """Check that a backup is a file, before anything is made for it.
+
+    Raises:
+        ConfigInvalid: It is not there, or a folder.
+    """
+    if archive.is_dir():
+        names = sorted(path.name for path in archive.glob("*.tar.gz") if _NAME.fullmatch(path.name))
+        hint = f"Name the archive in it: {archive / names[-1]}" if names else "There is no archive of ours in it"
+        raise ConfigInvalid(f"backup {archive}: expected a file, found a folder", hint=hint)
+    if not archive.exists():
+        raise ConfigInvalid(f"backup {archive}: there is no such file", hint="Check its name")
+
+
+def _told_of(error: Exception) -> tuple[str, str]:
+    """Return what is wrong with an archive that could not be unpacked, and what to do."""
+    text = str(error)
+    if isinstance(error, EOFError) or "unexpected end of data" in text or "empty file" in text:
+        return "the archive is cut short", "Take another backup"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror, "Make room there" if error.errno in _FULL else "Check its rights"
+    if isinstance(error, OSError | tarfile.TarError | zlib.error):
+        text = "it is damaged, or no archive of gzip and tar"
+    return text, "Name an archive that 'flashferry state backup' made"
+
+
 @contextmanager
 def _unpacked(archive: Path, *, beside: Path | None = None) -> Iterator[Path]:
     """Yield a folder with the files of a backup, for the time of a block; each is what the manifest says."""
@@ -251,7 +333,7 @@ def _unpacked(archive: Path, *, beside: Path | None = None) -> Iterator[Path]:
             unpack(archive, folder)
         except DAMAGED as error:
             is_full = isinstance(error, OSError) and error.errno in _FULL
-            hint = "Make room there" if is_full else "Name an archive that 'flashferry state backup' made"
             where = f", unpacked into {folder.parent}" if is_full else ""
-            raise ConfigInvalid(f"backup {archive}{where}: {error}", hint=hint) from None
+            told, hint = _told_of(error)
+            raise ConfigInvalid(f"backup {archive}{where}: {told}", hint=hint) from None
         yield folder

@@ -13,6 +13,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from flashferry.core.outside import shown
+
 DEVICES = "Devices and logins"
 IMAGE = "Image"
 TUNING = "TCP tuning"
@@ -31,6 +33,13 @@ _ORDER = (_OPTIONS, DEVICES, IMAGE, TUNING, SERVER, WAVES, OUTPUT)
 _WIDEST = 28
 """Longer words have their text on the next line, so that eighty columns have room for both."""
 _NO_LIMIT = 1000
+_EXPECTED = {
+    "int_parsing": "a whole number",
+    "float_parsing": "a number",
+    "greater_than_equal": "{ge} or more",
+    "less_than_equal": "{le} at most",
+}
+"""What was expected, by the kind of fault that typer's check found."""
 
 
 SERVICE_VARIABLE = "FLASHFERRY_SERVICE"
@@ -61,6 +70,28 @@ def service_named(arguments: Sequence[str], environment: Mapping[str, str]) -> s
         elif word.startswith("--service="):
             found = word.removeprefix("--service=")
     return found.strip()
+
+
+def told_in_our_words(error: Any) -> Any:
+    """Return an error of words as one that says what was expected and what was found; what we know no better stays."""
+    if (text := _expected(error)) is None:
+        return error
+    parameter = getattr(error, "param", None)
+    is_option = getattr(parameter, "param_type_name", "") == "option"
+    name = f"{names_shown(parameter.opts)[-1]}: " if parameter is not None and is_option else ""
+    return UsageError(name + shown(text), error.ctx)
+
+
+def _expected(error: Any) -> str | None:
+    """Return what was expected and found, by typer's words or by those of the check behind them; None: not known."""
+    found, apart, choices = str(getattr(error, "message", "")).rpartition(" is not one of ")
+    if apart and (words := re.findall(r"'([^']*)'", choices)):
+        listed = " or ".join((", ".join(words[:-1]), words[-1])) if len(words) > 1 else words[0]
+        return f"expected {listed}, found {found.removeprefix('Value error, ')}"
+    faults: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
+    if not faults or (kind := _EXPECTED.get(faults[0]["type"])) is None:
+        return None
+    return f"expected {kind.format_map(faults[0].get('ctx', {}))}, found {faults[0]['input']!r}"
 
 
 class Verb(TyperCommand):

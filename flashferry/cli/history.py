@@ -37,7 +37,7 @@ _LAST = 20
 
 
 def history(
-    device: Annotated[str | None, typer.Argument(metavar="[DEVICE]", help="Its name in the inventory.")] = None,
+    device: Annotated[str | None, typer.Argument(metavar="DEVICE", help="Its name in the inventory.")] = None,
     last: Annotated[
         int, typer.Option("--last", metavar="N", min=1, max=100_000, help="How many copies to show.")
     ] = _LAST,

@@ -39,7 +39,7 @@ DEFAULT_WORLD = "published"
 WorldArgument = Annotated[
     str,
     typer.Argument(
-        metavar="[WORLD]",
+        metavar="WORLD",
         help="A world of the lab (published, two-sites, transports, fleet, team, fleet-40, sites-200), or a file of "
         "your own that ends in .toml.",
     ),

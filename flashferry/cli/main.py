@@ -20,6 +20,7 @@ from flashferry.cli.command_line import (
     UsageError,
     behind_options,
     service_named,
+    told_in_our_words,
 )
 from flashferry.cli.terminal.last_words import guard, tell_trace
 from flashferry.cli.terminal.lookalikes import fit_streams
@@ -200,6 +201,7 @@ def _check_service_is_named(ctx: typer.Context) -> None:
 
 def _complain_of_words(error: Any) -> None:
     """Print what is wrong with the words of a command line, for people and, where they asked for it, for programs."""
+    error = told_in_our_words(error)
     error.show()
     tell_programs(error.format_message(), ExitCode.USAGE)
 

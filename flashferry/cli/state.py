@@ -10,7 +10,7 @@ import typer
 from flashferry import api
 from flashferry.cli.command_line import App
 from flashferry.cli.options.shared import JsonOption, StateOption
-from flashferry.cli.terminal.output import finish
+from flashferry.cli.terminal.output import command, finish
 from flashferry.cli.view.layout import console
 from flashferry.core.described import counted
 from flashferry.core.units import size
@@ -65,7 +65,9 @@ def restore(
     What runs did since the backup is not in it; what it says is in hand, 'flashferry recover' looks at.
     """
     files = api.put_back(archive, state=state_dir)
-    finish("state-restore", ExitCode.OK, {"files": files}, as_json=json, human=lambda: _print_restored(files))
+    finish(
+        "state-restore", ExitCode.OK, {"files": files}, as_json=json, human=lambda: _print_restored(files, state_dir)
+    )
 
 
 @app.command("prune")
@@ -101,8 +103,9 @@ def _print_check(found: StateCheck) -> None:
         out.print(f"✓ {', '.join(found.looked_at)}: whole")
 
 
-def _print_restored(files: tuple[str, ...]) -> None:
-    console().print(f"{counted(len(files), 'file')} put back; 'flashferry status' says what was in hand")
+def _print_restored(files: tuple[str, ...], state_dir: Path | None) -> None:
+    put = f"{counted(len(files), 'file')} put back into {api.state_folder(state_dir)}"
+    console().print(f"{put}; '{command('status')}' says what was in hand")
 
 
 def _print_pruned(found: Pruned, *, removed: bool) -> None:

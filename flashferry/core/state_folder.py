@@ -12,7 +12,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +20,7 @@ from flashferry.core.errors import ConfigInvalid
 
 _FOLDER = "scratch"
 _LOCK = ".lock"
+_TRIES = 20
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -121,6 +122,8 @@ def lock(file: IO[Any], *, is_shared: bool = False, waits: bool = False) -> bool
 def scratch_folder(directory: Path) -> Iterator[Path]:
     """Yield an empty folder below a state directory, which ends with the block, or with the next command.
 
+    Nothing of it stays behind, nor the folder above it, where no other command has one there.
+
     For files that a command needs only while it runs. A folder of the system's for temporary files is cleaned by nobody
     we know of, may be small, and others write there.
 
@@ -130,8 +133,7 @@ def scratch_folder(directory: Path) -> Iterator[Path]:
     """
     make_private_directory(directory)
     sweep(directory)
-    make_private_directory(directory / _FOLDER)
-    folder = Path(tempfile.mkdtemp(dir=directory / _FOLDER))
+    folder = _made_below(directory / _FOLDER)
     try:
         with open_private(folder / _LOCK, "w") as held:
             lock(held)
@@ -139,6 +141,24 @@ def scratch_folder(directory: Path) -> Iterator[Path]:
             yield folder / "files"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        # Another command's folder in it keeps it.
+        with suppress(OSError):
+            folder.parent.rmdir()
+
+
+def _made_below(directory: Path) -> Path:
+    """Make a folder in one that another command may remove as empty meanwhile.
+
+    Raises:
+        ConfigInvalid: The directory is not ours alone.
+        OSError: The folder cannot be made.
+    """
+    for _ in range(_TRIES):
+        with suppress(FileNotFoundError):
+            make_private_directory(directory)
+            return Path(tempfile.mkdtemp(dir=directory))
+    make_private_directory(directory)
+    return Path(tempfile.mkdtemp(dir=directory))
 
 
 def sweep(directory: Path) -> None:

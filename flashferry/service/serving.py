@@ -66,6 +66,8 @@ _GRACE_S = 1
 _KEEPERS_GRACE_S = 0.5
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BACKLOG = 1024
+_NO_HTTP = "Invalid HTTP request received."
+"""uvicorn's own line, without who and when."""
 
 
 def serve(
@@ -168,6 +170,7 @@ class _Server(uvicorn.Server):
             ssl_keyfile=settings.key,
         )
         super().__init__(config)
+        logging.getLogger("uvicorn.error").addFilter(_in_our_words)
         self._service = service
         self._ready = ready
         self._end_streams = app.state.streams.end
@@ -196,6 +199,14 @@ class _Server(uvicorn.Server):
         self.should_exit = True
         # What is cut now would fill the log with traces of its cutting.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+
+
+def _in_our_words(record: logging.LogRecord) -> bool:
+    """Return whether a line of uvicorn stays; what anybody can cause is told in our words, in a file."""
+    if record.msg != _NO_HTTP:
+        return True
+    _LOG.info("a request was refused that is no HTTP: TLS spoken to a port without it, say")
+    return False
 
 
 def handed_listener(number: int) -> socket.socket:

@@ -71,9 +71,7 @@ def no_run(url: str, what: str = "run") -> str:
 
 def history(
     ctx: typer.Context,
-    device: Annotated[
-        str | None, typer.Argument(metavar="[DEVICE]", help="Its name in the service's inventory.")
-    ] = None,
+    device: Annotated[str | None, typer.Argument(metavar="DEVICE", help="Its name in the service's inventory.")] = None,
     last: Annotated[int, typer.Option("--last", metavar="N", min=1, max=2000, help="How many copies to show.")] = 20,
     json: JsonOption = False,
 ) -> None:

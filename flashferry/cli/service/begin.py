@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def init(
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="What the first admin is called.", show_default=True)
+        str, typer.Argument(metavar="NAME", help="What the first admin is called.", show_default=True)
     ] = "admin",
     config: ConfigOption = None,
     state_dir: StateOption = None,

@@ -139,7 +139,7 @@ def test_a_backup_that_was_altered_is_refused(state: Path, tmp_path: Path, name:
     wrong = altered(made.path, name, b"{}", kind=kind)
     with pytest.raises(ConfigInvalid, match=told):
         put_back(wrong, state=tmp_path / "other")
-    assert [path for path in (tmp_path / "other").rglob("*") if path.is_file()] == []
+    assert not (tmp_path / "other").exists()
     assert not (tmp_path / "outside").exists()
 
 
@@ -149,8 +149,67 @@ def test_a_backup_that_was_cut_is_refused(state: Path, tmp_path: Path, cut: floa
     made = back_up(tmp_path / "backups", state=state)
     whole = made.path.read_bytes()
     made.path.write_bytes(whole[: int(len(whole) * cut)])
-    with pytest.raises(ConfigInvalid, match="backup"):
-        put_back(made.path, state=tmp_path / "other")
+    with pytest.raises(ConfigInvalid, match=r"the archive is cut short") as raised:
+        put_back(made.path, state=tmp_path / "far" / "other")
+    assert raised.value.hint == "Take another backup"
+    assert not (tmp_path / "far").exists()
+
+
+def test_no_backup_is_refused_in_plain_words(state: Path, tmp_path: Path) -> None:
+    """A file that is not there, a folder, whose newest archive is named, and something else; no folder is made."""
+    made = back_up(tmp_path / "backups", state=state)
+    other = tmp_path / "other"
+    with pytest.raises(ConfigInvalid, match=r"there is no such file"):
+        put_back(tmp_path / "none" / "x.tar.gz", state=other)
+    with pytest.raises(ConfigInvalid, match=r"expected a file, found a folder") as raised:
+        put_back(made.path.parent, state=other)
+    assert str(made.path) in (raised.value.hint or "")
+    (tmp_path / "text").write_text("no archive")
+    with pytest.raises(ConfigInvalid, match=r"damaged, or no archive of gzip and tar"):
+        put_back(tmp_path / "text", state=other)
+    with pytest.raises(ConfigInvalid, match=r"there is no such file"):
+        check_state(archive=tmp_path / "none" / "x.tar.gz")
+    assert not other.exists()
+    assert not (tmp_path / "none").exists()
+
+
+def test_nothing_but_the_backup_stays_behind(state: Path, tmp_path: Path) -> None:
+    """No folder of ours lies beside archives or in what was put back; digests of images are in neither."""
+    (state / "digests.json").write_text("{}")
+    made = back_up(tmp_path / "backups", state=state)
+    assert check_state(archive=made.path).faults == ()
+    assert list(made.path.parent.iterdir()) == [made.path]
+    other = tmp_path / "other"
+    assert set(put_back(made.path, state=other)) == set(made.members) == {path.name for path in other.iterdir()}
+    assert "digests.json" not in made.members
+
+
+def test_digests_of_an_older_backup_stay_in_it(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were of the images of that time."""
+    (state / "digests.json").write_text("{}")
+    with monkeypatch.context() as patch:
+        patch.setattr("flashferry.api.state._PASSING", frozenset())
+        made = back_up(tmp_path / "backups", state=state)
+    assert "digests.json" in made.members
+    assert "digests.json" not in put_back(made.path, state=tmp_path / "other")
+    assert not (tmp_path / "other" / "digests.json").exists()
+
+
+def test_a_wrong_folder_is_no_state_without_fault(tmp_path: Path) -> None:
+    """One that is not there, a file, and somebody else's are refused; an empty one and one of ours are not."""
+    folder = tmp_path / "state"
+    with pytest.raises(ConfigInvalid, match=r"expected a folder, found none"):
+        check_state(state=folder)
+    assert not folder.exists()
+    folder.mkdir(mode=0o700)
+    assert check_state(state=folder).looked_at == ()
+    (folder / "letter.txt").touch()
+    with pytest.raises(ConfigInvalid, match="expected one of ours, found other files only"):
+        check_state(state=folder)
+    with pytest.raises(ConfigInvalid, match=r"expected a folder, found something else"):
+        check_state(state=folder / "letter.txt")
+    (folder / "known_hosts").touch()
+    assert check_state(state=folder).looked_at == ()
 
 
 def test_damage_is_told(state: Path) -> None:

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from flashferry.cli.command_line import names_shown
 from flashferry.cli.main import COMMANDS, build
 from flashferry.model.exit_codes import VERB_MEANINGS, ExitCode
+from flashferry.store.journal import Journal
 
 SUBJECTS = {
     "port": ("--port", "FLASHFERRY_PORT", {"check", "probe", "stage", "serve"}),
@@ -228,3 +229,31 @@ def test_images_keep_their_digests_where_they_are_told(tmp_path: Path):
     done = ferry("images", "hash", str(tmp_path / "a.bin"), "--json", "--state-dir", str(tmp_path / "state"))
     assert done.returncode == 0
     assert (tmp_path / "state" / "digests.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("completion", "tcsh"), "Error: expected bash, zsh or fish, found 'tcsh'\n"),
+        (("state", "prune", "--older-than", "x"), "Error: --older-than: expected a whole number, found 'x'\n"),
+        (("state", "prune", "--older-than", "0"), "Error: --older-than: expected 1 or more, found '0'\n"),
+    ],
+)
+def test_a_wrong_value_is_told_in_our_words(words: tuple[str, ...], told: str):
+    """What was expected and what was found, not the words of the check behind it."""
+    done = ferry(*words)
+    assert done.returncode == 2
+    assert done.stderr.endswith(told)
+
+
+def test_a_restore_says_where_to_and_what_next(tmp_path: Path):
+    """The folder that was written, and the next command with it."""
+    state, other = tmp_path / "state", tmp_path / "other"
+    with Journal(state):
+        pass
+    archive = json.loads(ferry("state", "backup", str(tmp_path / "b"), "--state-dir", str(state), "--json").stdout)[
+        "path"
+    ]
+    done = ferry("state", "restore", archive, "--state-dir", str(other), COLUMNS="400")
+    expected = f"1 file put back into {other}; 'flashferry status --state-dir {other}' says what was in hand"
+    assert done.stdout.strip() == expected
