@@ -45,6 +45,7 @@ from flashferry.service.schedules import scheduler
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
+from flashferry.store.service.people import active_admins
 
 KEEPERS: tuple[Keeper, ...] = (
     supervisor.KEEPER,
@@ -94,7 +95,7 @@ def serve(
     with ExitStack() as held:
         if handed is None:
             check_listening(settings)
-            listener = held.enter_context(_listener(settings))
+            listener = held.enter_context(_listener(settings, state))
         else:
             listener = held.enter_context(handed_listener(handed))
             settings = replace(settings, address=listener.getsockname()[0])
@@ -103,6 +104,7 @@ def serve(
         held.enter_context(_alone(state))
         settings = replace(settings, port=listener.getsockname()[1])
         service = Service(state=state, settings=settings, database=ServiceDatabase(state))
+        _tell_without_admin(service, tell)
         book = RefusalBook(service)
         counted = Keeper(name="refusals", every_s=FIRST_WINDOW_S, look=lambda _: book.flush())
         figures = Figures(service)
@@ -118,6 +120,16 @@ def serve(
             with contextlib.suppress(sqlite3.Error):
                 book.flush(is_end=True)
             _LOG.info("the service has ended")
+
+
+def _tell_without_admin(service: Service, tell: Callable[[str], None]) -> None:
+    """Tell who started it where nobody is an admin, nor made one of what a provider or a proxy says."""
+    oidc, proxy = service.settings.oidc, service.settings.proxy
+    if (oidc is not None and oidc.roles) or (proxy.user_header and proxy.roles):
+        return
+    with service.database.reading() as database:
+        if not active_admins(database):
+            tell("the service has no admin, who lets others in: 'flashferry service init' makes the first one")
 
 
 def check_listening(settings: ServiceSettings) -> None:
@@ -242,11 +254,11 @@ def _not_handed(number: int, found: str) -> ConfigInvalid:
 
 
 @contextmanager
-def _listener(settings: ServiceSettings) -> Iterator[socket.socket]:
+def _listener(settings: ServiceSettings, state: Path) -> Iterator[socket.socket]:
     """Yield a socket that is listened on.
 
     Raises:
-        ConfigInvalid: The port is in use, or may not be had.
+        ConfigInvalid: The port is in use, by the service of this state folder perhaps, or may not be had.
     """
     where = f"{settings.address} port {settings.port}"
     family = socket.AF_INET6 if ":" in settings.address else socket.AF_INET
@@ -257,6 +269,8 @@ def _listener(settings: ServiceSettings) -> Iterator[socket.socket]:
             listener.bind((settings.address, settings.port))
             listener.listen(_BACKLOG)
         except OSError as error:
+            if error.errno == errno.EADDRINUSE and _is_served(state):
+                raise _served(state) from None
             raise ConfigInvalid(f"cannot listen on {where}: {error.strerror}", hint=_hint_of(error)) from None
         listener.setblocking(False)
         yield listener
@@ -287,11 +301,24 @@ def _alone(state: Path) -> Iterator[None]:
         ) from None
     with held:
         if not lock(held):
-            raise ConfigInvalid(
-                f"state folder {state}: another service is running in it",
-                hint="End that one first, or give another --state-dir",
-            )
+            raise _served(state)
         yield
+
+
+def _is_served(state: Path) -> bool:
+    """Return whether a service runs in a state folder, which is not touched."""
+    try:
+        with open_private(state / LOCK, "r") as probe:
+            return not lock(probe, is_shared=True)
+    except (OSError, ConfigInvalid):
+        return False
+
+
+def _served(state: Path) -> ConfigInvalid:
+    return ConfigInvalid(
+        f"state folder {state}: another service is running in it",
+        hint="End that one first, or give another --state-dir",
+    )
 
 
 def _told_ready(settings: ServiceSettings, tell: Callable[[str], None]) -> None:

@@ -37,7 +37,7 @@ def init(
 
     # One that is named and not there is to be written.
     to_read = config if config is not None and os.path.lexists(config) else None
-    with opened(to_read, state_dir) as (service, actor):
+    with opened(to_read, state_dir, is_beginning=True) as (service, actor):
         begun = begin(service, actor, name=name, password=given_password(name), configuration=config)
     content: dict[str, object] = {
         "admin": begun.admin,

@@ -23,10 +23,17 @@ PASSWORD_VARIABLE = "FLASHFERRY_USER_PASSWORD"  # noqa: S105 -- the name of a va
 
 
 @contextmanager
-def opened(config: Path | None, state_dir: Path | None) -> Iterator[tuple[Service, Actor]]:
+def opened(
+    config: Path | None, state_dir: Path | None, *, is_beginning: bool = False
+) -> Iterator[tuple[Service, Actor]]:
     """Yield the service, and who runs the command: the user of this host, as the audit has him.
 
     What the service refuses is told as every wrong input is.
+
+    Args:
+        config: The configuration; None: that in the state folder, where it is there.
+        state_dir: The state folder; None: where the command line has it.
+        is_beginning: Whether the tables are made where there are none; else that is refused, and nothing is made.
 
     Raises:
         ConfigInvalid: The configuration or the tables cannot be used, or the service refused what was asked.
@@ -38,11 +45,23 @@ def opened(config: Path | None, state_dir: Path | None) -> Iterator[tuple[Servic
 
     state = api.state_folder(state_dir)
     settings = read_settings(config, state)
+    if not is_beginning:
+        _check_begun(state)
     service = Service(state=state, settings=settings, database=ServiceDatabase(state))
     try:
         yield service, Actor(name=user_of_host(), via=Via.COMMAND_LINE)
     except Problem as problem:
         raise ConfigInvalid(problem.sentence, hint=problem.hint) from None
+
+
+def _check_begun(state: Path) -> None:
+    from flashferry.store.service.schema import FILE
+
+    if not os.path.lexists(state / FILE):
+        raise ConfigInvalid(
+            f"state folder {state}: expected the service's database, found none",
+            hint="'flashferry service init' begins a service; or give the --state-dir of one that is there",
+        )
 
 
 def user_of_host() -> str:

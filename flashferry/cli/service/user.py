@@ -12,6 +12,7 @@ from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.service.opening import given_password, opened
 from flashferry.cli.service.serve import ConfigOption
 from flashferry.cli.terminal.output import echo, finish
+from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -22,17 +23,19 @@ app = App(help="Enter people, give them roles, disable them, give a lost passwor
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the audit.")]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What he is known by.")]
 RolesArgument = Annotated[
-    list[str], typer.Argument(metavar="ROLE[@SITE]...", help="viewer, operator, approver, auditor or admin.")
+    list[str] | None,
+    typer.Argument(metavar="ROLE[@SITE]", help="viewer, operator, approver, auditor or admin.", show_default=False),
+]
+RolesOption = Annotated[
+    list[str] | None,
+    typer.Option("--role", metavar="ROLE[@SITE]", help="A role, of one site or of all; may be repeated."),
 ]
 
 
 @app.command("add")
 def add(
     name: NameArgument,
-    roles: Annotated[
-        list[str] | None,
-        typer.Option("--role", metavar="ROLE[@SITE]", help="A role, of one site or of all; may be repeated."),
-    ] = None,
+    roles: RolesOption = None,
     display: Annotated[str, typer.Option("--display", metavar="TEXT", help="The name for people.")] = "",
     email: Annotated[str, typer.Option("--email", metavar="ADDRESS", help="The address for mail.")] = "",
     config: ConfigOption = None,
@@ -57,7 +60,8 @@ def add(
 @app.command("grant")
 def grant(
     name: NameArgument,
-    roles: RolesArgument,
+    roles: RolesArgument = None,
+    named: RolesOption = None,
     take: Annotated[bool, typer.Option("--take", help="Take them from him instead.")] = False,
     config: ConfigOption = None,
     state_dir: StateOption = None,
@@ -67,7 +71,9 @@ def grant(
     from flashferry.service.people.accounts import give_grants, take_grants
     from flashferry.service.people.mapped import grant_of
 
-    grants = [grant_of(word) for word in roles]
+    grants = [grant_of(word) for word in (*(roles or ()), *(named or ()))]
+    if not grants:
+        raise ConfigInvalid("expected a role, found none", hint=f"Name one behind {name}, as operator@SITE or viewer")
     with opened(config, state_dir) as (service, actor):
         (take_grants if take else give_grants)(service, actor, name, grants)
     _tell(service, name, json, "has his roles")

@@ -54,7 +54,7 @@ def enter(state: Path, accounts: tuple[Account, ...]) -> None:
     from flashferry.service.people.mapped import grant_of
     from flashferry.service.people.passwords import Passwords
 
-    with opened(None, state) as (service, actor):
+    with opened(None, state, is_beginning=True) as (service, actor):
         passwords = Passwords(service.settings.people)
         for one in accounts:
             grants = tuple(grant_of(role) for role in one.roles)

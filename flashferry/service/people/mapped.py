@@ -60,12 +60,17 @@ def grant_of(word: str) -> Grant:
     """Return the grant that `role` or `role@site` means.
 
     Raises:
-        ConfigInvalid: There is no such role, or it is not given by site.
+        ConfigInvalid: There is no such role, no site behind `@`, or the role is not given by site.
     """
-    name, _, site = word.partition("@")
+    name, at, site = word.partition("@")
     if name not in {role.value for role in Role}:
         raise ConfigInvalid(
             f"expected a role, found {name!r}", hint=f"Roles are {', '.join(Role)}; 'role@site' for one site alone"
+        )
+    if at and not site:
+        # A variable of the shell that is not set must not make a role of one site one of all.
+        raise ConfigInvalid(
+            f"expected a site behind {word!r}, found none", hint=f"Give '{name}@SITE', or '{name}' alone for all sites"
         )
     grant = Grant(role=Role(name), site=site or EVERYWHERE)
     if grant.role in WHOLE_ROLES and grant.site != EVERYWHERE:

@@ -73,6 +73,16 @@ def test_it_answers_and_ends(tmp_path, number):
         assert service.process.returncode == 0
 
 
+def test_who_starts_it_without_an_admin_is_told(tmp_path):
+    """Else nobody could sign in, and nobody would know why; who has roles from outside needs none."""
+    command = [*SERVICE, "--state-dir", tmp_path / "state", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert "the service has no admin" in process.stderr.readline()
+        finally:
+            process.kill()
+
+
 @pytest.mark.long
 def test_it_answers_by_tls(tmp_path):
     """With certificate and key of the configuration; in clear text nothing is answered."""
@@ -163,6 +173,7 @@ def test_one_service_has_a_state_folder(tmp_path):
     """A second one is refused, and the first goes on; killed, it leaves nothing that holds the next."""
     with running(tmp_path) as service:
         assert "another service is running in it" in refusal(tmp_path)
+        assert "another service is running in it" in refusal(tmp_path, service.url.removeprefix("http://"))
         assert asked(f"{service.url}/healthz") == {"status": "ok"}
         service.process.kill()
     with running(tmp_path) as service:

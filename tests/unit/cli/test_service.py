@@ -135,8 +135,18 @@ def test_people_are_entered_and_given_roles(service):
     assert is_password(service, "bert", said["person"]["password"])
     assert "approver@* operator@AMS" in service("user", "grant", "bert", "approver").out
     assert "active, approver@*" in service("user", "grant", "bert", "operator@AMS", "--take").out
+    assert "approver@* viewer@*" in service("user", "grant", "bert", "--role", "viewer").out
     listed = json.loads(service("user", "list", "--json").out)["people"]
     assert [one["name"] for one in listed] == ["anna", "bert"]
+
+
+@pytest.mark.parametrize("words", [("audit", "verify"), ("audit", "export"), ("user", "list"), ("user", "add", "eve")])
+def test_nothing_is_made_where_no_service_is(service, tmp_path, words):
+    """A folder of another name is no audit that is whole: refused, and not made."""
+    said = service(*words, "--state-dir", tmp_path / "nowhere")
+    assert (said.code, said.out) == (2, "")
+    assert "nowhere: expected the service's database, found none. 'flashferry service init' begins" in said.err
+    assert not (tmp_path / "nowhere").exists()
 
 
 def test_people_are_disabled_and_enabled(service):
@@ -165,6 +175,8 @@ def test_a_lost_password_is_given_anew(service, monkeypatch):
     [
         (("user", "add", "A B"), "expected a name of small letters"),
         (("user", "add", "bert", "--role", "king"), "expected a role, found 'king'"),
+        (("user", "add", "bert", "--role", "operator@"), "expected a site behind 'operator@', found none"),
+        (("user", "grant", "anna"), "expected a role, found none"),
         (("user", "grant", "nobody", "viewer"), "there is nobody of the name 'nobody'"),
         (("audit", "verify", "--head", "1"), "expected NUMBER:HASH"),
         (("audit", "export", "--format", "xml"), "--format: expected jsonl or csv, found 'xml'"),
@@ -175,6 +187,7 @@ def test_a_lost_password_is_given_anew(service, monkeypatch):
 )
 def test_what_is_wrong_is_told(service, words, sentence):
     """In one sentence, with exit code 2."""
+    service("init", "anna")
     said = service(*words)
     assert (said.code, said.out) == (2, "")
     assert sentence in said.err
