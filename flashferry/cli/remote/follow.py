@@ -99,14 +99,14 @@ class Follower:
         is_shown = False
         for job in _looks(self._client, self.job, view.say):
             self.job = job
-            if not self.job.is_open:
-                return
             if not is_shown and self._has_begun():
                 is_shown = True
                 self._show_events(str(self.job.run_id), view)
+            if not job.is_open:
+                return
 
     def _has_begun(self) -> bool:
-        """Return whether the job's run is under way: one that is gone on with is known before that."""
+        """Return whether the job's run is under way, or was between two looks: one gone on with is known before."""
         if self.job.run_id is None or self.job.kind not in _RUNS:
             return False
         return self.job.kind != "resume" or self._client.run(self.job.run_id).state is RunState.ALIVE
