@@ -41,11 +41,14 @@ def copied_bytes_per_s(connection: Any, copy: Any, web: Web, window_bytes: int, 
 
 @pytest.mark.parametrize("window_bytes", [4128, 16384, 65535, 262144])
 def test_the_rate_is_the_window_over_the_round_trip(connection: Any, copy: Any, web: Web, window_bytes: int) -> None:
-    """Within 10 % of whole segments of the window per 100 ms: Linux rounds an unscaled window down to them."""
+    """Whole segments of the window per 100 ms: Linux rounds an unscaled window down to them.
+
+    Never more than 10 % above; a busy machine may take a quarter away.
+    """
     usable = window_bytes if window_bytes > 65535 else window_bytes // SEGMENT_BYTES * SEGMENT_BYTES
     expected = usable / RTT_S
     rate = copied_bytes_per_s(connection, copy, web, window_bytes, int(expected * 10))
-    assert rate == pytest.approx(expected, rel=0.1)
+    assert 0.75 * expected < rate < 1.1 * expected
 
 
 def test_a_large_window_fills_the_link(connection: Any, copy: Any, web: Web) -> None:

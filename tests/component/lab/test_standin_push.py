@@ -218,7 +218,8 @@ def test_a_push_is_as_slow_as_the_window_of_the_channel(image: Path) -> None:
                 "half", window_bytes=window_bytes, packet_bytes=min(32768, window_bytes), rtt_s=0.1,
                 link_bytes_per_s=6_030_000, sent_bytes=16384,
             )  # fmt: skip
-            assert _pushed_bytes_per_s(world, own, image) == pytest.approx(model, rel=0.1)
+            # Below the model a busy machine may take a quarter away.
+            assert 0.75 * model < _pushed_bytes_per_s(world, own, image) < 1.1 * model
 
 
 def _pushed_bytes_per_s(world: World, device: DeviceAccess, image: Path) -> float:

