@@ -79,6 +79,62 @@ class InstalledPackage(Row):
     state: str
     version: str
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return where it is, one by one: `R0`, `R1`, or the numbers of switches."""
+        return tuple(self.location.removeprefix("Switch ").split())
+
+
+@row
+class AbortTimer(Row):
+    """The timer that brings the old image back: `state` is active or inactive, `left` how long it runs yet."""
+
+    state: str
+    after: str
+    left: str
+
+
+@row
+class PackageFile(Row):
+    """A file that `packages.conf` names, beside which it lies."""
+
+    kind: str
+    slot: str
+    name: str
+    file: str
+
+
+@row
+class ManualBoot(Row):
+    """Whether a restart stops at ROMMON's prompt: `yes` or `no`, per member or supervisor."""
+
+    switch: str
+    standby: str
+    value: str
+
+
+@row
+class StackUnit(Row):
+    """A switch of a stack by `show switch`; `active` is `*`, `state` is `Ready` where it takes part."""
+
+    active: str
+    number: int
+    role: str
+    mac: str
+    priority: int
+    hardware: str
+    state: str
+
+
+@row
+class IssuLine(Row):
+    """What `show issu state detail` says of an upgrade in service: one of these per row, the others empty."""
+
+    idle: str
+    slot: str
+    operation: str
+    state: str
+
 
 @row
 class RedundancyUnit(Row):

@@ -166,6 +166,12 @@ IOS = Ios(
         pending_rollback="show archive config rollback timer",
         configuration_lock="show configuration lock",
         cpu="show processes cpu | include ^CPU utilization",
+        install_summary="show install summary",
+        boot="show boot",
+        boot_on_routers="show bootvar",
+        stack="show switch",
+        redundancy="show redundancy states",
+        issu="show issu state detail",
     ),
     tcp=TcpSettings(
         family="ip tcp",

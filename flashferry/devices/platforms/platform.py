@@ -152,6 +152,12 @@ class Commands:
         pending_rollback: Tells of a rollback of the whole configuration that is armed.
         configuration_lock: Tells who holds the exclusive lock.
         cpu: Tells how busy the processor is.
+        install_summary: Lists the packages that are installed, in install mode.
+        boot: Tells what is to be booted, and how.
+        boot_on_routers: The same where the other one is not known.
+        stack: Lists the members of a stack.
+        redundancy: Tells how the two supervisors are.
+        issu: Tells whether an upgrade in service is going on.
     """
 
     configure: str
@@ -164,6 +170,12 @@ class Commands:
     pending_rollback: str
     configuration_lock: str
     cpu: str
+    install_summary: str
+    boot: str
+    boot_on_routers: str
+    stack: str
+    redundancy: str
+    issu: str
 
 
 class Offered(Enum):

@@ -1,0 +1,444 @@
+"""What a device runs, will boot, and is made of: read in one look that changes nothing; what it makes of it is pure.
+
+Everything about what follows the copy rests on this: room by mode, members, `install add`, readiness, activation. What
+a platform does not have (it answers the command with a caret) is told from what could not be read: the one does not
+apply, the other is unknown, and neither is ever guessed.
+
+Facts
+-----
+* `show install summary` ends with the timer's line between two rules; 16.6 prints none and ends with the last package
+  (genieparser, C9300 16.6.6), so that there an output that was cut cannot be told from a whole one by its end.
+* `show boot` prints a block per member on Catalyst 3850 and 9300, one for the active and one for the standby supervisor
+  on ASR 1000, Catalyst 9400 and 9500, and `BOOT path-list` with a block per further member on 2960 and 3750. Only some
+  tell the register there; `show version` tells it everywhere.
+* `show issu state detail` takes locks first and tells of them. `Slot being modified` stands there from `loadversion` to
+  `commitversion`, also behind `acceptversion` and where the `terminal state` is reached (genieparser, ASR 1000).
+* A user below privilege 15 gets a caret for what he may not give: then a caret says nothing about the platform.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from flashferry.devices.errors import DeviceRefused
+from flashferry.devices.prompts import is_syslog
+from flashferry.devices.session import DeviceSession
+from templates.rows import (
+    AbortTimer,
+    BootVariable,
+    ConfigRegister,
+    InstalledPackage,
+    IssuLine,
+    ManualBoot,
+    PackageFile,
+    Privilege,
+    RedundancyState,
+    StackUnit,
+    first,
+    rows,
+)
+from templates.version import SoftwareVersion, parse_version
+
+ALL_RIGHTS = 15
+"""The privilege level that may give every command."""
+
+ASK_LIMIT_S = 60.0
+"""Longest silence of one of these commands; `show issu state detail` waits for locks first."""
+
+
+class Topic(Enum):
+    """What a device is asked about.
+
+    Attributes:
+        VERSION: What it runs, and on what.
+        INSTALL: The packages that are installed.
+        BOOT: What it boots next, and how.
+        STACK: The members of a stack.
+        REDUNDANCY: The two supervisors.
+        ISSU: An upgrade in service.
+        PACKAGES: The files that install mode boots from.
+    """
+
+    VERSION = "version"
+    INSTALL = "install"
+    BOOT = "boot"
+    STACK = "stack"
+    REDUNDANCY = "redundancy"
+    ISSU = "issu"
+    PACKAGES = "packages"
+
+
+class Outcome(Enum):
+    """What became of a command.
+
+    Attributes:
+        READ: Its output was read.
+        EMPTY: It was taken, and nothing was printed.
+        NOT_THERE: The platform does not have it.
+        NOT_ASKED: It was not given, since it means nothing in this mode.
+        UNREADABLE: It was refused for another reason, or its output is none that we know.
+    """
+
+    READ = "read"
+    EMPTY = "empty"
+    NOT_THERE = "not there"
+    NOT_ASKED = "not asked"
+    UNREADABLE = "unreadable"
+
+
+class Mode(Enum):
+    """How a device boots.
+
+    Attributes:
+        INSTALL: From packages that `packages.conf` names.
+        BUNDLE: From one image file.
+        UNKNOWN: It does not say, or its members differ.
+    """
+
+    INSTALL = "install"
+    BUNDLE = "bundle"
+    UNKNOWN = "unknown"
+
+
+class Issu(Enum):
+    """Whether an upgrade in service is going on.
+
+    Attributes:
+        IDLE: None is.
+        GOING_ON: One is, or waits to be committed.
+        NOT_THERE: The platform has none, or says nothing.
+        UNKNOWN: What it says is nothing that we know.
+    """
+
+    IDLE = "idle"
+    GOING_ON = "going on"
+    NOT_THERE = "not there"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a device answered to one command.
+
+    Attributes:
+        command: The command.
+        outcome: What became of it.
+        text: Its output without log lines; where it was refused, the refusal.
+    """
+
+    command: str
+    outcome: Outcome
+    text: str = field(default="", repr=False)
+
+    @property
+    def is_read(self) -> bool:
+        """Return whether it was read."""
+        return self.outcome is Outcome.READ
+
+    def lines_with(self, *parts: str) -> tuple[str, ...]:
+        """Return the lines in which one of some texts stands, as printed but for blanks at their ends."""
+        return tuple(line.strip() for line in self.text.splitlines() if any(part in line for part in parts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boot:
+    """What one member, or one supervisor, boots.
+
+    Attributes:
+        place: The member's number, `standby` for the other supervisor; empty for the device that answers.
+        now: The boot variable that it was started with, as printed; empty where none is set, None where not told.
+        next: The same from the next reload on.
+        register: The configuration register as of the next reload, or None where not told.
+        manual: Whether ROMMON waits for somebody at the console, or None where not told.
+    """
+
+    place: str
+    now: str | None = None
+    next: str | None = None
+    register: str | None = None
+    manual: bool | None = None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Return what is tried at the next reload, in its order, for example `flash:packages.conf`."""
+        return boot_files(self.next or "")
+
+    @property
+    def all_files(self) -> tuple[str, ...]:
+        """Return what the variable names now or from the next reload on."""
+        return tuple(dict.fromkeys((*boot_files(self.now or ""), *self.files)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftwareState:
+    """A device's software as one look found it.
+
+    Attributes:
+        version: What `show version` tells.
+        mode: How it boots.
+        packages: The rows of `show install summary`; empty where that was not read.
+        timer: The timer that brings the old image back; None where it is not told.
+        boot: What each member or supervisor boots; empty where that was not read.
+        units: The members of the stack; empty for a device that is none, or where that was not read.
+        redundancy: The two supervisors; None where that was not read.
+        issu: Whether an upgrade in service is going on.
+        package_files: Names of the files that `packages.conf` of the active member names.
+        answers: What the device said about each topic.
+    """
+
+    version: SoftwareVersion
+    mode: Mode
+    packages: tuple[InstalledPackage, ...] = ()
+    timer: AbortTimer | None = None
+    boot: tuple[Boot, ...] = ()
+    units: tuple[StackUnit, ...] = ()
+    redundancy: RedundancyState | None = None
+    issu: Issu = Issu.UNKNOWN
+    package_files: tuple[str, ...] = ()
+    answers: Mapping[Topic, Answer]
+
+    @property
+    def running_file(self) -> str | None:
+        """Return the path that it was started from, such as `flash:packages.conf`; None where it does not tell."""
+        system, path = self.version.image_file_system, self.version.image_path
+        return f"{system}:{path}" if system is not None and path is not None else None
+
+    @property
+    def is_stack(self) -> bool:
+        """Return whether it is made of several switches, by any of its tables."""
+        return len(self.units) > 1 or len(self.version.members) > 1
+
+    @property
+    def has_standby(self) -> bool:
+        """Return whether it has another supervisor, or a standby switch."""
+        return any(one.place == STANDBY for one in self.boot) or (
+            self.redundancy is not None and self.redundancy.mode.casefold() != "simplex"
+        )
+
+    def versions(self, *states: str) -> tuple[str, ...]:
+        """Return the versions of whole images in some states, each once; `I`, `U`, `C` and `D` as printed."""
+        found = (row.version for row in self.packages if row.type == IMAGE and row.state in states)
+        return tuple(dict.fromkeys(found))
+
+
+STANDBY = "standby"
+"""The place of the other supervisor."""
+
+IMAGE = "IMG"
+"""The type of a row of `show install summary` that is a whole image, no patch."""
+
+
+def read_software(session: DeviceSession) -> SoftwareState:
+    """Ask a device what it runs, will boot, and is made of. Changes nothing.
+
+    Args:
+        session: An open, privileged session.
+
+    Raises:
+        DeviceUnreachable: The session was lost.
+        OutputNotUnderstood: A prompt did not come; no session is left then.
+    """
+    commands = session.platform.commands
+    printed = Answer(command="show version", outcome=Outcome.READ, text=_without_syslog(session.show_version()))
+    version = parse_version(printed.text)
+    answers = {Topic.VERSION: printed, Topic.INSTALL: Answer(command=commands.install_summary, outcome=_NOT_ASKED)}
+    if mode_of(version) is not Mode.BUNDLE:
+        answers[Topic.INSTALL] = _asked(session, commands.install_summary)
+    answers[Topic.BOOT] = _asked(session, commands.boot)
+    if answers[Topic.BOOT].outcome is Outcome.NOT_THERE:
+        answers[Topic.BOOT] = _asked(session, commands.boot_on_routers)
+    answers[Topic.STACK] = _asked(session, commands.stack)
+    answers[Topic.REDUNDANCY] = _asked(session, commands.redundancy)
+    answers[Topic.ISSU] = _asked(session, commands.issu)
+    path = f"{version.image_file_system}:{version.image_path}"
+    read = session.platform.read_command(path)
+    answers[Topic.PACKAGES] = Answer(command=read, outcome=_NOT_ASKED)
+    if mode_of(version) is Mode.INSTALL and path.endswith(".conf"):
+        answers[Topic.PACKAGES] = _asked(session, read)
+    if any(one.outcome is Outcome.NOT_THERE for one in answers.values()) and not _may_give_all(session):
+        answers = {topic: _not_for_this_user(one) for topic, one in answers.items()}
+    return software_state(answers)
+
+
+def software_state(answers: Mapping[Topic, Answer]) -> SoftwareState:
+    """Return what the answers of a device come to; an answer that is not as it should be is marked as unreadable."""
+    told = dict(answers)
+    for topic, is_whole in _WHOLE.items():
+        one = told.get(topic)
+        if one is not None and one.outcome is Outcome.READ and not is_whole(one.text, told):
+            outcome = Outcome.UNREADABLE if one.text.strip() else Outcome.EMPTY
+            told[topic] = Answer(command=one.command, outcome=outcome, text=one.text)
+    texts = {topic: one.text if one.outcome is Outcome.READ else "" for topic, one in told.items()}
+    version = parse_version(texts[Topic.VERSION])
+    return SoftwareState(
+        version=version,
+        mode=mode_of(version),
+        packages=rows(InstalledPackage, texts[Topic.INSTALL]),
+        timer=first(AbortTimer, texts[Topic.INSTALL]),
+        boot=boots(texts[Topic.BOOT], register=_register(texts[Topic.VERSION])),
+        units=rows(StackUnit, texts[Topic.STACK]),
+        redundancy=first(RedundancyState, texts[Topic.REDUNDANCY]),
+        issu=_issu(told[Topic.ISSU]),
+        package_files=package_files(texts[Topic.PACKAGES]),
+        answers=told,
+    )
+
+
+def mode_of(version: SoftwareVersion) -> Mode:
+    """Return how a device boots, by its `show version`."""
+    told = {member.mode for member in version.members if member.mode}
+    if len(told) > 1:
+        return Mode.UNKNOWN
+    if version.install_mode:
+        return Mode.INSTALL
+    return Mode.BUNDLE if version.image_path else Mode.UNKNOWN
+
+
+def boot_files(paths: str) -> tuple[str, ...]:
+    """Return the files of a boot variable, in its order: `bootflash:/x.bin,12;flash:y;` names two."""
+    return tuple(path for one in paths.split(";") if (path := one.split(",")[0].strip()))
+
+
+def package_files(text: str) -> tuple[str, ...]:
+    """Return the names of the files that a `packages.conf` names, each once."""
+    return tuple(dict.fromkeys(row.file for row in rows(PackageFile, text)))
+
+
+def boots(text: str, *, register: str | None = None) -> tuple[Boot, ...]:
+    """Return what each member or supervisor boots, by `show boot` or `show bootvar`.
+
+    Args:
+        text: The output.
+        register: What `show version` says of the register, for where this does not tell it.
+    """
+    variables, manuals = rows(BootVariable, text), rows(ManualBoot, text)
+    registers = {row.standby: row.next or row.now for row in rows(ConfigRegister, text)}
+    places = dict.fromkeys((row.switch, row.standby) for row in variables)
+    found = []
+    for switch, standby in places:
+        own = {row.when: row.paths for row in variables if (row.switch, row.standby) == (switch, standby)}
+        told = {row.value.lower() for row in manuals if (row.switch, row.standby) == (switch, standby)}
+        both = own.get("")
+        found.append(
+            Boot(
+                place=STANDBY if standby else switch,
+                now=own.get("Current", both),
+                next=own.get("next reload", both),
+                register=registers.get(standby) or (None if standby else register),
+                manual=_YES_OR_NO.get(next(iter(told))) if len(told) == 1 else None,
+            )
+        )
+    return tuple(found)
+
+
+_NOT_ASKED = Outcome.NOT_ASKED
+_YES_OR_NO = {"yes": True, "no": False}
+_CARET = re.compile(r"Invalid input detected|Unknown command")
+"""The parser does not know the word; any other refusal may be about the user."""
+
+_SUMMARY_HEAD = re.compile(r"^\s*\[[^\]]*\].*Package\(s\) Information")
+_SUMMARY_REST = re.compile(
+    r"\s*(?:|-{20,}|State \(St\): I - Inactive.*|C - Activated.*|Type\s+St\s+Filename/Version"
+    r"|[A-Z]{3,8}\s+[IUCD]\s+\S.*)\s*"
+)
+_WITHOUT_TIMER = re.compile(r"16\.[1-6](?:\D|$)")
+"""Releases that print no line about the timer: 16.6 was seen; earlier ones have no timer that anybody described."""
+
+_STACK_ROW = re.compile(r"\s*\*?\s*\d+\s+[A-Z]\w*\s+[0-9a-fA-F]{4}\.")
+
+
+def _asked(session: DeviceSession, command: str) -> Answer:
+    try:
+        text = session.ask(command, limit_s=ASK_LIMIT_S)
+    except DeviceRefused as refused:
+        outcome = Outcome.NOT_THERE if _CARET.search(refused.message) else Outcome.UNREADABLE
+        return Answer(command=command, outcome=outcome, text=refused.message)
+    text = _without_syslog(text)
+    return Answer(command=command, outcome=Outcome.READ if text.strip() else Outcome.EMPTY, text=text)
+
+
+def _may_give_all(session: DeviceSession) -> bool:
+    try:
+        found = first(Privilege, session.ask(session.platform.commands.privilege))
+    except DeviceRefused:
+        return False
+    return found is not None and found.level >= ALL_RIGHTS
+
+
+def _not_for_this_user(answer: Answer) -> Answer:
+    if answer.outcome is not Outcome.NOT_THERE:
+        return answer
+    return Answer(command=answer.command, outcome=Outcome.UNREADABLE, text=answer.text)
+
+
+def _without_syslog(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.strip() or not is_syslog(line))
+
+
+def _register(version: str) -> str | None:
+    row = first(ConfigRegister, version)
+    return (row.next or row.now) if row is not None else None
+
+
+def _issu(answer: Answer) -> Issu:
+    if answer.outcome in {Outcome.NOT_THERE, Outcome.EMPTY}:
+        return Issu.NOT_THERE
+    found = rows(IssuLine, answer.text) if answer.is_read else ()
+    if any(row.slot or row.operation for row in found):
+        return Issu.GOING_ON
+    states = {row.state.casefold() for row in found if row.state}
+    if states:
+        return Issu.IDLE if states == {"init"} else Issu.GOING_ON
+    return Issu.IDLE if any(row.idle for row in found) else Issu.UNKNOWN
+
+
+def _is_version(text: str, _: Mapping[Topic, Answer]) -> bool:
+    return bool(parse_version(text).release)
+
+
+def _is_summary(text: str, told: Mapping[Topic, Answer]) -> bool:
+    """Tell whether a summary is whole: every line is one that belongs there, and the timer's line ends it."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    timers = rows(AbortTimer, text)
+    if not lines or not _SUMMARY_HEAD.match(lines[0]) or not rows(InstalledPackage, text) or len(timers) > 1:
+        return False
+    strange = [line for line in lines if not (_SUMMARY_HEAD.match(line) or _SUMMARY_REST.fullmatch(line))]
+    if timers:
+        return len(strange) == 1 and "Auto abort timer" in strange[0] and strange[0] in lines[-2:]
+    release = parse_version(told[Topic.VERSION].text).release
+    return not strange and _WITHOUT_TIMER.match(release) is not None
+
+
+def _is_boot(text: str, _: Mapping[Topic, Answer]) -> bool:
+    return bool(rows(BootVariable, text))
+
+
+def _is_stack(text: str, _: Mapping[Topic, Answer]) -> bool:
+    """Tell whether every row that begins like a member's is one, with one active among them."""
+    units = rows(StackUnit, text)
+    begun = sum(1 for line in text.splitlines() if _STACK_ROW.match(line))
+    numbers = {unit.number for unit in units}
+    return len(units) == begun == len(numbers) and sum(1 for unit in units if unit.active) == 1
+
+
+def _is_redundancy(text: str, _: Mapping[Topic, Answer]) -> bool:
+    found = first(RedundancyState, text)
+    return found is not None and bool(found.peer and found.mode)
+
+
+def _is_packages(text: str, _: Mapping[Topic, Answer]) -> bool:
+    return bool(rows(PackageFile, text))
+
+
+_WHOLE = {
+    Topic.VERSION: _is_version,
+    Topic.INSTALL: _is_summary,
+    Topic.BOOT: _is_boot,
+    Topic.STACK: _is_stack,
+    Topic.REDUNDANCY: _is_redundancy,
+    Topic.PACKAGES: _is_packages,
+}
+"""What tells of each topic whether its output is the whole of what it should be."""
