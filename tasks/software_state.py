@@ -246,21 +246,37 @@ def read_software(session: DeviceSession) -> SoftwareState:
     version = parse_version(printed.text)
     answers = {Topic.VERSION: printed, Topic.INSTALL: Answer(command=commands.install_summary, outcome=_NOT_ASKED)}
     if mode_of(version) is not Mode.BUNDLE:
-        answers[Topic.INSTALL] = _asked(session, commands.install_summary)
-    answers[Topic.BOOT] = _asked(session, commands.boot)
+        answers[Topic.INSTALL] = asked(session, commands.install_summary)
+    answers[Topic.BOOT] = asked(session, commands.boot)
     if answers[Topic.BOOT].outcome is Outcome.NOT_THERE:
-        answers[Topic.BOOT] = _asked(session, commands.boot_on_routers)
-    answers[Topic.STACK] = _asked(session, commands.stack)
-    answers[Topic.REDUNDANCY] = _asked(session, commands.redundancy)
-    answers[Topic.ISSU] = _asked(session, commands.issu)
+        answers[Topic.BOOT] = asked(session, commands.boot_on_routers)
+    answers[Topic.STACK] = asked(session, commands.stack)
+    answers[Topic.REDUNDANCY] = asked(session, commands.redundancy)
+    answers[Topic.ISSU] = asked(session, commands.issu)
     path = f"{version.image_file_system}:{version.image_path}"
     read = session.platform.read_command(path)
     answers[Topic.PACKAGES] = Answer(command=read, outcome=_NOT_ASKED)
     if mode_of(version) is Mode.INSTALL and path.endswith(".conf"):
-        answers[Topic.PACKAGES] = _asked(session, read)
+        answers[Topic.PACKAGES] = asked(session, read)
     if any(one.outcome is Outcome.NOT_THERE for one in answers.values()) and not _may_give_all(session):
         answers = {topic: _not_for_this_user(one) for topic, one in answers.items()}
     return software_state(answers)
+
+
+def asked(session: DeviceSession, command: str) -> Answer:
+    """Return what a device answers to a command, whatever became of it.
+
+    Raises:
+        DeviceUnreachable: The session was lost.
+        OutputNotUnderstood: A prompt did not come; no session is left then.
+    """
+    try:
+        text = session.ask(command, limit_s=ASK_LIMIT_S)
+    except DeviceRefused as refused:
+        outcome = Outcome.NOT_THERE if _CARET.search(refused.message) else Outcome.UNREADABLE
+        return Answer(command=command, outcome=outcome, text=refused.message)
+    text = _without_syslog(text)
+    return Answer(command=command, outcome=Outcome.READ if text.strip() else Outcome.EMPTY, text=text)
 
 
 def software_state(answers: Mapping[Topic, Answer]) -> SoftwareState:
@@ -348,16 +364,6 @@ _WITHOUT_TIMER = re.compile(r"16\.[1-6](?:\D|$)")
 """Releases that print no line about the timer: 16.6 was seen; earlier ones have no timer that anybody described."""
 
 _STACK_ROW = re.compile(r"\s*\*?\s*\d+\s+[A-Z]\w*\s+[0-9a-fA-F]{4}\.")
-
-
-def _asked(session: DeviceSession, command: str) -> Answer:
-    try:
-        text = session.ask(command, limit_s=ASK_LIMIT_S)
-    except DeviceRefused as refused:
-        outcome = Outcome.NOT_THERE if _CARET.search(refused.message) else Outcome.UNREADABLE
-        return Answer(command=command, outcome=outcome, text=refused.message)
-    text = _without_syslog(text)
-    return Answer(command=command, outcome=Outcome.READ if text.strip() else Outcome.EMPTY, text=text)
 
 
 def _may_give_all(session: DeviceSession) -> bool:

@@ -20,6 +20,7 @@ class TableDevice:
 
     name = "r1"
     privileged = True
+    alive = True
     rtt_s = 0.1
     local_address = "192.0.2.10"
     prompt_pattern = r"(?m)^r1#\s*$"

@@ -1,0 +1,192 @@
+"""Whether a device comes up again by itself, and with which file: boot variable, register, manual boot. Pure.
+
+Facts
+-----
+* Of the register the last digit says what is booted (0 ROMMON, 1 the first image, 2 to F what the boot variable names)
+  and bit 6 that the startup configuration is passed over: 0x2142. A Catalyst 2960 or 3750 shows 0xF.
+* Virtual routers boot by GRUB from what is installed: with `packages.conf` and no boot variable they come up as they
+  are. What IOSv boots by nothing on it tells.
+* Catalysts tell of manual booting, routers do not: there the register says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tasks.file_system import file_named, free_bytes, same_file
+from tasks.readiness.values import Asked, Condition, Evidence, Held, Met
+from tasks.software_state import STANDBY, Answer, Boot, Mode, Topic
+
+PASSES_STARTUP_OVER = 0x40
+OF_OLD_CATALYSTS = 0xF
+
+
+def boot_variable(evidence: Evidence) -> Iterable[Condition]:
+    """Each place boots a file that is there: the running one, or the wanted image."""
+    software = evidence.software
+    answer = software.answers[Topic.BOOT]
+    if not answer.is_read:
+        yield _says(Asked.BOOT, Met.UNKNOWN, "what is booted next cannot be read", answer)
+        return
+    for boot in software.boot:
+        met, sentence = _boots(evidence, boot)
+        yield _says(Asked.BOOT, met, sentence, answer, boot)
+    told = {boot.place for boot in software.boot}
+    if "" not in told and not software.is_stack and len(told) != 1:
+        yield _says(Asked.BOOT, Met.UNKNOWN, "it does not say what the active supervisor boots", answer)
+    # On older stacks the first block has no number.
+    others = [str(unit.number) for unit in software.units if str(unit.number) not in told]
+    for number in others[1:] if "" in told else others:
+        yield _says(Asked.BOOT, Met.UNKNOWN, f"it does not say what member {number} boots", answer)
+    if software.has_standby and not software.is_stack and STANDBY not in told:
+        yield _says(Asked.BOOT, Met.UNKNOWN, "it does not say what the standby boots", answer)
+
+
+def _boots(evidence: Evidence, boot: Boot) -> tuple[Met, str]:
+    software = evidence.software
+    running = software.running_file
+    if boot.next is None:
+        return Met.UNKNOWN, "what is booted from the next reload on is not told"
+    if not boot.files:
+        return _boots_without(evidence)
+    if running is None:
+        return Met.UNKNOWN, "what it runs now is not told"
+    first = boot.files[0]
+    there = _is_there(evidence, boot.place, first)
+    if there is None:
+        return Met.UNKNOWN, f"whether {first} is there cannot be told"
+    if not there:
+        return Met.NOT_MET, f"{first} is booted next, and is not there"
+    if software.mode is not Mode.INSTALL and _is(evidence, first, evidence.image.name):
+        return Met.MET, f"{first}, the image itself, is booted next, and is there"
+    if same_file(_own(first), _own(running), evidence.names):
+        return Met.MET, f"{first}, which it runs, is booted next, and is there"
+    return Met.NOT_MET, f"{first} is booted next, but {running} is what it runs"
+
+
+def _boots_without(evidence: Evidence) -> tuple[Met, str]:
+    software = evidence.software
+    if not evidence.is_virtual:
+        return Met.NOT_MET, "no file is named: the first image that is found is booted, whichever that is"
+    if software.mode is Mode.INSTALL:
+        return Met.MET, "a virtual router boots what is installed, without a boot variable"
+    return Met.UNKNOWN, "a virtual router names no file, and nothing on it tells what it boots"
+
+
+def _is(evidence: Evidence, path: str, name: str) -> bool:
+    held = evidence.held[0] if evidence.held else None
+    return held is not None and same_file(_own(path), f"{held.file_system}{name}", evidence.names)
+
+
+def _own(path: str) -> str:
+    """Return a path of a boot variable as the running system would spell it; some name none but the file."""
+    return path if ":" in path else f"flash:{path}"
+
+
+def _is_there(evidence: Evidence, place: str, path: str) -> bool | None:
+    """Tell whether a file that is booted is on the flash of the place that boots it; None where nobody can."""
+    held = _flash_of(evidence, place, path)
+    system, _, rest = _own(path).partition(":")
+    name = rest.lstrip("/")
+    if held is not None and "/" not in name:
+        listing = held.listing
+    elif place in {"", _active(evidence)} and path in evidence.boot_listings:
+        listing, name = evidence.boot_listings[path], name.rpartition("/")[2]
+    else:
+        return None
+    if not listing.is_read:
+        return None
+    try:
+        found = file_named(listing.text, name)
+    except ValueError:
+        return None
+    if found is None and free_bytes(listing.text) is None and "No such file" not in listing.text:
+        return None
+    return found is not None and found.name == name and not found.permissions.startswith("d") and bool(system)
+
+
+def _flash_of(evidence: Evidence, place: str, path: str) -> Held | None:
+    """Return the file system of a place that a path on it is about: each member's own flash has the same name."""
+    at = "" if place == _active(evidence) else place
+    if at == "" and place == "" and not evidence.held:
+        return None
+    held = next((one for one in evidence.held if one.place == at), None)
+    if held is None or not evidence.held:
+        return None
+    active = evidence.held[0].file_system
+    same = same_file(f"{active}x", f"{_own(path).partition(':')[0]}:x", evidence.names)
+    return held if same else None
+
+
+def _active(evidence: Evidence) -> str:
+    """Return the number of the member that answers; empty for a device that is no stack."""
+    return next((str(unit.number) for unit in evidence.software.units if unit.active), "")
+
+
+def register(evidence: Evidence) -> Iterable[Condition]:
+    """The register has the boot variable followed, and the startup configuration read."""
+    software = evidence.software
+    answer = software.answers[Topic.BOOT]
+    told = _tells_register(answer)
+    version = software.answers[Topic.VERSION]
+    by = answer if told else version
+    for boot in software.boot or (Boot(place=""),):
+        if boot.place not in {"", _active(evidence)} and boot.register is None and not told:
+            continue
+        if boot.place.isdigit() and boot.place != _active(evidence):
+            continue
+        met, sentence = _registered(evidence, boot.register)
+        yield _says(Asked.REGISTER, met, sentence, by, boot, lines=by.lines_with("onfiguration register", "n Register"))
+
+
+def _tells_register(answer: Answer) -> bool:
+    return answer.is_read and bool(answer.lines_with("onfiguration register", "onfiguration Register"))
+
+
+def _registered(evidence: Evidence, value: str | None) -> tuple[Met, str]:
+    if value is None:
+        return Met.UNKNOWN, "the configuration register is not told"
+    number = int(value, 16)
+    if evidence.is_virtual and evidence.software.mode is not Mode.INSTALL:
+        return Met.UNKNOWN, f"the register of this virtual router is {value}, which tells nothing of what it boots"
+    if number & PASSES_STARTUP_OVER:
+        return Met.NOT_MET, f"the register is {value}: the startup configuration would be passed over"
+    if number & 0xF == 2 or number == OF_OLD_CATALYSTS:
+        return Met.MET, f"the register is {value}"
+    return Met.NOT_MET, f"the register is {value}, expected one that ends in 2, such as 0x2102 or 0x102"
+
+
+def manual_boot(evidence: Evidence) -> Iterable[Condition]:
+    """Nobody has to be at the console for it to come up."""
+    answer = evidence.software.answers[Topic.BOOT]
+    if not answer.is_read:
+        yield _says(Asked.MANUAL, Met.UNKNOWN, "whether it waits at the console cannot be read", answer)
+        return
+    lines = answer.lines_with("anual Boot", "MANUAL_BOOT")
+    boots = evidence.software.boot
+    if all(boot.manual is None for boot in boots) and not lines and _tells_register(answer):
+        yield _says(Asked.MANUAL, Met.DOES_NOT_APPLY, "the platform tells of none; the register says it", answer)
+        return
+    for boot in boots:
+        if boot.manual is None:
+            met, sentence = Met.UNKNOWN, "whether it waits at the console is not told"
+        elif boot.manual:
+            met, sentence = Met.NOT_MET, "manual boot is on: it would wait at ROMMON's prompt"
+        else:
+            met, sentence = Met.MET, "manual boot is off"
+        yield _says(Asked.MANUAL, met, sentence, answer, boot, lines=lines)
+
+
+def _says(
+    name: Asked,
+    met: Met,
+    sentence: str,
+    answer: Answer,
+    boot: Boot | None = None,
+    *,
+    lines: tuple[str, ...] | None = None,
+) -> Condition:
+    place = boot.place if boot is not None else ""
+    where = f"member {place}" if place.isdigit() else place
+    kept = answer.lines_with("BOOT variable", "BOOT path-list") if lines is None else lines
+    return Condition(name=name, met=met, sentence=sentence, command=answer.command, lines=kept, place=where)

@@ -1,0 +1,282 @@
+"""Step `ready`: is the image in place on every member, and will the device boot as it should? Changes nothing.
+
+All that is asked in one session: what the device runs, boots and is made of, each file system that must hold the image,
+the hash that the device computes there, both configurations. What cannot be read is kept as such; only a session that
+is lost ends the look.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+
+from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
+from flashferry.devices.session import DeviceSession
+from tasks.check_report import Wanted
+from tasks.configuration_state import ConfigurationState, differing_lines, last_change, saved_by_stamps
+from tasks.file_system import default_file_system, file_named, file_system_of_image
+from tasks.hashing import hash_limits, run_verify
+from tasks.mark import first_mark
+from tasks.readiness.judging import judge
+from tasks.readiness.values import Evidence, Held, Leftover, Proof, Readiness, Sealed
+from tasks.readings import Configured, read_running, read_startup
+from tasks.signature import Signature, read_signature
+from tasks.software_state import STANDBY, Answer, Outcome, SoftwareState, asked, read_software
+from tasks.step import Step
+from tasks.verify import commands_for, verify_image
+from templates.rows import FileSystem, Refusal, first, rows
+
+STEP = "ready"
+READY = Step(word=STEP, doing="checking", state="ready", record_field="readiness")
+
+OUR_APPLET = re.compile(r"event manager applet FLASHFERRY-\w+")
+_VIRTUAL = re.compile(r"CSR1000V|C8000V|ISRV|IOSv|VIOS", re.IGNORECASE)
+
+
+def look_at_readiness(
+    session: DeviceSession,
+    wanted: Wanted,
+    *,
+    signature: bool = True,
+    owed: str | None = None,
+    expected_members: tuple[int, ...] | None = None,
+    known_bytes_per_s: float | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
+    hashing: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Readiness:
+    """Return whether a device is ready to boot an image, and what that rests on.
+
+    Args:
+        session: An open session.
+        wanted: The image.
+        signature: Whether the device is to verify the vendor's signature inside it too.
+        owed: Why a run still has the device in hand by the journal, or None.
+        expected_members: Members at the time of the staging, or None where that is not known.
+        known_bytes_per_s: How fast this device hashed before, or None.
+        interrupted: Whether the operator wants to stop, asked while the image is hashed.
+        hashing: Held while the image is hashed: a run has a limit of those.
+
+    Raises:
+        DeviceRefused: The session is not privileged.
+        OutputNotUnderstood: The device has no file system that could hold an image, or a prompt did not come.
+        DeviceUnreachable: The session was lost.
+    """
+    if not session.privileged:
+        raise DeviceRefused(
+            "expected the privileged prompt '#', found '>'",
+            host=session.name,
+            step=STEP,
+            hint="Give a user with privilege 15 or an enable secret",
+        )
+    look = _Look(session, wanted, known_bytes_per_s, interrupted)
+    with hashing():
+        held = look.held()
+        seal = look.sealed(held) if signature else None
+    configuration, leftovers, by = look.configuration()
+    return judge(
+        Evidence(
+            image=wanted.image,
+            inside=wanted.inside,
+            software=look.software,
+            held=held,
+            names=session.platform.file_systems,
+            signature=seal,
+            boot_listings=look.boot_listings(held),
+            configuration=configuration,
+            compared_by=by,
+            leftovers=leftovers,
+            owed=owed,
+            expected_members=expected_members,
+            is_virtual=any(_VIRTUAL.search(model) for model in look.models),
+        )
+    )
+
+
+class _Look:
+    """One look at one device: what was read is kept, so that nothing is asked twice."""
+
+    def __init__(
+        self,
+        session: DeviceSession,
+        wanted: Wanted,
+        known_bytes_per_s: float | None,
+        interrupted: Callable[[], bool],
+    ) -> None:
+        self._session = session
+        self._wanted = wanted
+        self._known_bytes_per_s = known_bytes_per_s
+        self._interrupted = interrupted
+        self._names = session.platform.file_systems
+        self._file_systems: str | None = None
+        self.software: SoftwareState = read_software(session)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Return the names of its models."""
+        return self.software.version.hardware or (self._session.facts().model,)
+
+    def held(self) -> tuple[Held, ...]:
+        """Return what each file system holds of the image: the active one's first, then members', or the standby's."""
+        active = self._active()
+        places = [("", active)]
+        units = self.software.units
+        if self.software.is_stack:
+            numbers = [unit.number for unit in units] or [member.number for member in self.software.version.members]
+            own = next((unit.number for unit in units if unit.active), None)
+            places += [(str(one), self._flash_of(one)) for one in numbers if one != own]
+        elif self.software.has_standby:
+            places.append((STANDBY, self._listed((f"stby-{active}",))))
+        return tuple(self._held(place, file_system) for place, file_system in places)
+
+    def sealed(self, held: tuple[Held, ...]) -> Sealed | None:
+        """Return what the device says of the signature; of a file that is not proven to be the image nothing is asked.
+
+        That it is not proven is told already.
+        """
+        if not held or held[0].proof is not Proof.EQUAL:
+            return None
+        path = f"{held[0].file_system}{self._wanted.image.name}"
+        platform = self._session.platform
+        command = platform.signature_command(path)
+        limits = hash_limits(self._wanted.image.size_bytes, platform.defaults, self._known_bytes_per_s)
+        try:
+            done = run_verify(
+                self._session,
+                command,
+                limits=limits,
+                dot_bytes=platform.verifying.signature_dot_bytes,
+                interrupted=self._interrupted,
+            )
+        except OutputNotUnderstood as error:
+            return Sealed(outcome=Signature.UNKNOWN, words=error.message, command=command)
+        report = read_signature(done.text, path, self._names)
+        refusal = first(Refusal, done.text)
+        if report.outcome is Signature.UNKNOWN and refusal is not None:
+            outcome = None if "Invalid input" in refusal.text else Signature.UNKNOWN
+            return Sealed(outcome=outcome, words=refusal.text, command=command)
+        return Sealed(outcome=report.outcome, words=report.words, command=command)
+
+    def boot_listings(self, held: tuple[Held, ...]) -> dict[str, Answer]:
+        """Return the lists of files that are to be booted and lie elsewhere than in the folder that was listed."""
+        listed = {held[0].file_system} if held else set()
+        found: dict[str, Answer] = {}
+        for path in dict.fromkeys(path for boot in self.software.boot for path in boot.files[:1]):
+            system, _, name = path.rpartition(":")
+            is_own = not system or f"{system}:" in listed or {system, self._active()[:-1]} <= self._names.aliases
+            if not is_own or "/" in name.lstrip("/"):
+                found[path] = asked(self._session, self._session.platform.list_command(path))
+        return found
+
+    def configuration(self) -> tuple[ConfigurationState | None, tuple[Leftover, ...] | None, str]:
+        """Return whether the configuration is saved, which lines of ours stand there, and what the first rests on."""
+        by = "show running-config"
+        try:
+            running = read_running(self._session, without_syslog=True)
+            startup = read_startup(self._session)
+        except (DeviceRefused, OutputNotUnderstood):
+            if not self._session.alive:
+                raise
+            return None, None, by
+        leftovers = (*_ours(running, "running"), *_ours(startup, "startup"))
+        saved = saved_by_stamps(running.comments, startup.comments)
+        differing = None
+        if not startup.text:
+            saved = False
+        elif saved is not True:
+            # The stamp moves without a change, too: let the device compare.
+            by = self._session.platform.commands.unsaved_lines
+            answer = asked(self._session, by)
+            differing = differing_lines(answer.text) if answer.is_read else None
+            if differing is not None:
+                saved = differing == 0
+            elif _same_lines(running, startup):
+                saved, by = True, "show startup-config"
+        at, who = last_change(running.comments)
+        state = ConfigurationState(saved=saved, differing_lines=differing, changed_at=at, changed_by=who)
+        return state, leftovers, by
+
+    def _active(self) -> str:
+        found = file_system_of_image(self.software.version, self._names) or default_file_system(
+            self._show_file_systems(), self._names
+        )
+        if found is None:
+            raise OutputNotUnderstood(
+                f"expected a default (*) in '{self._session.platform.commands.file_systems}' that takes files, "
+                "found none",
+                host=self._session.name,
+                step=STEP,
+                hint="A device without flash (IOL) cannot take an image",
+            )
+        return found
+
+    def _show_file_systems(self) -> str:
+        if self._file_systems is None:
+            self._file_systems = asked(self._session, self._session.platform.commands.file_systems).text
+        return self._file_systems
+
+    def _flash_of(self, number: int) -> str:
+        return self._listed((f"flash-{number}:", f"flash{number}:"))
+
+    def _listed(self, names: Iterable[str]) -> str:
+        """Return the first of some names that the device lists as a file system's; empty where it lists none."""
+        known = {name for row in rows(FileSystem, self._show_file_systems()) for name in row.names}
+        return next((name for name in names if name in known), "")
+
+    def _held(self, place: str, file_system: str) -> Held:
+        platform, image = self._session.platform, self._wanted.image
+        if not file_system:
+            nothing = Answer(command=platform.commands.file_systems, outcome=Outcome.UNREADABLE)
+            return Held(place=place, file_system="", listing=nothing)
+        listing = asked(self._session, platform.list_command(file_system))
+        held = Held(place=place, file_system=file_system, listing=listing)
+        try:
+            entry = file_named(listing.text, image.name) if listing.is_read else None
+        except ValueError:
+            return held
+        if entry is None or entry.name != image.name or entry.size_bytes != image.size_bytes:
+            return held
+        path = f"{file_system}{image.name}"
+        command = commands_for(path, image.digests, platform, signature=False)[0]
+        proof, words = self._proven(path)
+        return Held(place=place, file_system=file_system, listing=listing, proof=proof, command=command, words=words)
+
+    def _proven(self, path: str) -> tuple[Proof, str]:
+        image = self._wanted.image
+        try:
+            report = verify_image(
+                self._session,
+                path,
+                image.digests,
+                size_bytes=image.size_bytes,
+                known_bytes_per_s=self._known_bytes_per_s,
+                interrupted=self._interrupted,
+            )
+        except ImageCorrupt as error:
+            return Proof.OTHER, error.message
+        except (DeviceRefused, OutputNotUnderstood) as error:
+            if not self._session.alive or self._interrupted():
+                raise
+            return Proof.NONE, error.message
+        return Proof.EQUAL, f"{report.algorithm} {report.digest}"
+
+
+def _ours(configured: Configured, where: str) -> Iterable[Leftover]:
+    mark = first_mark(configured.tcp.lines)
+    if mark is not None:
+        yield Leftover(line=mark, where=where)
+    for line in configured.lines:
+        if OUR_APPLET.match(line):
+            yield Leftover(line=line, where=where)
+
+
+def _same_lines(one: Configured, other: Configured) -> bool:
+    """Tell whether two configurations have the same lines, comments and blanks apart."""
+    told = _told(one.text)
+    return bool(told) and told == _told(other.text)
+
+
+def _told(text: str) -> list[str]:
+    lines = (line.rstrip() for line in text.splitlines())
+    unlike = ("!", "Building configuration", "Current configuration", "Using ")
+    return [line for line in lines if line and not line.startswith(unlike)]
