@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from flashferry.lab.standin import (
     configure,
     copy_files,
+    install,
     reach,
     reloading,
     show,
@@ -193,7 +194,7 @@ _PRIVILEGED_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
     "show FS:": show_files.flash_listing,
     "dir": show_files.directory,
     "dir FS:": show_files.directory,
-    "more FS:": show_files.more,
+    "more FS:": install.more,
 }
 _SWITCH_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
     "show interfaces status": show_interfaces.status,
@@ -256,6 +257,25 @@ _CONFIGURE: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
 }
 
 
+_INSTALL_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
+    "show install summary": install.summary,
+    "show install inactive": install.inactive,
+    "show install uncommitted": install.uncommitted,
+    "show install rollback": install.rollback_points,
+}
+_INSTALL_RUN: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
+    "install add file FS:": install.add,
+    "install activate": install.activate,
+    "install activate prompt-level none": install.activate_quietly,
+    "install activate auto-abort-timer <30-1200>": install.activate_timed,
+    "install activate auto-abort-timer <30-1200> prompt-level none": install.activate_quietly,
+    "install commit": install.commit,
+    "install abort": install.abort,
+    "install abort prompt-level none": install.abort_quietly,
+    "install rollback to committed": install.abort,
+    "install auto-abort-timer stop": install.stop_timer,
+    "install remove inactive": install.remove_inactive,
+}
 _CONTROLLER: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
     "config-transaction": configure.transaction,
     "pnpa service discovery stop": _nothing,
@@ -271,10 +291,13 @@ def build_trees(platform: Platform) -> tuple[Node[Command], Node[Command]]:
     outputs: dict[str, Callable[[Vty, Arguments], str]] = _SWITCH_SHOW if platform.cabled else {}
     if "cpu_policer" in platform.texts:
         outputs = outputs | _POLICER_SHOW
+    if platform.install is not None:
+        outputs = outputs | _INSTALL_SHOW
+    installing = _INSTALL_RUN if platform.install is not None else {}
     outputs = outputs | {name: functools.partial(_fixed, text=text) for name, text in platform.outputs.items()}
     for trees, shows, runs in (
         ((user, privileged), _USER_SHOW, _USER_RUN),
-        ((privileged,), _PRIVILEGED_SHOW | outputs, _PRIVILEGED_RUN | modes),
+        ((privileged,), _PRIVILEGED_SHOW | outputs, _PRIVILEGED_RUN | modes | installing),
     ):
         for tree in trees:
             for specification, function in shows.items():

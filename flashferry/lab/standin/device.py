@@ -18,6 +18,7 @@ from flashferry.lab.standin.faults import Faults
 from flashferry.lab.standin.flash import Flash
 from flashferry.lab.standin.grammar import Matched, match
 from flashferry.lab.standin.hardware import software_lines
+from flashferry.lab.standin.install_state import InstallState, release_of
 from flashferry.lab.standin.passwords import decode7, matches9
 from flashferry.lab.standin.ssh_client.known_hosts import KnownHosts
 from flashferry.lab.standin.syslog_buffer import DEFAULT_BYTES, LogBuffer
@@ -105,6 +106,7 @@ class Device:
         self.guesses: dict[str, int] = {}
         self.is_modified = False
         self.image = platform.image
+        self.install = InstallState(self, platform.install) if platform.install is not None else None
         self._booted_s = time.monotonic()
         self._log = LogBuffer()
         self.running = platform.configuration(serial=settings.serial, address=settings.address)
@@ -132,6 +134,14 @@ class Device:
         self._log.resize(next((int(word) for word in words if word.isdecimal() and int(word) > 7), DEFAULT_BYTES))
         return self._log
 
+    @property
+    def release(self) -> str | None:
+        """The release that runs, as file names have it, where it is not the stock one; else None."""
+        if self.install is not None and self.image.endswith("packages.conf"):
+            running, stock = self.install.running.version, self.install.figures.version
+            return None if running == stock else ".".join(running.split(".")[:3])
+        return None if self.image == self.platform.image else release_of(self.image)
+
     def clock_line(self) -> str:
         """Return what `show clock` prints."""
         return clock.clock_line(self.now())
@@ -145,6 +155,11 @@ class Device:
     def file_system(self, prefix: str) -> Flash | None:
         """Return the file system that a name before a colon means; None for those that hold no files of ours."""
         return next((each for each in self.file_systems if each.owns(prefix)), None)
+
+    @property
+    def is_unsaved(self) -> bool:
+        """Whether running and startup configuration differ, but for the stamps on top."""
+        return self._blank.refilled(parse_lines(self.startup_text)).render() != self.running.render()
 
     def running_text(self) -> str:
         """Return the running configuration as the device would show it, from the stamp to ``end``."""
@@ -184,8 +199,12 @@ class Device:
         self.running = self._blank.refilled(parse_lines(self.startup_text))
         self.is_modified = False
         self._log = LogBuffer()
+        if self.faults.boots_old_image:
+            if self.install is not None and self.install.is_uncommitted:
+                self.install.abort()
+        else:
+            self.image = next((name for name in map(self._bootable, self.running.lines()) if name), self.platform.image)
         self._log_boot()
-        self.image = next((name for name in map(self._bootable, self.running.lines()) if name), self.platform.image)
 
     def _log_boot(self) -> None:
         """Log what a device logs when it is up."""

@@ -62,9 +62,17 @@ class Faults:
         blocked_transports: Protocols of `copy` that do not get through, beside those that the world blocks: a list.
         https_bytes_per_s: The device decrypts HTTPS at this rate, a model; None for the platform's.
         no_http_client: The release has no HTTP client: `copy` does not know http: and https:.
+        install_busy: Somebody else's install operation is in progress.
+        install_counts_undone: `install add` and `install activate` also refuse a configuration that was changed and
+            changed back since it was saved; whether a release does is not known.
+        install_activate_fails: `install activate` fails for its lock, as with Cisco's bug CSCvx27665.
+        issu_in_progress: An upgrade in service is going on.
+        boots_old_image: A restart into another image ends with the old one running, what was activated taken back.
+        never_boots: A restart ends at ROMMON's prompt: nobody answers any more.
         clock_offset_s: The clock is wrong by so much, before or behind (negative).
         boot_s: How long a restart takes; None for the platform's time.
-        seconds_per_minute: How long a minute of `revert timer` lasts, to shorten a rehearsal.
+        seconds_per_minute: How long a minute of `revert timer` and of the auto-abort timer lasts, to shorten a
+            rehearsal.
     """
 
     syslog_in_copy: bool = False
@@ -106,6 +114,12 @@ class Faults:
     blocked_transports: tuple[str, ...] = ()
     https_bytes_per_s: float | None = None
     no_http_client: bool = False
+    install_busy: bool = False
+    install_counts_undone: bool = False
+    install_activate_fails: bool = False
+    issu_in_progress: bool = False
+    boots_old_image: bool = False
+    never_boots: bool = False
     clock_offset_s: float = 0.0
     boot_s: float | None = None
     seconds_per_minute: float = 60.0

@@ -81,6 +81,24 @@ def release(version_text: str) -> str:
     return found[1] if found else ""
 
 
+def running_release(device: Device, text: str) -> str:
+    """Return a text of the platform with the release that runs in place of the stock one, in both spellings.
+
+    File names and the first line have `17.06.01`, the line of IOS itself `17.6.1`.
+    """
+    stock, own = release(device.platform.texts["version"]), device.release
+    if own is None:
+        return text
+    spellings = ((stock, own), (_without_zeros(stock), _without_zeros(own)))
+    for old, new in spellings:
+        text = re.sub(rf"(?<![\d.]){re.escape(old)}(?![\d.])", new, text)
+    return text
+
+
+def _without_zeros(text: str) -> str:
+    return re.sub(r"\b0+(?=\d)", "", text)
+
+
 def boot_variable(device: Device) -> str:
     """Return what the `boot system` lines make of the boot variable; empty where there are none."""
     lines = [line.text for line in device.running.lines() if line.text.startswith("boot system ")]

@@ -100,6 +100,8 @@ class Listener:
 
     async def _come_back(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+        if self._device.faults.never_boots:
+            return
         self._device.boot()
         self._is_up = True
         self._follow()

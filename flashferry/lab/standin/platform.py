@@ -12,6 +12,7 @@ from flashferry.lab.datafile import Table, read_table
 from flashferry.lab.errors import LabError
 from flashferry.lab.standin.configuration import Configuration, parse_configuration
 from flashferry.lab.standin.hardware import PortFigures
+from flashferry.lab.standin.install_state import InstallFigures
 from flashferry.lab.standin.ssh_client.figures import SshFigures, load_figures, speeds
 from flashferry.lab.standin.wording import Wording, platform_texts
 
@@ -115,6 +116,7 @@ class Platform:
             release.
         flash: The file system that files go to; its name is empty where there is none.
         other_flashes: Further file systems, of stack members and disks.
+        install: How it installs packages; None where it boots from image files only.
         file_system_rows: `show file systems`; ``@NAME`` stands for a file system of the above.
         texts: Outputs with places to fill in.
         outputs: Further `show` commands and what they print, with places to fill in.
@@ -145,6 +147,7 @@ class Platform:
     crypto_bytes_per_s: Mapping[str, float]
     flash: FlashFigures
     other_flashes: tuple[FlashFigures, ...]
+    install: InstallFigures | None
     file_system_rows: tuple[str, ...]
     texts: Mapping[str, str]
     outputs: Mapping[str, str]
@@ -205,6 +208,7 @@ def load_platform(name: str) -> Platform:
         crypto_bytes_per_s=speeds(table.table("crypto_bytes_per_s")),
         flash=_flash(table.table("flash")) if "flash" in table.values else _NO_FLASH,
         other_flashes=tuple(_flash(each) for each in table.tables("other_flashes")),
+        install=_install(table.table("install")) if "install" in table.values else None,
         file_system_rows=tuple(table.text("file_systems").strip("\n").split("\n")),
         texts={key: texts.text(key) for key in (*_TEXTS, *_MORE_TEXTS) if key in _TEXTS or key in texts.values},
         outputs={key: table.table("outputs").text(key) for key in table.table("outputs").values},
@@ -231,8 +235,8 @@ _KEYS = (
     "vty_lines", "line_limit_chars", "config_prompt_chars", "dir_size_chars", "boot_s",
     "has_legacy_ssh", "is_controller_managed", "mac_prefix", "ports", "cabled",
     "image", "configuration", "file_systems",
-    "tcp", "copy", "ssh_client", "crypto_bytes_per_s", "flash", "other_flashes", "texts", "outputs", "http_texts",
-    "ssh_texts",
+    "tcp", "copy", "ssh_client", "crypto_bytes_per_s", "flash", "other_flashes", "install", "texts", "outputs",
+    "http_texts", "ssh_texts",
 )  # fmt: skip
 _TEXTS = ("version", "inventory", "boot")
 _MORE_TEXTS = ("bootvar", "cpu_policer")
@@ -299,6 +303,17 @@ def _flash(table: Table) -> FlashFigures:
         first_inode=table.integer("first_inode"),
         files=tuple(_stock_file(each) for each in table.tables("files")),
         directories=table.strings("directories", ()),
+    )
+
+
+def _install(table: Table) -> InstallFigures:
+    table.only(*InstallFigures.__dataclass_fields__)
+    return InstallFigures(
+        version=table.text("version"),
+        places=table.strings("places"),
+        word=table.text("word"),
+        bytes_per_s=table.number("bytes_per_s", low=1),
+        stock=table.text("stock"),
     )
 
 

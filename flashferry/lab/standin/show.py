@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flashferry.lab.standin import clock
-from flashferry.lab.standin.hardware import fields
+from flashferry.lab.standin.hardware import fields, running_release
 
 if TYPE_CHECKING:
     from flashferry.lab.standin.vty import Vty
@@ -15,7 +15,7 @@ Arguments = tuple[str, ...]
 
 def version(vty: Vty, _: Arguments) -> str:
     """`show version`."""
-    return vty.device.platform.texts["version"].format(**fields(vty.device))
+    return running_release(vty.device, vty.device.platform.texts["version"].format(**fields(vty.device)))
 
 
 def running_config(vty: Vty, _: Arguments) -> str:

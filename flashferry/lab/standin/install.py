@@ -1,0 +1,371 @@
+"""`install ...` and `show install ...`: the dialogues of install mode.
+
+The texts are those of the log of three C8000V (allieddigital/CiscoUpgrade, 17.6 to 17.12), of a public note of a C9200L
+and of genielibs' recordings. What nobody has recorded is counted as a guess (`Device.note_guess`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from flashferry.lab.standin import show_files
+from flashferry.lab.standin.install_state import BUILD, TIMER_MIN, package_file, release_of
+from flashferry.lab.standin.show_files import split_file
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from flashferry.lab.standin.install_state import InstallState, Package
+    from flashferry.lab.standin.vty import Vty
+
+Arguments = tuple[str, ...]
+_RULE = "-" * 80
+_PROCEED = "This operation may require a reload of the system. Do you want to proceed? [y/n]"
+_PENDING = "Cannot perform {what} operation as previous installation is pending commit"
+_MODIFIED = "System configuration has been modified. Please save configuration and resubmit command."
+_LEGEND = (
+    "State (St): I - Inactive, U - Activated & Uncommitted,",
+    "            C - Activated & Committed, D - Deactivated & Uncommitted",
+)
+
+
+def state_of(vty: Vty) -> InstallState:
+    """Return what is installed; only platforms that install have these commands."""
+    state = vty.device.install
+    assert state is not None
+    return state
+
+
+def summary(vty: Vty, _: Arguments) -> str:
+    """`show install summary`."""
+    return _table(vty, "Installed", state_of(vty).packages)
+
+
+def inactive(vty: Vty, _: Arguments) -> str:
+    """`show install inactive`."""
+    found = tuple(each for each in state_of(vty).packages if each.state == "I")
+    return _table(vty, "Inactive", found) if found else _none(vty, "Inactive")
+
+
+def uncommitted(vty: Vty, _: Arguments) -> str:
+    """`show install uncommitted`."""
+    found = tuple(each for each in state_of(vty).packages if each.state in {"U", "D"})
+    return _table(vty, "Uncommitted", found) if found else _none(vty, "Uncommitted")
+
+
+def rollback_points(vty: Vty, _: Arguments) -> str:
+    """`show install rollback`: the head is that of a capture; the points are numbered from the first commit on."""
+    vty.device.note_guess("install: rows of show install rollback")
+    rows = (_RULE, f"ID  {'Label':<32}Description", _RULE, f"1   {'No Label':<32}No Description")
+    return "".join(f"{row}\n" for row in rows)
+
+
+def more(vty: Vty, arguments: Arguments) -> str:
+    """`more FS:file`: what install mode boots from is made up when it is asked for, any other file is what it holds."""
+    return _package_list(vty, arguments) or show_files.more(vty, arguments)
+
+
+def _package_list(vty: Vty, arguments: Arguments) -> str | None:
+    """Return what `more ...packages.conf` prints of what boots, in the shape of a C9200L's file; None for others."""
+    state = vty.device.install
+    if state is None or not arguments[0].lower().endswith("packages.conf"):
+        return None
+    file = state.running.file
+    release = release_of(file) or ""
+    kinds = (("rp", "rp_boot"), ("rp", "rp_base"), ("fp", "fp"))
+    rows = [f"boot  {kind:<3} 0 0   {name:<12} {file}" for kind, name in kinds[:1]]
+    rows += [f"iso   {kind:<3} 0 0   {name:<12} {file}" for kind, name in kinds[1:]]
+    return "".join(
+        f"{row}\n" for row in ("#! /usr/binos/bin/packages_conf.sh", "", *rows, f"# pkginfo: Build: {release}")
+    )
+
+
+async def add(vty: Vty, arguments: Arguments) -> None:
+    """`install add file FS:X`."""
+    await _alone(vty, "install_add", lambda: _add(vty, arguments[0]))
+
+
+async def activate(vty: Vty, _: Arguments, *, minutes: int = TIMER_MIN, asks: bool = True) -> None:
+    """`install activate`."""
+    await _alone(vty, "install_activate", lambda: _activate(vty, minutes=minutes, asks=asks))
+
+
+async def activate_quietly(vty: Vty, arguments: Arguments) -> None:
+    """`install activate [auto-abort-timer N] prompt-level none`."""
+    await activate(vty, (), minutes=int(arguments[0]) if arguments else TIMER_MIN, asks=False)
+
+
+async def activate_timed(vty: Vty, arguments: Arguments) -> None:
+    """`install activate auto-abort-timer N`."""
+    await activate(vty, (), minutes=int(arguments[0]))
+
+
+async def commit(vty: Vty, _: Arguments) -> None:
+    """`install commit`."""
+    await _alone(vty, "install_commit", lambda: _commit(vty))
+
+
+async def abort(vty: Vty, _: Arguments) -> None:
+    """`install abort`, and `install rollback to committed`, which lead to the same."""
+    await _alone(vty, "install_abort", lambda: _abort(vty, asks=True))
+
+
+async def abort_quietly(vty: Vty, _: Arguments) -> None:
+    """`install abort prompt-level none`."""
+    await _alone(vty, "install_abort", lambda: _abort(vty, asks=False))
+
+
+async def stop_timer(vty: Vty, _: Arguments) -> None:
+    """`install auto-abort-timer stop`."""
+    state_of(vty).stop_timer()
+    vty.device.note_guess("install: text of auto-abort-timer stop")
+    _say(
+        vty, f"install_auto_abort_timer_stop: START {_now(vty)}", f"SUCCESS: install_auto_abort_timer_stop  {_now(vty)}"
+    )
+
+
+async def remove_inactive(vty: Vty, _: Arguments) -> None:
+    """`install remove inactive`: also takes images that were copied and never added."""
+    await _alone(vty, "install_remove", lambda: _remove_inactive(vty))
+
+
+async def _alone(vty: Vty, word: str, work: Callable[[], Awaitable[None]]) -> None:
+    """Do one operation; a second one beside it is refused."""
+    state = state_of(vty)
+    _say(vty, f"{word}: START {_now(vty)}")
+    if state.is_busy or vty.device.faults.install_busy:
+        vty.device.note_guess("install: text of an operation in progress")
+        _say(vty, f"FAILED: {word} : Another install operation is in progress. Please try again later")
+        return
+    state.is_busy = True
+    try:
+        await work()
+    finally:
+        state.is_busy = False
+
+
+async def _add(vty: Vty, path: str) -> None:
+    state, device = state_of(vty), vty.device
+    figures, (prefix, name) = state.figures, split_file(path)
+    flash = device.file_system(prefix)
+    entry = flash.find(name) if flash is not None else None
+    _say(vty, f"install_add: Adding {figures.word}")
+    if entry is None:
+        device.note_guess("install: text of a file that is not there")
+        _say(vty, f"FAILED: install_add : File {path} not found")
+        return
+    if _is_refused(vty):
+        return
+    release = release_of(name)
+    if device.faults.image_not_executable or release is None:
+        device.note_guess("install: text of a file that is no image")
+        _say(vty, f"FAILED: install_add {_device_path(path)} {_now(vty)}")
+        return
+    if state.is_uncommitted:
+        _say(vty, f"FAILED: install_add : {_PENDING.format(what='add')}")
+        return
+    _say(vty, "install_add: Checking whether new add is allowed ....")
+    if state.inactive is not None:
+        _say(vty, "FAILED: install_add : Super package already added. Add operation not allowed. "
+                  "'install remove inactive' can be used to discard added packages")  # fmt: skip
+        return
+    if figures.is_stack:
+        _say(vty, "--- Starting initial file syncing ---",
+             f"Copying {path} from Switch {figures.places[0]} to Switch {' '.join(figures.places)}",
+             "Info: Finished copying to the selected Switch", "Finished initial file syncing")  # fmt: skip
+    short = next((each for each in state.file_systems if each.free_bytes < entry.size_bytes), None)
+    if short is not None:
+        await _no_room(vty, path, entry.size_bytes, short.free_bytes, state.file_systems.index(short))
+        return
+    _say(
+        vty, "", "--- Starting Add ---", f"Performing Add on {'all members' if figures.is_stack else 'Active/Standby'}"
+    )
+    for number, place in enumerate(_places(state), start=1):
+        _say(vty, f"  [{number}] Add package(s) on {place}")
+    await asyncio.sleep(entry.size_bytes / figures.bytes_per_s)
+    if state.figures.is_stack and flash is not None:
+        for other in state.file_systems[1:]:
+            other.name_written(name)
+            other.path(name).write_bytes(entry.path.read_bytes())
+    version = f"{release}{BUILD}"
+    for number, place in enumerate(_places(state), start=1):
+        _say(vty, f"  [{number}] Finished Add on {place}")
+    state.add(version, package_file(figures, release), entry.size_bytes)
+    where = f"[{' '.join(figures.places)}]"
+    _say(vty, f"Checking status of Add on {where}", f"Add: Passed on {where}", "Finished Add", "",
+         f"Image added. Version: {version}", f"SUCCESS: install_add  {_now(vty)}")  # fmt: skip
+
+
+async def _no_room(vty: Vty, path: str, needed_bytes: int, free_bytes: int, at: int) -> None:
+    """Refuse for want of room; path and last line are those of a C9200L."""
+    state = state_of(vty)
+    number, place = at + 1, _places(state)[at]
+    _say(vty, f" [{number}] {place[0].upper()}{place[1:]} FAILED: {_device_path(path).rpartition('/')[0]} requires "
+              f"{needed_bytes // 1024} KB of free space, but only {free_bytes // 1024} KB is available",
+         f"FAILED: install_add {_device_path(path)} {_now(vty)}")  # fmt: skip
+
+
+async def _activate(vty: Vty, *, minutes: int, asks: bool) -> None:
+    state, device = state_of(vty), vty.device
+    added = state.inactive
+    _say(vty, f"install_activate: Activating {state.figures.word}")
+    if state.is_uncommitted:
+        _say(
+            vty,
+            "FAILED: install_activate : Cannot perform activate operation as previous installation is pending commit",
+        )
+        return
+    if added is None:
+        device.note_guess("install: text of nothing to activate")
+        _say(vty, "FAILED: install_activate : No inactive packages to activate")
+        return
+    if _is_refused(vty):
+        return
+    if device.faults.install_activate_fails:
+        _say(vty, "FAILED: Activate failed in switch")
+        return
+    _say(vty, "Following packages shall be activated:", _device_path(f"{device.flash.prefix}{added.file}"))
+    if asks and (await vty.terminal.ask(_PROCEED, "n")).lower() not in {"y", "yes"}:
+        device.note_guess("install: text of an activation that was not confirmed")
+        _say(vty, f"FAILED: install_activate : User Rejected Activation {_now(vty)}")
+        return
+    _say(vty, "--- Starting Activate ---",
+         f"Performing Activate on {_all(state)}")  # fmt: skip
+    for number, place in enumerate(_places(state), start=1):
+        _say(vty, f"  [{number}] Activate package(s) on {place}")
+    _say(vty, "    --- Starting list of software package changes ---", "    Old files list:",
+         f"      Modified {state.running.file}", "    New files list:", f"      Added {added.file}",
+         "    Finished list of software package changes")  # fmt: skip
+    await asyncio.sleep(device.platform.boot_s / 8)
+    for number, place in enumerate(_places(state), start=1):
+        _say(vty, f"  [{number}] Finished Activate on {place}")
+    where = f"[{' '.join(state.figures.places)}]"
+    state.activate(minutes)
+    _say(vty, f"Checking status of Activate on {where}", f"Activate: Passed on {where}", "Finished Activate", "",
+         "Send model notification for install_activate before reload", "Install will reload the system now!",
+         f"SUCCESS: install_activate  {_now(vty)}")  # fmt: skip
+    _reload(vty)
+
+
+async def _commit(vty: Vty) -> None:
+    state = state_of(vty)
+    _say(vty, f"install_commit: Committing {state.figures.word}")
+    if not state.is_uncommitted:
+        vty.device.note_guess("install: text of nothing to commit")
+        _say(vty, f"SUCCESS: install_commit  {_now(vty)}")
+        return
+    where = f"[{' '.join(state.figures.places)}]"
+    _say(vty, "--- Starting Commit ---", "Performing Commit on Active/Standby")
+    state.commit()
+    _say(vty, f"Checking status of Commit on {where}", f"Commit: Passed on {where}", "Finished Commit", "",
+         f"SUCCESS: install_commit  {_now(vty)}")  # fmt: skip
+
+
+async def _abort(vty: Vty, *, asks: bool) -> None:
+    state = state_of(vty)
+    if not state.is_uncommitted:
+        vty.device.note_guess("install: text of nothing to abort")
+        _say(vty, "FAILED: install_abort : No uncommitted activation to abort")
+        return
+    if asks and (await vty.terminal.ask(_PROCEED, "n")).lower() not in {"y", "yes"}:
+        return
+    where = f"[{' '.join(state.figures.places)}]"
+    state.abort()
+    _say(vty, "--- Starting Abort ---", f"Checking status of Abort on {where}", f"Abort: Passed on {where}",
+         "Finished Abort", "", "Install will reload the system now!",
+         f"SUCCESS: install_abort  {_now(vty)}")  # fmt: skip
+    _reload(vty)
+
+
+async def _remove_inactive(vty: Vty) -> None:
+    state, flash = state_of(vty), vty.device.flash
+    in_use = {each.file for each in state.packages if each.state != "I"} | {"packages.conf"}
+    # What looks like an image or a package and is in no table goes, also an image that was only copied.
+    gone = [each.name for each in flash.entries() if each.name.endswith((".pkg", ".bin")) and each.name not in in_use]
+    place = state.figures.places[0]
+    _say(vty, "install_remove: Removing IMG" if state.figures.is_stack else "", "Cleaning up unnecessary package files",
+         f"No path specified, will use booted path /{flash.figures.name}//packages.conf",
+         f" [{place}]: /{flash.figures.name}/packages.conf File is in use, will not delete.")  # fmt: skip
+    if not gone:
+        _say(vty, "Nothing to clean.", f"SUCCESS: install_remove  {_now(vty)}")
+        return
+    _say(
+        vty, "The following files will be deleted:", *(f"    [{place}]: /{flash.figures.name}/{name}" for name in gone)
+    )
+    if (await vty.terminal.ask("Do you want to remove the above files? [y/n]", "n")).lower() not in {"y", "yes"}:
+        _say(
+            vty, f"[1]  {_places(state)[0]} Add succeed with reason: User Rejected Deletion", "SUCCESS: install_remove"
+        )
+        return
+    for name in gone:
+        _say(vty, f"Deleting file /{flash.figures.name}/{name} ... done.")
+        for each in state.file_systems:
+            each.delete(name)
+    state.remove_inactive()
+    _say(
+        vty, "SUCCESS: Files deleted.", "--- Starting Post_Remove_Cleanup ---", f"SUCCESS: install_remove  {_now(vty)}"
+    )
+
+
+def _is_refused(vty: Vty) -> bool:
+    """Say why nothing can be installed now: an upgrade in service, or a configuration that is not saved."""
+    state, device = state_of(vty), vty.device
+    place = _places(state)[0]
+    if device.faults.issu_in_progress:
+        _say(vty, f"[1]  {place} FAILED: Install ISSU in progress. Abort the ISSU upgrade to proceed")
+        return True
+    if device.is_unsaved or (device.is_modified and device.faults.install_counts_undone):
+        _say(vty, f"[1]  {place} FAILED: {_MODIFIED}")
+        return True
+    return False
+
+
+def _reload(vty: Vty) -> None:
+    vty.device.syslog("%SYS-5-RELOAD: Reload requested by install. Reload Reason: Image Install.")
+    vty.is_over = True
+    vty.device.restart()
+
+
+def _table(vty: Vty, which: str, packages: tuple[Package, ...]) -> str:
+    rows = [f"[ {state_of(vty).figures.location} ] {which} Package(s) Information:", *_LEGEND, _RULE,
+            "Type  St   Filename/Version    ", _RULE]  # fmt: skip
+    rows += [f"IMG   {each.state}    {each.version}" for each in packages]
+    return "".join(f"{row}\n" for row in (*rows, "", _RULE, _timer_line(vty), _RULE, ""))
+
+
+def _none(vty: Vty, which: str) -> str:
+    return f"[ {state_of(vty).figures.location} ] {which} Package(s) Information:\nNo {which} Packages\n"
+
+
+def _timer_line(vty: Vty) -> str:
+    left_s = state_of(vty).left_s
+    if left_s is None:
+        return "Auto abort timer: inactive"
+    minutes, seconds = divmod(int(left_s), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"Auto abort timer: active , time before rollback - {hours:02d}:{minutes:02d}:{seconds:02d}"
+
+
+def _places(state: InstallState) -> tuple[str, ...]:
+    """Return the places as the lines of progress name them."""
+    return tuple(f"Switch {place}" if place.isdigit() else place for place in state.figures.places)
+
+
+def _all(state: InstallState) -> str:
+    return "all members" if state.figures.is_stack else "Active/Standby"
+
+
+def _device_path(path: str) -> str:
+    """Return a file as the device's own file system has it: `/bootflash/x` for `bootflash:x`."""
+    prefix, _, name = path.partition(":")
+    return f"/{prefix}/{name.lstrip('/')}"
+
+
+def _now(vty: Vty) -> str:
+    moment = vty.device.now()
+    return f"{moment:%a %b} {moment.day:2d} {moment:%H:%M:%S} UTC {moment.year}"
+
+
+def _say(vty: Vty, *lines: str) -> None:
+    vty.terminal.write("".join(f"{line}\n" for line in lines))

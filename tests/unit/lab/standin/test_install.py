@@ -1,0 +1,147 @@
+"""Install mode of the stand-ins: what is added, activated and taken back, and what is refused in which words."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flashferry.lab.standin.device import Device
+
+IMAGE = "c8000v-universalk9.17.15.03a.SPA.bin"
+PACKAGE = "c8000v-mono-universalk9.17.15.03a.SPA.pkg"
+SIZE_BYTES = 40_000
+
+
+def _with_image(console: Any, name: str = IMAGE) -> Device:
+    device: Device = console.device
+    device.flash.write(name, b"x" * SIZE_BYTES)
+    return device
+
+
+def _added(console: Any) -> Device:
+    device = _with_image(console)
+    assert "SUCCESS: install_add" in console.show(f"install add file bootflash:{IMAGE}")
+    return device
+
+
+def test_add_takes_an_image_apart_and_keeps_it(make_console: Callable[..., Any]) -> None:
+    """The package is inactive, the image stays, and both take their room."""
+    console = make_console("c8000v-17.15")
+    device = _with_image(console)
+    free_bytes = device.flash.free_bytes
+
+    shown = console.show(f"install add file bootflash:{IMAGE}")
+
+    assert "  [1] Add package(s) on R0\n  [1] Finished Add on R0\nChecking status of Add on [R0]\n" in shown
+    assert "Image added. Version: 17.15.03a.0.1\nSUCCESS: install_add  " in shown
+    summary = console.show("show install summary")
+    assert "IMG   C    17.15.01a.0.193\nIMG   I    17.15.03a.0.1\n" in summary
+    assert "Auto abort timer: inactive" in summary
+    assert device.flash.find(IMAGE) is not None
+    assert device.flash.find(PACKAGE) is not None
+    assert device.flash.free_bytes == free_bytes - 40_960
+
+
+def test_a_second_add_is_refused_whatever_its_version(make_console: Callable[..., Any]) -> None:
+    """The device says that something is there, and not that it is another version (log of three C8000V)."""
+    console = make_console("c8000v-17.15")
+    _added(console)
+    other = "c8000v-universalk9.17.12.04a.SPA.bin"
+    _with_image(console, other)
+    assert "Super package already added. Add operation not allowed." in console.show(f"install add file flash:{other}")
+
+
+@pytest.mark.parametrize(
+    ("faults", "typed", "words"),
+    [
+        ({}, "hostname Other", "FAILED: System configuration has been modified. Please save configuration"),
+        ({"install_counts_undone": True}, "hostname {name}", "FAILED: System configuration has been modified."),
+        ({"install_busy": True}, "", "FAILED: install_add : Another install operation is in progress"),
+        ({"issu_in_progress": True}, "", "FAILED: Install ISSU in progress. Abort the ISSU upgrade to proceed"),
+        ({"image_not_executable": True}, "", "FAILED: install_add /bootflash/"),
+    ],
+)
+def test_add_is_refused_in_words(make_console: Callable[..., Any], faults: Any, typed: str, words: str) -> None:
+    """Each refusal has words of its own, and nothing is added."""
+    console = make_console("c8000v-17.15")
+    device = _with_image(console)
+    device.faults = replace(device.faults, **faults)
+    if typed:
+        console.type("configure terminal", typed.format(name=device.hostname), "end")
+    screen = console.type(f"install add file bootflash:{IMAGE}")
+    assert words in screen
+    assert device.install is not None
+    assert device.install.inactive is None
+
+
+def test_add_needs_the_room_of_the_image_once_more(make_console: Callable[..., Any]) -> None:
+    """The line is that of a C9200L, with the device's own path and whole KB."""
+    console = make_console("c8000v-17.15", flash_free_bytes=60_000)
+    _with_image(console)
+    shown = console.show(f"install add file bootflash:{IMAGE}")
+    assert " [1] R0 FAILED: /bootflash requires 39 KB of free space, but only 18 KB is available" in shown
+    assert "SUCCESS" not in shown
+
+
+def test_a_stack_gets_image_and_package_on_every_switch(make_console: Callable[..., Any]) -> None:
+    """The add's first step copies the image to the other switches."""
+    console = make_console("c9300-17.6")
+    name = "cat9k_iosxe.17.09.05.SPA.bin"
+    device = _with_image(console, name)
+    shown = console.show(f"install add file flash:{name}")
+    assert f"Copying flash:{name} from Switch 1 to Switch 1 2 3" in shown
+    assert "  [3] Finished Add on Switch 3\n" in shown
+    for flash in device.file_systems:
+        assert flash.find(name) is not None
+        assert flash.find("cat9k-rpbase.17.09.05.SPA.pkg") is not None
+    assert "[ Switch 1 2 3 ] Installed Package(s) Information:" in console.show("show install summary")
+
+
+def test_remove_inactive_takes_the_image_that_was_only_copied(make_console: Callable[..., Any]) -> None:
+    """The list names it; `n` keeps everything and ends with SUCCESS all the same, `y` deletes."""
+    console = make_console("c8000v-17.15")
+    device = _added(console)
+    listed = f"    [R0]: /bootflash/{IMAGE}"
+
+    kept = console.type("install remove inactive", "n")
+    assert listed in kept
+    assert "SUCCESS: install_remove" in kept
+    assert device.flash.find(IMAGE) is not None
+
+    console.type("install remove inactive", "y")
+    assert device.flash.find(IMAGE) is None
+    assert device.flash.find(PACKAGE) is None
+    assert "IMG   I" not in console.show("show install summary")
+    assert device.flash.find("c8000v-mono-universalk9.17.15.01a.SPA.pkg") is not None
+
+
+def test_activation_runs_the_new_release_uncommitted_with_a_timer(make_console: Callable[..., Any]) -> None:
+    """Behind SUCCESS the session ends; the timer's line has the blank before its comma."""
+    console = make_console("c8000v-17.15")
+    device = _added(console)
+    device.platform = replace(device.platform, boot_s=0)
+    screen = console.type("install activate auto-abort-timer 60 prompt-level none", leaves=False)
+    assert "Install will reload the system now!\nSUCCESS: install_activate  " in screen
+    device.boot()
+    version = console.show("show version")
+    assert "Cisco IOS XE Software, Version 17.15.03a" in version
+    assert "Version 17.15.3a, RELEASE" in version
+    assert "IMG   U    17.15.03a.0.1" in console.show("show install summary")
+    assert "boot  rp  0 0   rp_boot" in console.show("more bootflash:packages.conf")
+    assert PACKAGE in console.show("more bootflash:packages.conf")
+
+
+def test_activation_asks_without_a_prompt_level(make_console: Callable[..., Any]) -> None:
+    """`n` keeps what runs."""
+    console = make_console("c8000v-17.15")
+    device = _added(console)
+    screen = console.type("install activate", "n")
+    assert "This operation may require a reload of the system. Do you want to proceed? [y/n]" in screen
+    assert device.install is not None
+    assert not device.install.is_uncommitted
+
+
+def test_a_device_in_bundle_mode_has_no_install_commands(make_console: Callable[..., Any]) -> None:
+    """It refuses them with a caret."""
+    assert "% Invalid input" in make_console("asr1006-16.3").show("show install summary")
