@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from flashferry.api.options import Overrides, WaveBy, journal_in, state_folder
     from flashferry.api.planning import PlanResult, image_rules, plan
+    from flashferry.api.readiness import ReadyRequest, ReadyResult, ready
     from flashferry.api.recovering import (
         RecoveryResult,
         check_as_begun,
@@ -63,6 +64,7 @@ _PLACES = {
     "jobs": ("StageJob", "StageOptions", "dead_run_notices", "job_for_image", "job_for_plan", "pace_notices"),
     "options": ("Overrides", "WaveBy", "journal_in", "state_folder"),
     "planning": ("PlanResult", "image_rules", "plan"),
+    "readiness": ("ReadyRequest", "ReadyResult", "ready"),
     "recovering": (
         "RecoveryResult",
         "check_as_begun",
@@ -112,6 +114,8 @@ __all__ = [
     "PlanResult",
     "ProbeOptions",
     "Pruned",
+    "ReadyRequest",
+    "ReadyResult",
     "RecoveryResult",
     "ReportFormat",
     "RunOptions",
@@ -156,6 +160,7 @@ __all__ = [
     "prune",
     "put_back",
     "read_image",
+    "ready",
     "recover",
     "report",
     "report_exit_code",

@@ -31,7 +31,7 @@ from flashferry.model.exit_codes import ExitCode
 from flashferry.nightly.faults import NightFault
 
 COMMANDS = {
-    "Staging": ("check", "probe", "plan", "stage", "recover"),
+    "Staging": ("check", "probe", "plan", "stage", "recover", "ready"),
     "What runs do and did": ("status", "run", "history", "report"),
     "Images by hand": ("serve", "images"),
     "For a team": ("service",),

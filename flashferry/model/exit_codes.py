@@ -77,6 +77,12 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
         ExitCode.REFUSED: "some devices cannot be staged as they are, none failed",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
+    "ready": {
+        ExitCode.OK: "all devices are ready to boot their images, or run them; nothing was changed",
+        ExitCode.DEVICES_FAILED: "some devices could not be looked at; nothing was changed",
+        ExitCode.REFUSED: "some devices are not ready, or nobody can tell; nothing was changed",
+        ExitCode.INTERRUPTED: _NOTHING_CHANGED,
+    },
     "probe": {
         ExitCode.OK: "all devices were timed, and are as they were",
         ExitCode.DEVICES_FAILED: "some devices could not be timed",

@@ -244,6 +244,11 @@ def runs_of(database: sqlite3.Connection, host: str) -> list[RecordRow]:
     return _rows(database, RecordRow, "WHERE host = ? ORDER BY rowid DESC", (host,))
 
 
+def staged_rows(database: sqlite3.Connection) -> list[RecordRow]:
+    """Return what runs have of devices that were to get an image and have a record, the earliest first."""
+    return _rows(database, RecordRow, "WHERE image IS NOT NULL AND record IS NOT NULL ORDER BY rowid")
+
+
 def held_devices(database: sqlite3.Connection) -> list[DeviceRow]:
     """Return the devices in a run's hands, or left by one."""
     return _rows(database, DeviceRow, "WHERE touched = 1")

@@ -1,0 +1,147 @@
+"""Readiness: whether devices are ready to boot their images, by themselves or of a plan. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flashferry.api.options import state_folder
+from flashferry.core.errors import ConfigInvalid
+from flashferry.images.digests import Digests, Image
+from flashferry.model.exit_codes import ExitCode, exit_code
+from flashferry.monitor.events import Emit, silent
+from inventory.image_rules import ImageRules
+
+if TYPE_CHECKING:
+    from nornir.core import Nornir
+
+    from flashferry.planning.readiness import ReadyRecord
+
+_TAKES_PART = frozenset({"stage", "already there"})
+"""What a plan does with the devices that are to have its images in the end (`flashferry.model.fleet_plan.Action`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyRequest:
+    """What is asked of devices.
+
+    Attributes:
+        image: The image for all devices that have no explicit one, or None: by the rules.
+        vendor: What the vendor published for it.
+        rules: Which image for which device.
+        folders: Where images written without a folder are looked for.
+        plan: File of a plan whose devices are asked about, each for the plan's image; in place of the others.
+        signature: Whether devices are to verify the vendor's signature too, where the image has one.
+        at_a_time: Devices asked at the same time, >= 1; None: 100.
+    """
+
+    image: Path | None = None
+    vendor: Digests | None = None
+    rules: ImageRules = field(default_factory=ImageRules)
+    folders: tuple[Path, ...] = ()
+    plan: Path | None = None
+    signature: bool = True
+    at_a_time: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyResult:
+    """Whether devices are ready.
+
+    Attributes:
+        ready: The answer for all of them together: whether each is ready, or runs its image already.
+        devices: The answer of each, in the order of the inventory.
+        plan: Digest of the plan that was asked about, or None.
+        exit_code: OK: all are; REFUSED: some are not, or nobody can tell; DEVICES_FAILED: some could not be looked at.
+    """
+
+    ready: bool
+    devices: tuple[ReadyRecord, ...]
+    plan: str | None
+    exit_code: ExitCode
+
+
+def ready(
+    nornir: Nornir,
+    request: ReadyRequest,
+    *,
+    state: Path | str | None = None,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> ReadyResult:
+    """Ask devices whether they are ready to boot their images, and what changed since these were staged.
+
+    Args:
+        nornir: The devices, with credentials; of a plan those that the inventory has besides take no part.
+        request: What is asked.
+        state: Folder of journal and history, read only; None: where the command line has them.
+        emit: Takes events; called from several threads.
+        interrupted: Whether the caller wants to stop: devices under way are ended, others not begun.
+
+    Returns:
+        An answer per device. A device's fault is in its record, never raised.
+
+    Raises:
+        ConfigInvalid: The inventory, an image, the rules or the plan are wrong, or the journal cannot be read.
+    """
+    from flashferry.planning.image_hasher import image_hasher
+    from flashferry.planning.readiness import Asking, by_plan, by_rules, ready_fleet
+    from flashferry.store.leases import leases
+    from flashferry.store.staged import last_staged
+    from flashferry.store.status import last_hash_speeds
+    from inventory.image_rules import ImageChoice
+
+    folder = state_folder(state)
+    digest: str | None = None
+    with ExitStack() as stack:
+        if request.plan is not None:
+            nornir, images, digest = _of_plan(nornir, request.plan)
+            choose = by_plan(images)
+        else:
+            own = (request.image.parent,) if request.image is not None else ()
+            hasher = stack.enter_context(image_hasher((*own, *request.folders), request.vendor))
+            everyone = None
+            if request.image is not None:
+                everyone = ImageChoice(image=request.image.name, reason="given for all", path=request.image)
+                # A wrong file is told at once, and not once per device.
+                hasher.begin(request.image).result()
+            choose = by_rules(request.rules, everyone, hasher)
+        asking = Asking(
+            choose=choose,
+            held=leases(folder),
+            staged=last_staged(folder, frozenset(nornir.inventory.hosts)),
+            hash_speeds=last_hash_speeds(folder),
+            signature=request.signature,
+            at_a_time=request.at_a_time or 100,
+        )
+        records = ready_fleet(nornir, asking, emit=emit, interrupted=interrupted)
+    code = exit_code((record.outcome for record in records), interrupted=interrupted())
+    is_ready = bool(records) and all(one.readiness is not None and one.readiness.is_good for one in records)
+    return ReadyResult(ready=is_ready, devices=records, plan=digest, exit_code=code)
+
+
+def _of_plan(nornir: Nornir, path: Path) -> tuple[Nornir, dict[str, Image], str]:
+    """Return the devices of a plan, the image of each, and the plan's digest."""
+    from flashferry.core.files import reading
+    from flashferry.model.plan_file import check_against, plan_from
+
+    try:
+        with reading(path) as file:
+            plan = plan_from(file.read(), path)
+    except OSError as error:
+        raise ConfigInvalid(
+            f"plan {path}: cannot be read: {error.strerror}", hint="Check the path and the file's rights"
+        ) from None
+    known = {one.name: one for one in plan.images}
+    images = {
+        device.host: Image(name=image.name, size_bytes=image.size_bytes, md5=image.md5, sha512=image.sha512)
+        for device in plan.devices
+        if device.action.value in _TAKES_PART and device.image and (image := known.get(device.image)) is not None
+    }
+    if not images:
+        raise ConfigInvalid(f"plan {path}: it stages nothing", hint="Give a plan that has devices to stage")
+    check_against(plan, set(nornir.inventory.hosts))
+    return nornir.filter(filter_func=lambda host: host.name in images), images, plan.digest

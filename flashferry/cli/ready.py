@@ -1,0 +1,119 @@
+"""`flashferry ready`: are devices ready to boot their images? Changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flashferry import api
+from flashferry.api import FleetOptions
+from flashferry.cli.command_line import OUTPUT
+from flashferry.cli.options.fleet import fleet, fleet_options
+from flashferry.cli.options.shared import JsonOption, Md5Option, Sha512Option, StateOption
+from flashferry.cli.terminal.interrupt import looking
+from flashferry.cli.terminal.output import EventLines, finish, say
+from flashferry.core.errors import ConfigInvalid
+from flashferry.images.digests import published
+from inventory.image_rules import RULES_FILE
+
+
+@fleet_options
+def ready(
+    which: FleetOptions,
+    plan: Annotated[
+        Path | None,
+        typer.Option("--plan", metavar="FILE", help="Ask about a plan's devices, each for the image of the plan."),
+    ] = None,
+    image: Annotated[
+        Path | None,
+        typer.Option("--image", metavar="FILE", help="The image for all devices that name none themselves."),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            "--image-rules",
+            "--images",
+            metavar="FILE",
+            help=f"Rules that give each device its image (default: {RULES_FILE} in the inventory's folder).",
+        ),
+    ] = None,
+    image_dir: Annotated[
+        list[Path] | None,
+        typer.Option("--image-dir", metavar="DIR", help="Where images named without a folder are; may be repeated."),
+    ] = None,
+    md5: Md5Option = None,
+    sha512: Sha512Option = None,
+    signature: Annotated[
+        bool,
+        typer.Option(
+            "--signature/--no-signature",
+            help="Have devices verify the vendor's signature in the image too, where it has one.",
+        ),
+    ] = True,
+    at_a_time: Annotated[
+        int, typer.Option("--at-a-time", metavar="N", min=1, max=1000, help="How many devices to ask at the same time.")
+    ] = 100,
+    junit: Annotated[
+        Path | None,
+        typer.Option(
+            "--junit",
+            metavar="FILE",
+            help="Keep the answers as JUnit XML too, a case per device and condition.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Ask devices whether they are ready to boot their images, member by member. Changes nothing."""
+    _check_options(plan=plan, image=image, images=images, has_hash=md5 is not None or sha512 is not None)
+    from flashferry.cli.view.ready_table import print_ready
+
+    nornir = fleet(which)
+    rules, folders = api.image_rules(which.folder, images, has_image=image is not None or plan is not None)
+    request = api.ReadyRequest(
+        image=image,
+        vendor=published(md5, sha512) if image is not None else None,
+        rules=rules,
+        folders=(*(image_dir or ()), *folders),
+        plan=plan,
+        signature=signature,
+        at_a_time=at_a_time,
+    )
+    with looking("a look at what devices will boot") as stop:
+        found = api.ready(nornir, request, state=state_dir, emit=EventLines(), interrupted=stop.is_set)
+    if junit is not None:
+        _keep(junit, found)
+    document: dict[str, object] = {"ready": found.ready, "plan": found.plan, "devices": found.devices}
+    finish("ready", found.exit_code, document, as_json=json, human=lambda: print_ready(found))
+
+
+def _check_options(*, plan: Path | None, image: Path | None, images: Path | None, has_hash: bool) -> None:
+    if plan is not None and (image is not None or images is not None or has_hash):
+        raise ConfigInvalid(
+            "--plan names the images of its devices: --image, --image-rules, --md5 and --sha512 are not for it",
+            hint="Leave them out, or leave out --plan",
+        )
+    if image is not None and images is not None:
+        raise ConfigInvalid(
+            "--image cannot be combined with --image-rules: one image for all, or rules for each",
+            hint="Leave one of them out",
+        )
+    if image is None and has_hash:
+        raise ConfigInvalid("--md5 and --sha512 are hashes of an image", hint="Give --image too")
+
+
+def _keep(path: Path, found: api.ReadyResult) -> None:
+    from flashferry.core.writing import write_whole
+    from flashferry.reports.ready_junit import ready_junit
+
+    try:
+        write_whole(path, ready_junit(found.devices, plan=found.plan), is_private=False)
+    except OSError as error:
+        raise ConfigInvalid(
+            f"--junit {path}: cannot be written: {error.strerror}",
+            hint="Check the disk's room and the folder's rights, or name another file",
+        ) from None
+    say(f"the answers are in {path}")

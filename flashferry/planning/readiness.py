@@ -1,0 +1,232 @@
+"""Ask every device of an inventory whether it is ready to boot its image, without changing anything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from nornir.core import Nornir
+from nornir.core.task import Result, Task
+from nornir.plugins.runners import ThreadedRunner
+
+from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.devices.connection import recent_of, session_of
+from flashferry.devices.errors import Interrupted, Stopped
+from flashferry.devices.identity import member_serials
+from flashferry.devices.session import DeviceSession
+from flashferry.images.digests import Image
+from flashferry.model.record import Failure, failure_of
+from flashferry.model.states import Outcome
+from flashferry.monitor.events import Emit, Event, never_failing, silent
+from flashferry.planning.gather import traits_of
+from flashferry.planning.image_hasher import ImageHasher
+from flashferry.store.leases import Lease, lease_by_name, lease_on
+from flashferry.store.staged import Staged
+from inventory.image_rules import ImageChoice, ImageRules
+from inventory.view import HostView, view
+from tasks.check_report import Wanted
+from tasks.readiness import Met, Readiness, Verdict
+from tasks.readiness.look import STEP, look_at_readiness
+
+_AT_A_TIME = 100
+"""Devices asked at the same time: nearly all of it is waiting for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyRecord:
+    """Whether one device is ready.
+
+    Attributes:
+        host: Inventory name.
+        site: Its site, or None.
+        outcome: DONE: ready; ALREADY_THERE: it runs the image; REFUSED: not ready, or unknown; FAILED, ERROR or
+            INTERRUPTED: it could not be looked at.
+        readiness: The answer with all that it rests on; None where it could not be looked at.
+        failure: Why it could not be looked at, or None.
+        staged_by: The run that staged the image, by this journal; None where it has none.
+        since: What changed since then, a sentence each.
+        seconds: How long the look took.
+    """
+
+    host: str
+    site: str | None = None
+    outcome: Outcome
+    readiness: Readiness | None = None
+    failure: Failure | None = None
+    staged_by: str | None = None
+    since: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+Chooser = Callable[[HostView, DeviceSession], Wanted]
+"""Tells which image a device is to boot.
+
+Raises ConfigInvalid where none is named for it.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """What the looks at all devices share.
+
+    Attributes:
+        choose: Which image for which device.
+        held: Devices that runs have in hand, or left.
+        staged: How devices were when they were staged, by name and image.
+        hash_speeds: How fast devices hashed before, by name, in bytes per second.
+        signature: Whether devices are to verify the vendor's signature too.
+        at_a_time: Devices asked at the same time, >= 1.
+    """
+
+    choose: Chooser
+    held: tuple[Lease, ...] = ()
+    staged: Mapping[tuple[str, str], Staged]
+    hash_speeds: Mapping[str, float]
+    signature: bool = True
+    at_a_time: int = _AT_A_TIME
+
+
+def ready_fleet(
+    nornir: Nornir,
+    asking: Asking,
+    *,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> tuple[ReadyRecord, ...]:
+    """Return a ReadyRecord per device, in the order of the inventory; a device's fault is in its record.
+
+    Args:
+        nornir: The devices, with credentials.
+        asking: What is asked.
+        emit: Takes events; called from several threads.
+        interrupted: Whether the operator wants to stop.
+
+    Raises:
+        ConfigInvalid: The inventory is wrong.
+    """
+    views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
+    started = time.monotonic()
+    emit = never_failing(emit)
+
+    def one(task: Task) -> Result:
+        began = time.monotonic()
+        record = _looked(task, views[task.host.name], asking, interrupted, began)
+        task.host.close_connections()
+        text = record.failure.reason if record.failure else ""
+        status = "failed" if record.failure else "done"
+        emit(Event(host=task.host.name, step=STEP, status=status, text=text, at_s=time.monotonic() - started))
+        return Result(host=task.host, result=record)
+
+    results = nornir.with_runner(ThreadedRunner(num_workers=asking.at_a_time)).run(task=one, name="ready")
+    return tuple(results[name][0].result for name in views)
+
+
+def _looked(
+    task: Task, device: HostView, asking: Asking, interrupted: Callable[[], bool], began_s: float
+) -> ReadyRecord:
+    try:
+        if interrupted():
+            raise Interrupted("stopped by the operator before this device", host=device.name, step=STEP)
+        session = session_of(task)
+        wanted = asking.choose(device, session)
+        staged = asking.staged.get((device.name, wanted.image.name))
+        lease = lease_by_name(asking.held, device) or _lease_on(session, asking.held)
+        found = look_at_readiness(
+            session,
+            wanted,
+            signature=asking.signature,
+            owed=lease.refusal(device.name).message if lease is not None else None,
+            expected_members=staged.members if staged is not None and staged.members else None,
+            known_bytes_per_s=asking.hash_speeds.get(device.name),
+            interrupted=interrupted,
+        )
+        since = since_staging(staged, found, session.facts().serial_number) if staged is not None else ()
+    except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' look
+        outcome = Outcome.FAILED if isinstance(error, FlashferryError) else Outcome.ERROR
+        if isinstance(error, Stopped):
+            outcome = Outcome.INTERRUPTED
+        failure = failure_of(STEP, error, recent_of(task).lines())
+        return ReadyRecord(
+            host=device.name, site=device.site, outcome=outcome, failure=failure, seconds=time.monotonic() - began_s
+        )
+    return ReadyRecord(
+        host=device.name,
+        site=device.site,
+        outcome=_OUTCOMES[found.verdict],
+        readiness=found,
+        staged_by=staged.run_id if staged is not None else None,
+        since=since,
+        seconds=time.monotonic() - began_s,
+    )
+
+
+_OUTCOMES = {
+    Verdict.YES: Outcome.DONE,
+    Verdict.RUNS_IT: Outcome.ALREADY_THERE,
+    Verdict.NO: Outcome.REFUSED,
+    Verdict.UNKNOWN: Outcome.REFUSED,
+}
+
+
+def _lease_on(session: DeviceSession, held: tuple[Lease, ...]) -> Lease | None:
+    return lease_on(held, session.facts(), member_serials(session.show_version())) if held else None
+
+
+def since_staging(staged: Staged, found: Readiness, serial_number: str) -> tuple[str, ...]:
+    """Return what changed on a device since an image was staged to it, a sentence each.
+
+    Args:
+        staged: How it was then.
+        found: How it is now.
+        serial_number: What it calls itself now.
+    """
+    changes = []
+    if staged.serial_number and serial_number and staged.serial_number != serial_number:
+        changes.append(f"another device answers: serial number {serial_number}, it was {staged.serial_number}")
+    if staged.release and found.running and staged.release != found.running:
+        changes.append(f"it runs {found.running}, it ran {staged.release}")
+    if staged.members and found.members and staged.members != found.members:
+        then, now = (", ".join(map(str, numbers)) for numbers in (staged.members, found.members))
+        changes.append(f"its members are {now}, they were {then}")
+    was = {(name, place): met for name, place, met in staged.conditions}
+    for one in found.conditions:
+        before = was.get((one.name.value, one.place))
+        if before is not None and before != one.met.value and one.met is not Met.DOES_NOT_APPLY:
+            at = f" of {one.place}" if one.place else ""
+            changes.append(f"{one.name.value}{at}: {one.met.value} now, {before} then: {one.sentence}")
+    return tuple(changes)
+
+
+def by_rules(rules: ImageRules, everyone: ImageChoice | None, hasher: ImageHasher) -> Chooser:
+    """Return a chooser by an image for all, what the inventory names for a device, or the rules.
+
+    Args:
+        rules: Which image for which device.
+        everyone: The image of all that have no explicit one, in place of rules; or None.
+        hasher: The image files.
+    """
+
+    def choose(device: HostView, session: DeviceSession) -> Wanted:
+        choice = everyone
+        if device.image is not None or choice is None:
+            choice = rules.choose(traits_of(session), explicit=device.image)
+        return hasher.wanted(hasher.find(choice))
+
+    return choose
+
+
+def by_plan(images: Mapping[str, Image]) -> Chooser:
+    """Return a chooser by what a plan has of each device; the plan's own digests count, not today's files.
+
+    Args:
+        images: The image of each device of the plan, by the device's name.
+    """
+
+    def choose(device: HostView, _: DeviceSession) -> Wanted:
+        image = images.get(device.name)
+        if image is None:
+            raise ConfigInvalid(f"the plan has no image for {device.name}", hint="Make the plan anew")
+        return Wanted(image=image)
+
+    return choose
