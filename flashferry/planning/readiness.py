@@ -193,7 +193,7 @@ def since_staging(staged: Staged, found: Readiness, serial_number: str) -> tuple
     for one in found.conditions:
         before = was.get((one.name.value, one.place))
         if before is not None and before != one.met.value and one.met is not Met.DOES_NOT_APPLY:
-            at = f" of {one.place}" if one.place else ""
+            at = f" ({one.place})" if one.place else ""
             changes.append(f"{one.name.value}{at}: {one.met.value} now, {before} then: {one.sentence}")
     return tuple(changes)
 

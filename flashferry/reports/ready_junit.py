@@ -73,7 +73,7 @@ def _answer(record: ReadyRecord, site: str) -> JunitCase:
 
 
 def _condition(record: ReadyRecord, one: Condition, site: str) -> JunitCase:
-    at = f" of {one.place}" if one.place else ""
+    at = f" ({one.place})" if one.place else ""
     return JunitCase(
         classname=f"{site}.{record.host}",
         name=f"{record.host}: {one.name.value}{at}",

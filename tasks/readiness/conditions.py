@@ -14,13 +14,17 @@ Facts
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from flashferry.core.described import counted
 from flashferry.images.release import release_in
 from tasks.file_system import file_named, free_bytes, needed_bytes
-from tasks.readiness.values import Asked, Condition, Evidence, Met, Proof, Sealed
+from tasks.readiness.values import Asked, Condition, Evidence, Held, Met, Proof, Sealed
 from tasks.signature import Signature
-from tasks.software_state import IMAGE, STANDBY, Answer, Issu, Mode, Outcome, Topic
+from tasks.software_state import IMAGE, STANDBY, Answer, Issu, Mode, Outcome, SoftwareState, Topic
+
+_Found = tuple[Met, str, tuple[str, ...]]
+"""What is known, in words, and the lines that it rests on."""
 
 LEAST_ROOM_BYTES = 10_000_000
 """What activation writes besides packages: a provisioning file, logs. Our own choice; no book names a figure."""
@@ -29,41 +33,49 @@ LEAST_ROOM_BYTES = 10_000_000
 def images(evidence: Evidence) -> Iterable[Condition]:
     """The image lies on each file system that must hold it, whole, by the hash that the device computes."""
     for held in evidence.held:
-        command = held.command or held.listing.command
-        name = evidence.image.name
+        met, sentence, lines = _is_held(evidence, held)
+        by = held.command or held.listing.command
+        if met is Met.DOES_NOT_APPLY:
+            by = evidence.software.answers[Topic.INSTALL].command
         place = held.file_system or _spoken(held.place)
+        yield Condition(name=Asked.IMAGE, met=met, sentence=sentence, command=by, lines=lines, place=place)
 
-        def says(met: Met, sentence: str, *lines: str, at: str = place, by: str = command) -> Condition:
-            return Condition(name=Asked.IMAGE, met=met, sentence=sentence, command=by, lines=lines, place=at)
 
-        if not held.listing.is_read:
-            yield says(Met.UNKNOWN, f"{place} cannot be listed", *_words(held.listing))
-            continue
-        try:
-            entry = file_named(held.listing.text, name)
-        except ValueError as error:
-            yield says(Met.UNKNOWN, str(error))
-            continue
-        rows = held.listing.lines_with(name)
-        if entry is None and free_bytes(held.listing.text) is None:
-            yield says(Met.UNKNOWN, f"the list of {place} ends before its last line")
-        elif entry is None and held.place and _is_added_at(evidence, held.place):
-            yield says(
-                Met.DOES_NOT_APPLY,
-                f"'install add' has handed member {held.place} its packages; it needs no file of its own",
-                by=evidence.software.answers[Topic.INSTALL].command,
-            )
-        elif entry is None or entry.name != name or entry.permissions.startswith("d"):
-            yield says(Met.NOT_MET, f"{name} is not on {place}", *rows)
-        elif entry.size_bytes != evidence.image.size_bytes:
-            sizes = f"{entry.size_bytes} bytes, expected {evidence.image.size_bytes}"
-            yield says(Met.NOT_MET, f"{place}{name} is not whole: {sizes}", *rows)
-        elif held.proof is Proof.EQUAL:
-            yield says(Met.MET, f"{place}{name} is the expected file", held.words)
-        elif held.proof is Proof.OTHER:
-            yield says(Met.NOT_MET, f"{place}{name} has another hash: {held.words}", held.words)
-        else:
-            yield says(Met.UNKNOWN, f"the device computed no hash of {place}{name}: {held.words}", held.words)
+def _is_held(evidence: Evidence, held: Held) -> _Found:
+    """Return what is known of the image on a file system: by its list, then by its hash."""
+    name, place = evidence.image.name, held.file_system or _spoken(held.place)
+    if not held.listing.is_read:
+        return Met.UNKNOWN, f"{place} cannot be listed", _words(held.listing)
+    try:
+        entry = file_named(held.listing.text, name)
+    except ValueError as error:
+        return Met.UNKNOWN, str(error), ()
+    rows = held.listing.lines_with(name)
+    if entry is None:
+        return _is_missing(evidence, held, place)
+    if entry.name != name or entry.permissions.startswith("d"):
+        return Met.NOT_MET, f"{name} is not on {place}", rows
+    if entry.size_bytes != evidence.image.size_bytes:
+        sizes = f"{entry.size_bytes} bytes, expected {evidence.image.size_bytes}"
+        return Met.NOT_MET, f"{place}{name} is not whole: {sizes}", rows
+    met, words = _PROOFS[held.proof or Proof.NONE]
+    return met, words.format(f"{place}{name}") + ("" if met is Met.MET else f": {held.words}"), (held.words,)
+
+
+_PROOFS = {
+    Proof.EQUAL: (Met.MET, "{} is the expected file"),
+    Proof.OTHER: (Met.NOT_MET, "{} has another hash"),
+    Proof.NONE: (Met.UNKNOWN, "the device computed no hash of {}"),
+}
+
+
+def _is_missing(evidence: Evidence, held: Held, place: str) -> _Found:
+    if free_bytes(held.listing.text) is None:
+        return Met.UNKNOWN, f"the list of {place} ends before its last line", ()
+    if held.place and _is_added_at(evidence, held.place):
+        handed = f"'install add' has handed {_spoken(held.place)} its packages; it needs no file of its own"
+        return Met.DOES_NOT_APPLY, handed, evidence.software.answers[Topic.INSTALL].lines_with("IMG ")
+    return Met.NOT_MET, f"{evidence.image.name} is not on {place}", ()
 
 
 def signature(evidence: Evidence) -> Iterable[Condition]:
@@ -94,29 +106,29 @@ def _sealed(seal: Sealed) -> tuple[Met, str]:
 
 def installed(evidence: Evidence) -> Iterable[Condition]:
     """In install mode each place has one committed image, and the wanted one inactive, or committed already."""
+    answer = evidence.software.answers[Topic.INSTALL]
+    met, sentence = _is_installed(evidence)
+    lines = answer.lines_with("IMG ", "SMU ") if answer.is_read else _words(answer)
+    yield Condition(name=Asked.INSTALLED, met=met, sentence=sentence, command=answer.command, lines=lines)
+
+
+def _is_installed(evidence: Evidence) -> tuple[Met, str]:
     software = evidence.software
-    answer = software.answers[Topic.INSTALL]
-
-    def says(met: Met, sentence: str, *lines: str) -> Iterable[Condition]:
-        kept = lines or answer.lines_with("IMG ", "SMU ")
-        return (Condition(name=Asked.INSTALLED, met=met, sentence=sentence, command=answer.command, lines=kept),)
-
     if software.mode is Mode.BUNDLE:
-        return says(Met.DOES_NOT_APPLY, "it boots from one file, nothing is to be installed")
+        return Met.DOES_NOT_APPLY, "it boots from one file, nothing is to be installed"
     if software.mode is Mode.UNKNOWN:
-        return says(Met.UNKNOWN, "it does not say whether it boots from packages or from one file")
-    if not answer.is_read:
-        return says(Met.UNKNOWN, "what is installed cannot be read", *_words(answer))
+        return Met.UNKNOWN, "it does not say whether it boots from packages or from one file"
+    if not software.answers[Topic.INSTALL].is_read:
+        return Met.UNKNOWN, "what is installed cannot be read"
     if evidence.wanted is None:
-        return says(Met.UNKNOWN, f"the name of {evidence.image.name} does not tell its release")
+        return Met.UNKNOWN, f"the name of {evidence.image.name} does not tell its release"
     places = tuple(dict.fromkeys(place for row in software.packages for place in row.places))
     lacking = [str(unit.number) for unit in software.units if str(unit.number) not in places]
     if software.is_stack and lacking:
-        return says(Met.UNKNOWN, f"it says nothing of member {', '.join(lacking)}")
-    for place in places:
-        if (wrong := _wrong_at(evidence, place)) is not None:
-            return says(*wrong)
-    return says(Met.MET, f"{evidence.wanted} is added everywhere ({', '.join(places)}), one image is committed")
+        return Met.UNKNOWN, f"it says nothing of member {', '.join(lacking)}"
+    wrong = (found for place in places if (found := _wrong_at(evidence, place)) is not None)
+    right = f"{evidence.wanted} is added everywhere ({', '.join(places)}), one image is committed"
+    return next(wrong, (Met.MET, right))
 
 
 def _wrong_at(evidence: Evidence, place: str) -> tuple[Met, str] | None:
@@ -125,23 +137,30 @@ def _wrong_at(evidence: Evidence, place: str) -> tuple[Met, str] | None:
     committed = [row.version for row in here if row.type == IMAGE and row.state == "C"]
     pending = [row.version for row in here if row.state in {"U", "D"}]
     inactive = [row.version for row in here if row.type == IMAGE and row.state == "I"]
-    wanted, at = evidence.wanted, _spoken(place)
+    at = _spoken(place)
     if pending:
         return Met.NOT_MET, f"{pending[0]} waits to be committed on {at}"
     if len(committed) != 1:
         return Met.NOT_MET, f"expected one committed image on {at}, found {', '.join(committed) or 'none'}"
-    if release_in(committed[0]) is None or any(release_in(one) is None for one in inactive):
+    if any(release_in(one) is None for one in (*committed, *inactive)):
         return Met.UNKNOWN, f"a version on {at} cannot be read as a release"
+    return _wrong_inactive(evidence, inactive, at, is_committed=release_in(committed[0]) == evidence.wanted)
+
+
+def _wrong_inactive(
+    evidence: Evidence, inactive: Sequence[str], at: str, *, is_committed: bool
+) -> tuple[Met, str] | None:
+    """Return what is wrong with the images of a place that wait to be activated, or None."""
+    wanted = evidence.wanted
     others = [one for one in inactive if release_in(one) != wanted]
-    if release_in(committed[0]) == wanted and not others:
-        return None
     if others:
         return Met.NOT_MET, f"{others[0]} is added on {at}, expected {wanted}: 'install activate' may take it"
-    if len(inactive) != 1:
-        name = f"{evidence.held[0].file_system}{evidence.image.name}" if evidence.held else evidence.image.name
-        found = "not added" if not inactive else f"added {len(inactive)} times"
-        return Met.NOT_MET, f"{wanted} is {found} on {at}: 'install add file {name}'"
-    return None
+    if is_committed or len(inactive) == 1:
+        return None
+    if inactive:
+        return Met.NOT_MET, f"{wanted} is added more than once on {at}: {', '.join(inactive)}"
+    path = f"{evidence.held[0].file_system if evidence.held else ''}{evidence.image.name}"
+    return Met.NOT_MET, f"{wanted} is not added on {at}: 'install add file {path}'"
 
 
 def _is_added_at(evidence: Evidence, place: str) -> bool:
@@ -159,98 +178,112 @@ def _is_added_at(evidence: Evidence, place: str) -> bool:
 
 def timer(evidence: Evidence) -> Iterable[Condition]:
     """No timer runs that brings another image back."""
-    software = evidence.software
-    answer = software.answers[Topic.INSTALL]
-    found, lines = software.timer, answer.lines_with("Auto abort timer")
-    if software.mode is Mode.BUNDLE:
-        met, sentence = Met.DOES_NOT_APPLY, "it boots from one file, there is no timer"
-    elif software.mode is Mode.UNKNOWN or not answer.is_read:
-        met, sentence, lines = Met.UNKNOWN, "whether a timer runs cannot be read", _words(answer)
-    elif found is None:
-        met, sentence = Met.DOES_NOT_APPLY, f"release {software.version.release} tells of no timer"
-    elif found.state == "inactive":
-        met, sentence = Met.MET, "no timer runs"
-    else:
-        left = f" in {found.left}" if found.left else ""
-        met, sentence = Met.NOT_MET, f"a timer runs that brings the old image back{left}"
+    answer = evidence.software.answers[Topic.INSTALL]
+    met, sentence = _is_timed(evidence)
+    lines = answer.lines_with("Auto abort timer") if answer.is_read else _words(answer)
     yield Condition(name=Asked.TIMER, met=met, sentence=sentence, command=answer.command, lines=lines)
+
+
+def _is_timed(evidence: Evidence) -> tuple[Met, str]:
+    software = evidence.software
+    found = software.timer
+    if software.mode is Mode.BUNDLE:
+        return Met.DOES_NOT_APPLY, "it boots from one file, there is no timer"
+    if software.mode is Mode.UNKNOWN or not software.answers[Topic.INSTALL].is_read:
+        return Met.UNKNOWN, "whether a timer runs cannot be read"
+    if found is None:
+        return Met.DOES_NOT_APPLY, f"release {software.version.release} tells of no timer"
+    if found.state == "inactive":
+        return Met.MET, "no timer runs"
+    left = f" in {found.left}" if found.left else ""
+    return Met.NOT_MET, f"a timer runs that brings the old image back{left}"
 
 
 def room(evidence: Evidence) -> Iterable[Condition]:
     """There is room for what is still to be written: packages before `install add`, little afterwards."""
     for held in evidence.held:
         place = held.file_system or _spoken(held.place)
+        met, sentence = _has_room(evidence, held, place)
         lines = held.listing.lines_with("bytes free")
-        free = free_bytes(held.listing.text) if held.listing.is_read else None
-        if evidence.software.mode is Mode.BUNDLE:
-            met, sentence = Met.DOES_NOT_APPLY, "it boots from the file itself, nothing more is written"
-        elif free is None:
-            met, sentence = Met.UNKNOWN, f"{place} does not say how much room it has"
-        else:
-            own = held.place or next((str(unit.number) for unit in evidence.software.units if unit.active), "R0")
-            is_added = _is_added_at(evidence, own)
-            needed = LEAST_ROOM_BYTES if is_added else needed_bytes(evidence.image.size_bytes)
-            what = "activation" if is_added else "'install add'"
-            met = Met.MET if free >= needed else Met.NOT_MET
-            sentence = f"{place} has {free} bytes free, {what} needs {needed}"
-        yield Condition(
-            name=Asked.ROOM, met=met, sentence=sentence, command=held.listing.command, lines=lines, place=place
-        )
+        command = held.listing.command
+        yield Condition(name=Asked.ROOM, met=met, sentence=sentence, command=command, lines=lines, place=place)
+
+
+def _has_room(evidence: Evidence, held: Held, place: str) -> tuple[Met, str]:
+    free = free_bytes(held.listing.text) if held.listing.is_read else None
+    if evidence.software.mode is Mode.BUNDLE:
+        return Met.DOES_NOT_APPLY, "it boots from the file itself, nothing more is written"
+    if free is None:
+        return Met.UNKNOWN, f"{place} does not say how much room it has"
+    own = held.place or next((str(unit.number) for unit in evidence.software.units if unit.active), "R0")
+    needed, what = needed_bytes(evidence.image.size_bytes), "'install add'"
+    if _is_added_at(evidence, own):
+        needed, what = LEAST_ROOM_BYTES, "activation"
+    met = Met.MET if free >= needed else Met.NOT_MET
+    return met, f"{place} has {free} bytes free, {what} needs {needed}"
 
 
 def members(evidence: Evidence) -> Iterable[Condition]:
     """All members of a stack are there and ready."""
     software = evidence.software
     answer = software.answers[Topic.STACK]
-    numbers = {unit.number for unit in software.units}
-    booted = {member.number for member in software.version.members}
-    expected = set(evidence.expected_members or ())
-    away = [unit for unit in software.units if unit.state != "Ready"]
+    met, sentence = _are_ready(evidence)
     lines = tuple(line for unit in software.units for line in answer.lines_with(unit.mac))
-    if answer.outcome is Outcome.NOT_THERE and not software.is_stack and not expected:
-        met, sentence = Met.DOES_NOT_APPLY, "it is no stack"
-    elif not answer.is_read:
-        met, sentence, lines = Met.UNKNOWN, "the members cannot be read", _words(answer)
-    elif away:
-        met, sentence = Met.NOT_MET, f"member {away[0].number} is '{away[0].state}', expected 'Ready'"
-    elif lost := sorted((booted | expected) - numbers):
-        met, sentence = Met.NOT_MET, f"member {lost[0]} is gone"
-    elif expected and numbers - expected:
-        met, sentence = Met.NOT_MET, f"member {min(numbers - expected)} is new since the image was staged"
-    elif booted and numbers - booted:
-        met, sentence = Met.UNKNOWN, f"'show version' does not know member {min(numbers - booted)}"
-    else:
-        met, sentence = (
-            Met.MET,
-            f"all {len(numbers)} members are ready" if len(numbers) > 1 else "its one switch is ready",
-        )
-    yield Condition(name=Asked.MEMBERS, met=met, sentence=sentence, command=answer.command, lines=lines)
+    yield Condition(
+        name=Asked.MEMBERS, met=met, sentence=sentence, command=answer.command, lines=lines or _words(answer)
+    )
+
+
+def _are_ready(evidence: Evidence) -> tuple[Met, str]:
+    software = evidence.software
+    answer = software.answers[Topic.STACK]
+    if answer.outcome is Outcome.NOT_THERE and not software.is_stack and not evidence.expected_members:
+        return Met.DOES_NOT_APPLY, "it is no stack"
+    if not answer.is_read:
+        return Met.UNKNOWN, "the members cannot be read"
+    away = [unit for unit in software.units if unit.state != "Ready"]
+    if away:
+        return Met.NOT_MET, f"member {away[0].number} is '{away[0].state}', expected 'Ready'"
+    return _are_the_same(evidence, {unit.number for unit in software.units})
+
+
+def _are_the_same(evidence: Evidence, numbers: set[int]) -> tuple[Met, str]:
+    """Return whether the members are those that `show version` has, and those of the staging."""
+    booted = {member.number for member in evidence.software.version.members}
+    expected = set(evidence.expected_members or ())
+    if lost := sorted((booted | expected) - numbers):
+        return Met.NOT_MET, f"member {lost[0]} is gone"
+    if expected and numbers - expected:
+        return Met.NOT_MET, f"member {min(numbers - expected)} is new since the image was staged"
+    if booted and numbers - booted:
+        return Met.UNKNOWN, f"'show version' does not know member {min(numbers - booted)}"
+    return Met.MET, f"all {counted(len(numbers), 'member')} ready"
 
 
 def peer(evidence: Evidence) -> Iterable[Condition]:
     """The other supervisor, or standby switch, is hot; or there is none."""
-    software = evidence.software
-    answer, found = software.answers[Topic.REDUNDANCY], software.redundancy
-    has_other = software.is_stack or any(one.place == STANDBY for one in software.boot)
-    has_standby_role = any(unit.role == "Standby" for unit in software.units)
-    lines = answer.lines_with("my state", "peer state", "Mode =")
-    if (
-        answer.outcome is Outcome.NOT_THERE
-        and not has_standby_role
-        and not any(one.place == STANDBY for one in software.boot)
-    ):
-        met, sentence = Met.DOES_NOT_APPLY, "the platform knows no standby"
-    elif found is None:
-        met, sentence, lines = Met.UNKNOWN, "the state of the supervisors cannot be read", _words(answer)
-    elif found.mine.upper() != "ACTIVE":
-        met, sentence = Met.NOT_MET, f"the session is not at the active supervisor, which is '{found.mine}'"
-    elif found.peer.upper() == "STANDBY HOT":
-        met, sentence = Met.MET, "the standby is hot"
-    elif found.mode.casefold() == "simplex" and found.peer.upper() == "DISABLED" and not has_other:
-        met, sentence = Met.MET, "there is no standby"
-    else:
-        met, sentence = Met.NOT_MET, f"the standby is '{found.peer}', expected 'STANDBY HOT'"
+    answer = evidence.software.answers[Topic.REDUNDANCY]
+    met, sentence = _is_hot(evidence.software)
+    lines = answer.lines_with("my state", "peer state", "Mode =") if answer.is_read else _words(answer)
     yield Condition(name=Asked.PEER, met=met, sentence=sentence, command=answer.command, lines=lines)
+
+
+def _is_hot(software: SoftwareState) -> tuple[Met, str]:
+    found = software.redundancy
+    boots_two = any(one.place == STANDBY for one in software.boot)
+    has_role = any(unit.role == "Standby" for unit in software.units)
+    if software.answers[Topic.REDUNDANCY].outcome is Outcome.NOT_THERE and not has_role and not boots_two:
+        return Met.DOES_NOT_APPLY, "the platform knows no standby"
+    if found is None:
+        return Met.UNKNOWN, "the state of the supervisors cannot be read"
+    if found.mine.upper() != "ACTIVE":
+        return Met.NOT_MET, f"the session is not at the active supervisor, which is '{found.mine}'"
+    if found.peer.upper() == "STANDBY HOT":
+        return Met.MET, "the standby is hot"
+    is_alone = found.mode.casefold() == "simplex" and found.peer.upper() == "DISABLED"
+    if is_alone and not software.is_stack and not boots_two:
+        return Met.MET, "there is no standby"
+    return Met.NOT_MET, f"the standby is '{found.peer}', expected 'STANDBY HOT'"
 
 
 def saved(evidence: Evidence) -> Iterable[Condition]:

@@ -24,7 +24,7 @@ def print_ready(found: ReadyResult) -> None:
     for record in found.devices:
         if record.readiness is not None:
             for one in record.readiness.in_the_way:
-                at = f" of {one.place}" if one.place else ""
+                at = f" ({one.place})" if one.place else ""
                 style = BAD if one.met is Met.NOT_MET else "yellow"
                 line(record.host, f"{one.name.value}{at}: {one.sentence} ('{one.command}')", style)
         for text in record.since:

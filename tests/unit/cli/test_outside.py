@@ -69,6 +69,7 @@ from flashferry.nightly.night import Night, NightStep, StepOutcome
 from flashferry.nightly.playing import Played
 from flashferry.nightly.reaping import Reaped
 from flashferry.planning.inspection import CheckRecord
+from flashferry.planning.readiness import ReadyRecord
 from flashferry.run.dry_run import DryRecord
 from flashferry.run.recover import RecoveryRecord
 from flashferry.store.journal import Journal
@@ -230,6 +231,11 @@ CASES: dict[str, Case] = {
         "flashferry.api.staging.dry_run_fleet",
         lambda: (BUILT.one(DryRecord, host=HOST), BUILT.one(DryRecord, host=HOST, failure=None)),
         ("--image", "IMAGE", "--dry-run"),
+    ),
+    "ready": (
+        "flashferry.planning.readiness.ready_fleet",
+        lambda: (BUILT.one(ReadyRecord, host=HOST), BUILT.one(ReadyRecord, host=HOST, readiness=None)),
+        ("--image", "IMAGE"),
     ),
     "recover": ("flashferry.run.recover.recover", lambda: (BUILT.one(RecoveryRecord, host=HOST),), ()),
 }
