@@ -1,0 +1,227 @@
+"""Install commands of IOS-XE: typed, followed to the prompt, and told apart by what the device says.
+
+Facts
+-----
+* `SUCCESS` and `FAILED` are words, not outcomes: an add that is refused since the package is there already is FAILED, a
+  removal that the user rejected is SUCCESS (genielibs, log of three C8000V). What holds is `show install summary`, which
+  the callers read behind it.
+* An add of 850 MB took 76 s on a C8000V, with a minute of silence in it; Genie waits 900 s for any of these commands.
+* The last line of a failed add need not have `install_add` in it: `FAILED: add_activate_commit /mnt/sd3/user/X ...`
+  (public note of a C9200L).
+* None of these commands is answered by us: each is given in the form that asks nothing. One that asks all the same is
+  left, and the session with it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from flashferry.devices.dialogue import STUCK_S, Dialogue
+from flashferry.devices.errors import OutputNotUnderstood
+from flashferry.devices.prompts import is_syslog
+from flashferry.devices.session import DeviceSession
+
+START_LIMIT_S = 60.0
+"""Without any sign of life for so long, the device did not take the command."""
+
+SILENCE_LIMIT_S = 900.0
+"""An install command may be silent while it takes an image apart; Genie waits as long."""
+
+TOTAL_LIMIT_S = 2400.0
+"""No install command takes longer than 40 minutes; what is not over by then is told as not known."""
+
+_TOLD_LINES = 6
+
+
+class InstallOutcome(StrEnum):
+    """What a device says became of an install command.
+
+    Attributes:
+        DONE: It says that it has done it.
+        ALREADY_ADDED: A package is there already, of whichever version.
+        NO_ROOM: A file system has too little room.
+        CONFIGURATION_MODIFIED: The running configuration is not saved.
+        IN_PROGRESS: Another install operation is going on.
+        PENDING_COMMIT: An activation waits for its commit.
+        ISSU_IN_PROGRESS: An upgrade in service is going on.
+        FAILED: It failed for a reason of its own.
+        UNKNOWN: It said nothing that we know.
+    """
+
+    DONE = "done"
+    ALREADY_ADDED = "already added"
+    NO_ROOM = "no room"
+    CONFIGURATION_MODIFIED = "configuration modified"
+    IN_PROGRESS = "operation in progress"
+    PENDING_COMMIT = "pending commit"
+    ISSU_IN_PROGRESS = "upgrade in service in progress"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+_REFUSALS = (
+    (InstallOutcome.NO_ROOM, re.compile(r"requires \d+ KB of free space|No space left|not enough (?:disk )?space", re.I)),
+    (InstallOutcome.CONFIGURATION_MODIFIED, re.compile(r"configuration has been modified", re.I)),
+    (InstallOutcome.ISSU_IN_PROGRESS, re.compile(r"ISSU in progress", re.I)),
+    (InstallOutcome.PENDING_COMMIT, re.compile(r"pending commit", re.I)),
+    (
+        InstallOutcome.IN_PROGRESS,
+        re.compile(r"(?:operation|install|process)\b[^\n]* (?:is )?(?:already )?in progress|currently busy", re.I),
+    ),
+    (
+        InstallOutcome.ALREADY_ADDED,
+        re.compile(r"Super package already added|SMU Already Added-No Change|Same Image File-No Change", re.I),
+    ),
+)
+"""The first that fits counts: what keeps a device from it outweighs what it says besides."""
+
+_FAILED = re.compile(r"^\s*(?:\[\d+\]\s+.*)?FAILED:|\bError:|^%", re.MULTILINE)
+_ADDED_VERSION = re.compile(r"^Image added\. Version: (\S+)", re.MULTILINE)
+_ROOM = re.compile(r"requires (\d+) KB of free space, but only (\d+) KB is available")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallAnswer:
+    """What a device answered to an install command.
+
+    Attributes:
+        command: The command.
+        outcome: What it says became of it; `show install summary` knows.
+        lines: Its lines that this rests on, as printed.
+        duration_s: How long it took, in seconds.
+        added_version: The version that it says was added, or None.
+        needed_kb: The room that it asks for, in KB, or None.
+        free_kb: The room that it has, in KB, or None.
+    """
+
+    command: str
+    outcome: InstallOutcome
+    lines: tuple[str, ...]
+    duration_s: float = 0.0
+    added_version: str | None = None
+    needed_kb: int | None = None
+    free_kb: int | None = None
+
+
+def read_answer(command: str, text: str, *, duration_s: float = 0.0) -> InstallAnswer:
+    """Return what an install command's output says. Pure.
+
+    Args:
+        command: The command, for example `install add file bootflash:image.bin`.
+        text: All that the device printed behind it; log lines may stand anywhere in between.
+        duration_s: How long it took.
+    """
+    lines = tuple(line.rstrip() for line in text.splitlines() if line.strip() and not is_syslog(line))
+    told = "\n".join(lines)
+    room, version = _ROOM.search(told), _ADDED_VERSION.search(told)
+    outcome = _outcome(command, told)
+    return InstallAnswer(
+        command=command,
+        outcome=outcome,
+        lines=_telling(lines, outcome),
+        duration_s=round(duration_s, 3),
+        added_version=version[1] if version else None,
+        needed_kb=int(room[1]) if room else None,
+        free_kb=int(room[2]) if room else None,
+    )
+
+
+def _outcome(command: str, told: str) -> InstallOutcome:
+    for outcome, pattern in _REFUSALS:
+        if pattern.search(told):
+            return outcome
+    if _FAILED.search(told):
+        return InstallOutcome.FAILED
+    verb = "_".join(command.split()[:2])
+    return InstallOutcome.DONE if re.search(rf"^SUCCESS: {verb}\b", told, re.MULTILINE) else InstallOutcome.UNKNOWN
+
+
+def _telling(lines: tuple[str, ...], outcome: InstallOutcome) -> tuple[str, ...]:
+    """Return the lines that the outcome rests on: those that say why not, or the last ones."""
+    patterns = [pattern for known, pattern in _REFUSALS if known is outcome] or [_FAILED]
+    why = tuple(line for line in lines if patterns[0].search(line) or _FAILED.search(line))
+    if outcome in {InstallOutcome.DONE, InstallOutcome.UNKNOWN}:
+        return lines[-_TOLD_LINES:]
+    return why[-_TOLD_LINES:]
+
+
+def run_install(
+    session: DeviceSession, command: str, *, step: str, tell: Callable[[str], None] = lambda _: None
+) -> InstallAnswer:
+    """Give an install command that asks nothing, and follow it to the prompt.
+
+    Once it is given it is followed to its end whatever the operator wants: nothing is known that stops a device in the
+    middle of it.
+
+    Args:
+        session: An open session.
+        command: The command.
+        step: The step that errors are told as.
+        tell: Told each new line of progress.
+
+    Raises:
+        OutputNotUnderstood: A limit was reached, or the device asks something. What became of it, `show install
+            summary` knows.
+        DeviceUnreachable: The session was lost.
+    """
+    started_s = time.monotonic()
+    progress = _Progress(prompt_pattern=session.prompt_pattern, tell=tell)
+    try:
+        session.converse(command, progress, progress.check)
+    except _Silent as silent:
+        raise OutputNotUnderstood(
+            f"'{command}': {silent}",
+            host=session.name,
+            step=step,
+            hint="Look with 'show install summary' at what became of it before anything else is tried",
+        ) from None
+    return read_answer(command, progress.shown, duration_s=time.monotonic() - started_s)
+
+
+class _Silent(Exception):
+    """The device was silent, or at it, for too long, or waits for an answer."""
+
+
+class _Progress(Dialogue):
+    """Collects output until the prompt, and tells each line as it is whole."""
+
+    def __init__(self, *, prompt_pattern: str, tell: Callable[[str], None]) -> None:
+        super().__init__(prompt_pattern=prompt_pattern)
+        self._tell = tell
+        self._told = 0
+        self._started_s = self._heard_s = time.monotonic()
+        self._has_heard = False
+        self._pattern = re.compile(prompt_pattern)
+
+    @property
+    def shown(self) -> str:
+        """Return the output without the prompt at its end."""
+        found = list(self._pattern.finditer(self.text))
+        return self.text[: found[-1].start()] if found else self.text
+
+    def take(self, received: str) -> None:
+        """Take output."""
+        if received:
+            self._heard_s, self._has_heard = time.monotonic(), True
+        super().take(received)
+        *whole, _ = self.text[self._told :].split("\n")
+        for line in whole:
+            self._told += len(line) + 1
+            if line.strip() and not is_syslog(line):
+                self._tell(line.strip())
+
+    def check(self) -> None:
+        """Raise where waiting makes no sense any more."""
+        now_s = time.monotonic()
+        if not self._has_heard and now_s - self._started_s > START_LIMIT_S:
+            raise _Silent(f"no sign of life for {START_LIMIT_S:.0f} s")
+        if now_s - self._heard_s > STUCK_S and (reason := self.stuck_at) is not None:
+            raise _Silent(reason)
+        if now_s - self._heard_s > SILENCE_LIMIT_S:
+            raise _Silent(f"nothing was heard for {SILENCE_LIMIT_S:.0f} s")
+        if now_s - self._started_s > TOTAL_LIMIT_S:
+            raise _Silent(f"it was not over after {TOTAL_LIMIT_S:.0f} s")
