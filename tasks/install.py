@@ -2,9 +2,9 @@
 
 Facts
 -----
-* `SUCCESS` and `FAILED` are words, not outcomes: an add that is refused since the package is there already is FAILED, a
-  removal that the user rejected is SUCCESS (genielibs, log of three C8000V). What holds is `show install summary`, which
-  the callers read behind it.
+* `SUCCESS` and `FAILED` are words, not outcomes: an add that is refused since the package is there already is FAILED,
+  a removal that the user rejected is SUCCESS (genielibs, log of three C8000V). What holds is `show install summary`,
+  which the callers read behind it.
 * An add of 850 MB took 76 s on a C8000V, with a minute of silence in it; Genie waits 900 s for any of these commands.
 * The last line of a failed add need not have `install_add` in it: `FAILED: add_activate_commit /mnt/sd3/user/X ...`
   (public note of a C9200L).
@@ -63,19 +63,19 @@ class InstallOutcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-_REFUSALS = (
-    (InstallOutcome.NO_ROOM, re.compile(r"requires \d+ KB of free space|No space left|not enough (?:disk )?space", re.I)),
-    (InstallOutcome.CONFIGURATION_MODIFIED, re.compile(r"configuration has been modified", re.I)),
-    (InstallOutcome.ISSU_IN_PROGRESS, re.compile(r"ISSU in progress", re.I)),
-    (InstallOutcome.PENDING_COMMIT, re.compile(r"pending commit", re.I)),
-    (
-        InstallOutcome.IN_PROGRESS,
-        re.compile(r"(?:operation|install|process)\b[^\n]* (?:is )?(?:already )?in progress|currently busy", re.I),
-    ),
-    (
-        InstallOutcome.ALREADY_ADDED,
-        re.compile(r"Super package already added|SMU Already Added-No Change|Same Image File-No Change", re.I),
-    ),
+_REFUSALS = tuple(
+    (outcome, re.compile(words, re.IGNORECASE))
+    for outcome, words in (
+        (InstallOutcome.NO_ROOM, r"requires \d+ KB of free space|No space left|not enough (?:disk )?space"),
+        (InstallOutcome.CONFIGURATION_MODIFIED, r"configuration has been modified"),
+        (InstallOutcome.ISSU_IN_PROGRESS, r"ISSU in progress"),
+        (InstallOutcome.PENDING_COMMIT, r"pending commit"),
+        (InstallOutcome.IN_PROGRESS, r"(?:operation|install|process)\b[^\n]* in progress|currently busy"),
+        (
+            InstallOutcome.ALREADY_ADDED,
+            "Super package already added|SMU Already Added-No Change|Same Image File-No Change",
+        ),
+    )
 )
 """The first that fits counts: what keeps a device from it outweighs what it says besides."""
 

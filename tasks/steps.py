@@ -8,6 +8,7 @@ what it returns is kept where `DeviceRecord` has a field for it. Everything else
 
 from __future__ import annotations
 
+from tasks.add import ADD
 from tasks.check import CHECK
 from tasks.connectivity import REACH
 from tasks.copy import COPY
@@ -24,7 +25,7 @@ CONNECT = Step(word="connect", doing="checking", ends_way=True)
 COPY_RECOVERY = Step(word="reconcile", doing="reconciling")
 """Finding out what became of a copy whose session was lost. It takes the server's account too, so the run does it."""
 
-STEPS = (CONNECT, CHECK, SNAPSHOT, TUNE, COPY, COPY_RECOVERY, REMOVE, VERIFY, RESTORE, REACH)
+STEPS = (CONNECT, CHECK, SNAPSHOT, TUNE, COPY, COPY_RECOVERY, REMOVE, VERIFY, RESTORE, ADD, REACH)
 
 DELIVERY = tuple(step for step in STEPS if step.is_delivery)
 """What stands between journal and restore of a device that is staged, in this order."""

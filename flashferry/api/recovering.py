@@ -331,6 +331,7 @@ def _gone_on_with(kept: RunOptions, given: RunOptions) -> RunOptions:
     device = replace(
         kept.device,
         remove_partial=kept.device.remove_partial or given.device.remove_partial,
+        add=kept.device.add or given.device.add,
         any_image=kept.device.any_image or given.device.any_image,
         uncapped=kept.device.uncapped or given.device.uncapped,
         server_address=given.device.server_address or kept.device.server_address,

@@ -168,6 +168,7 @@ def stage_fleet(
     until: datetime | None = None,
     remove_partial: bool = False,
     verify_signature: bool = False,
+    add: bool = False,
     md5: str | None = None,
     sha512: str | None = None,
     any_image: bool = False,
@@ -192,6 +193,7 @@ def stage_fleet(
         until: When the run must have ended, with a time zone.
         remove_partial: What a broken copy of ours left on flash may be removed.
         verify_signature: Whether devices verify the vendor's signature inside the image.
+        add: Whether devices in install mode add the image (`install add`) once they are restored.
         md5: What the vendor published for the image; another file is refused before any device is touched.
         sha512: The same.
         any_image: Whether an image is staged also on a platform that it is not for, or on several.
@@ -233,6 +235,7 @@ def stage_fleet(
             tune=mode is not TuneMode.NEVER,
             remove_partial=remove_partial,
             verify_signature=verify_signature,
+            add=add,
             any_image=any_image or (made is not None and made.any_image),
             uncapped=uncapped or (made is not None and made.uncapped),
             server_address=server_address,

@@ -15,6 +15,7 @@ from flashferry.cli.command_line import TUNING
 from flashferry.cli.options.fleet import fleet, fleet_options, prompt
 from flashferry.cli.options.server import TransportOption, asked, server_options
 from flashferry.cli.options.shared import (
+    AddOption,
     AnyImageOption,
     EventsOption,
     JsonOption,
@@ -104,6 +105,7 @@ def stage(
     md5: Md5Option = None,
     sha512: Sha512Option = None,
     verify_signature: SignatureOption = False,
+    add: AddOption = False,
     transport: TransportOption = None,
     state_dir: StateOption = None,
     events: EventsOption = None,
@@ -122,6 +124,7 @@ def stage(
             extras=_extras(extra, tune=tunes),
             remove_partial=remove_partial,
             verify_signature=verify_signature,
+            add=add,
             any_image=any_image,
             uncapped=uncapped,
             transport=asked(transport),

@@ -29,6 +29,7 @@ class Kind(StrEnum):
     LOGIN_REFUSED = "LoginRefused"
     HOST_KEY_REFUSED = "HostKeyRefused"
     DEVICE_REFUSED = "DeviceRefused"
+    INSTALL_REFUSED = "InstallRefused"
     OTHER_DEVICE = "OtherDevice"
     OUTPUT_NOT_UNDERSTOOD = "OutputNotUnderstood"
     QUESTION_LEFT = "QuestionLeft"

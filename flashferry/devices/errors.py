@@ -40,6 +40,12 @@ class DeviceRefused(FlashferryError):
     kind: ClassVar[Kind] = Kind.DEVICE_REFUSED
 
 
+class InstallRefused(DeviceRefused):
+    """The device does not take an install command now, and says why; nothing was activated or removed."""
+
+    kind: ClassVar[Kind] = Kind.INSTALL_REFUSED
+
+
 class OtherDevice(DeviceRefused):
     """Another device answers than the one that a run began with, or that a journal means: nothing was set on it."""
 

@@ -4,6 +4,7 @@ Facts
 -----
 * Names of files have `17.12.04a`, `show version` has `17.12.4a` or `17.06.03a`, `show install summary` has
   `17.12.04a.01.79`, with the build behind it: an image's name does not tell its build, so builds are not compared.
+* A digit before the first dot may be the end of a word: `universalk9.17.12.04a` is no release 9.17.12.
 * Names of classic IOS (`c2900-universalk9-mz.SPA.157-3.M.bin`) and of builds of developers (`BLD_V168_...`) tell none.
 """
 
@@ -13,7 +14,7 @@ import re
 from dataclasses import dataclass
 
 _RELEASE = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.(\d{1,2})([a-z]{0,2})(?![A-Za-z0-9])")
-_IN_NAME = re.compile(r"(?<!\d)(\d{1,2})\.(\d{2})\.(\d{2})([a-z]{0,2})(?![A-Za-z0-9])")
+_IN_NAME = re.compile(r"(?<![A-Za-z0-9])(\d{1,2})\.(\d{2})\.(\d{2})([a-z]{0,2})(?![A-Za-z0-9])")
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -18,6 +18,7 @@ from flashferry.model.ssh_sweep import SshSweep
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.tcp.path import WindowChoice
 from flashferry.transports import USUAL
+from tasks.add import AddReport
 from tasks.check import CheckReport
 from tasks.copy import CopyReport
 from tasks.restore import RestoreReport
@@ -138,6 +139,7 @@ class DeviceRecord:
         clocks: The copy's duration by three clocks, and what they disagree about.
         verify: The hash that the device computed.
         restore: What restoring did and its proof.
+        added: What became of `install add`, or None where that was not asked for.
         partial_file: What a failed copy left on flash, or None.
         partial_advice: What to do about it, or None.
         partial_removed: Whether it was removed, which the operator had allowed.
@@ -169,6 +171,7 @@ class DeviceRecord:
     clocks: Clocks | None = None
     verify: VerifyReport | None = None
     restore: RestoreReport | None = None
+    added: AddReport | None = None
     partial_file: str | None = None
     partial_advice: str | None = None
     partial_removed: bool = False

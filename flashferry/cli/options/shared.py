@@ -191,6 +191,14 @@ SignatureOption = Annotated[
     ),
 ]
 
+AddOption = Annotated[
+    bool,
+    _option(
+        "--add",
+        help="Once restored, have devices in install mode add the image (install add); nothing is activated.",
+    ),
+]
+
 # A service that runs one of our verbs says in the environment which of its jobs that is, and for whom; both are words,
 # no right: who may write the journal may write anything into it.
 

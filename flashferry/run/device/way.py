@@ -22,6 +22,7 @@ from flashferry.run.device.check import DeviceCheck
 from flashferry.run.device.copy import DeviceCopy
 from flashferry.run.device.copy_recovery import CopyRecovery
 from flashferry.run.device.delivery import Delivery
+from flashferry.run.device.finish import DeviceFinish
 from flashferry.run.device.leftover import Leftover
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
@@ -66,6 +67,7 @@ class DeviceParts:
         delivery: Tunes, copies, verifies.
         leftover: Sees to what a failed copy left.
         restore: Brings the configuration back.
+        finish: Does what follows the restore.
     """
 
     task: Task
@@ -89,6 +91,7 @@ class DeviceParts:
     delivery: Delivery
     leftover: Leftover
     restore: DeviceRestore
+    finish: DeviceFinish
 
 
 def parts_of(task: Task, context: RunContext) -> DeviceParts:
@@ -129,6 +132,7 @@ def parts_of(task: Task, context: RunContext) -> DeviceParts:
         delivery=Delivery(context, keeper, steps, login, slot, hash_slot, tuning, copy, fall),
         leftover=leftover,
         restore=DeviceRestore(task, context, events, keeper, steps, login, leftover),
+        finish=DeviceFinish(context, events, keeper, steps, login),
     )
 
 
@@ -176,6 +180,7 @@ class DeviceRun:
             parts.check.check()
             if self._is_to_be_staged:
                 self.wait_and_stage()
+            parts.finish.finish()
         except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' run
             parts.keeper.take_failure(error)
         finally:

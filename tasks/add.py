@@ -1,0 +1,201 @@
+"""Step `add`: have a device in install mode take the proven image apart (`install add`), and read back that it did.
+
+Nothing is activated, removed or saved. It follows the restore: a device whose running configuration is not the saved
+one refuses to add, and our lines would be what differs. What the device says of the command is one thing; what
+`show install summary` shows before and behind it decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nornir.core.task import Result, Task
+
+from flashferry.devices.connection import session_of
+from flashferry.devices.errors import InstallRefused, OutputNotUnderstood
+from flashferry.devices.session import DeviceSession
+from flashferry.images.release import ImageRelease, release_in
+from tasks.install import InstallAnswer, InstallOutcome, run_install
+from tasks.software_state import Issu, Mode, SoftwareState, Topic, read_software
+from tasks.step import Step
+
+STEP = "add"
+ADD = Step(word=STEP, doing="adding", record_field="added")
+
+
+class AddOutcome(StrEnum):
+    """What became of adding an image.
+
+    Attributes:
+        ADDED: The device took it apart; it is inactive.
+        ALREADY_ADDED: It was added before.
+        RUNS_IT: The device runs it already.
+        NOT_APPLICABLE: The device boots from image files: there is nothing to be added to.
+    """
+
+    ADDED = "added"
+    ALREADY_ADDED = "already added"
+    RUNS_IT = "runs it already"
+    NOT_APPLICABLE = "does not apply"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddReport:
+    """What became of adding an image.
+
+    Attributes:
+        outcome: What became of it.
+        command: The command that was given; empty where none was.
+        version: The version as `show install summary` has it, or None.
+        lines: The device's lines that this rests on.
+        duration_s: How long the device took, in seconds.
+    """
+
+    outcome: AddOutcome
+    command: str = ""
+    version: str | None = None
+    lines: tuple[str, ...] = ()
+    duration_s: float = 0.0
+
+
+def add(task: Task, path: str, release: ImageRelease | None, tell: Callable[[str], None] = lambda _: None) -> Result:
+    """Nornir task: return an AddReport. See `add_image`."""
+    return Result(host=task.host, result=add_image(session_of(task), path, release, tell=tell))
+
+
+def add_image(
+    session: DeviceSession,
+    path: str,
+    release: ImageRelease | None,
+    *,
+    tell: Callable[[str], None] = lambda _: None,
+) -> AddReport:
+    """Have a device add an image that lies on its flash, unless that was done before.
+
+    Args:
+        session: An open session.
+        path: The image's file, for example `bootflash:image.bin`; it was proven by its hash.
+        release: The image's release, or None where its name tells none.
+        tell: Told the device's lines of progress.
+
+    Raises:
+        InstallRefused: The device does not add it now, or another version is added.
+        OutputNotUnderstood: What the device shows cannot be read, or behind the command it does not show the image.
+        DeviceUnreachable: The session was lost.
+    """
+    state = read_software(session)
+    if state.mode is Mode.BUNDLE:
+        booted = state.answers[Topic.VERSION].lines_with("System image")
+        return AddReport(outcome=AddOutcome.NOT_APPLICABLE, lines=booted)
+    if (known := already(state, release)) is not None:
+        return known
+    if (reason := objection(session.name, state, release)) is not None:
+        raise reason
+    answer = run_install(session, f"install add file {path}", step=STEP, tell=tell)
+    return judge(session.name, answer, before=state, after=read_software(session), release=release)
+
+
+def already(state: SoftwareState, release: ImageRelease | None) -> AddReport | None:
+    """Return that there is nothing to be done since the device has the image in its tables, or None. Pure."""
+    if release is None:
+        return None
+    for states, outcome in (("C", AddOutcome.RUNS_IT), ("I", AddOutcome.ALREADY_ADDED)):
+        found = next((each for each in state.versions(states) if release_in(each) == release), None)
+        if found is not None and not state.versions("U", "D"):
+            return AddReport(outcome=outcome, version=found, lines=_rows_of(state, found))
+    return None
+
+
+def objection(host: str, state: SoftwareState, release: ImageRelease | None) -> Exception | None:
+    """Return why nothing is added to a device as it is, or None. Pure.
+
+    Args:
+        host: Name of the device.
+        state: What it shows.
+        release: The image's release, or None where its name tells none.
+    """
+    summary = state.answers[Topic.INSTALL]
+    if state.mode is Mode.UNKNOWN or not summary.is_read or not state.versions("C", "U"):
+        return OutputNotUnderstood(
+            f"'{summary.command}': expected the packages of a device in install mode, found {summary.outcome.value}",
+            host=host,
+            step=STEP,
+            hint="Look at the device; nothing was added",
+        )
+    pending = state.versions("U", "D")
+    if pending or (state.timer is not None and state.timer.state.casefold() != "inactive"):
+        return InstallRefused(
+            f"expected no activation that waits for its commit, found {', '.join(pending) or 'the abort timer'}",
+            host=host,
+            step=STEP,
+            hint="Somebody's upgrade is not over: have it committed or aborted, then stage again with --add",
+        )
+    if others := [each for each in state.versions("I") if release is None or release_in(each) != release]:
+        return InstallRefused(
+            f"expected no other version added, found {', '.join(others)}: a device keeps one at a time",
+            host=host,
+            step=STEP,
+            hint="'install remove inactive' discards it, and with it every image file that was only copied: look at "
+            "the list that the device shows before you confirm, then stage again with --add",
+        )
+    if state.issu is Issu.GOING_ON:
+        return InstallRefused(
+            "expected no upgrade in service, one is going on", host=host, step=STEP, hint="Wait until it is over"
+        )
+    return None
+
+
+def judge(
+    host: str, answer: InstallAnswer, *, before: SoftwareState, after: SoftwareState, release: ImageRelease | None
+) -> AddReport:
+    """Return what became of an add, by what the device said and what its tables show behind it. Pure.
+
+    Args:
+        host: Name of the device.
+        answer: What it answered.
+        before: What it showed before.
+        after: What it shows now.
+        release: The image's release, or None where its name tells none.
+
+    Raises:
+        InstallRefused: It did not add the image, and says why.
+        OutputNotUnderstood: It says that it did, and does not show it; or it says nothing that we know.
+    """
+    found = [each for each in after.versions("I") if each not in before.versions("I")]
+    if after.answers[Topic.INSTALL].is_read and len(found) == 1 and release in {None, release_in(found[0])}:
+        return AddReport(
+            outcome=AddOutcome.ADDED,
+            command=answer.command,
+            version=found[0],
+            lines=(*answer.lines, *_rows_of(after, found[0])),
+            duration_s=answer.duration_s,
+        )
+    said = "; ".join(line.strip() for line in answer.lines) or "nothing"
+    if answer.outcome in {InstallOutcome.DONE, InstallOutcome.UNKNOWN}:
+        raise OutputNotUnderstood(
+            f"'{answer.command}': expected {release or 'the image'} in state I in "
+            f"'{after.answers[Topic.INSTALL].command}', found {', '.join(found) or 'none'}; the device said: {said}",
+            host=host,
+            step=STEP,
+            hint="Look at the device: what it says and what it shows do not agree",
+        )
+    raise InstallRefused(f"'{answer.command}': {said}", host=host, step=STEP, hint=_HINTS[answer.outcome])
+
+
+def _rows_of(state: SoftwareState, version: str) -> tuple[str, ...]:
+    return state.answers[Topic.INSTALL].lines_with(version)
+
+
+_HINTS = {
+    InstallOutcome.ALREADY_ADDED: "A package is added already and not shown as inactive: look at the device",
+    InstallOutcome.NO_ROOM: "Adding needs the image's size once more on each member: make room ('flashferry check' "
+    "names files that could go), then stage again with --add; the copy stays where it is",
+    InstallOutcome.CONFIGURATION_MODIFIED: "The running configuration is not the saved one. Saving is its owner's "
+    "decision: it would save other people's lines too. Then stage again with --add",
+    InstallOutcome.IN_PROGRESS: "Somebody else's install operation is going on: wait, then stage again with --add",
+    InstallOutcome.PENDING_COMMIT: "Somebody's upgrade is not over: have it committed or aborted first",
+    InstallOutcome.ISSU_IN_PROGRESS: "An upgrade in service is going on: wait until it is over",
+    InstallOutcome.FAILED: "The image stays on the flash, nothing was activated. Look at the device's lines",
+}
