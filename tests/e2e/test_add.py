@@ -1,0 +1,61 @@
+"""`stage --add`: the image is copied, the device restored, and then the image is taken apart, on stand-ins."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = [pytest.mark.lab, pytest.mark.long]
+DEVICE = "xe1"
+NAME = "c8000v-universalk9.17.15.03a.SPA.bin"
+SIZE_BYTES = 300_000
+
+
+@pytest.fixture
+def router(new_rig):
+    with new_rig(platform="c8000v-17.15") as rig:
+        yield rig
+
+
+def staged(rig, *arguments: str):
+    done = rig.verb("stage", "--image", rig.image(SIZE_BYTES, NAME), *arguments)
+    (device,) = done.json["run"]["devices"]
+    return done, device
+
+
+def test_an_image_is_added_once_the_device_is_restored(router):
+    """Copied, restored, added; the configuration is what it was, and a second run adds nothing more."""
+    before = router.configurations()
+    done, device = staged(router, "--add")
+    assert (done.code, device["outcome"], device["restored"]) == (0, "done", "restored"), device["failure"]
+    assert (device["added"]["outcome"], device["added"]["version"]) == ("added", "17.15.03a.0.1")
+    assert router.configurations() == before
+
+    again, device = staged(router, "--add")
+    assert (again.code, device["outcome"]) == (0, "already there")
+    assert device["added"]["outcome"] == "already added"
+
+
+def test_without_the_option_nothing_is_added(router):
+    """A copied file is all that a run leaves."""
+    _, device = staged(router)
+    assert (device["outcome"], device["added"]) == ("done", None)
+
+
+@pytest.mark.parametrize(
+    ("faults", "words"),
+    [
+        ({"install_busy": True}, "Another install operation is in progress"),
+        ({"issu_in_progress": True}, "ISSU in progress"),
+        ({"install_counts_undone": True}, "System configuration has been modified"),
+    ],
+)
+def test_a_device_that_does_not_add_keeps_the_copy(router, faults, words):
+    """The device is restored, the file is there, and the run says why it was not added."""
+    before = router.configurations()
+    router.world.fault(DEVICE, **faults)
+    done, device = staged(router, "--add")
+    assert (done.code, device["outcome"], device["restored"]) == (3, "failed", "restored")
+    assert (device["failure"]["step"], device["failure"]["kind"]) == ("add", "InstallRefused")
+    assert words in device["failure"]["reason"]
+    assert router.configurations() == before
+    assert NAME in [file.name for file in router.world.files(DEVICE)]
