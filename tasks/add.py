@@ -126,25 +126,19 @@ def objection(host: str, state: SoftwareState, release: ImageRelease | None) -> 
         )
     pending = state.versions("U", "D")
     if pending or (state.timer is not None and state.timer.state.casefold() != "inactive"):
-        return InstallRefused(
-            f"expected no activation that waits for its commit, found {', '.join(pending) or 'the abort timer'}",
-            host=host,
-            step=STEP,
-            hint="Somebody's upgrade is not over: have it committed or aborted, then stage again with --add",
-        )
-    if others := [each for each in state.versions("I") if release is None or release_in(each) != release]:
-        return InstallRefused(
-            f"expected no other version added, found {', '.join(others)}: a device keeps one at a time",
-            host=host,
-            step=STEP,
-            hint="'install remove inactive' discards it, and with it every image file that was only copied: look at "
-            "the list that the device shows before you confirm, then stage again with --add",
-        )
+        seen = ", ".join(pending) or "the abort timer"
+        return _refused(host, f"expected no activation that waits for its commit, found {seen}", _PENDING)
+    others = [each for each in state.versions("I") if release is None or release_in(each) != release]
+    if others:
+        seen = ", ".join(others)
+        return _refused(host, f"expected no other version added, found {seen}: a device keeps one at a time", _OTHER)
     if state.issu is Issu.GOING_ON:
-        return InstallRefused(
-            "expected no upgrade in service, one is going on", host=host, step=STEP, hint="Wait until it is over"
-        )
+        return _refused(host, "expected no upgrade in service, one is going on", "Wait until it is over")
     return None
+
+
+def _refused(host: str, reason: str, hint: str) -> InstallRefused:
+    return InstallRefused(reason, host=host, step=STEP, hint=hint)
 
 
 def judge(
@@ -188,6 +182,11 @@ def _rows_of(state: SoftwareState, version: str) -> tuple[str, ...]:
     return state.answers[Topic.INSTALL].lines_with(version)
 
 
+_PENDING = "Somebody's upgrade is not over: have it committed or aborted, then stage again with --add"
+_OTHER = (
+    "'install remove inactive' discards it, and with it every image file that was only copied: look at the list that "
+    "the device shows before you confirm, then stage again with --add"
+)
 _HINTS = {
     InstallOutcome.ALREADY_ADDED: "A package is added already and not shown as inactive: look at the device",
     InstallOutcome.NO_ROOM: "Adding needs the image's size once more on each member: make room ('flashferry check' "
@@ -195,7 +194,7 @@ _HINTS = {
     InstallOutcome.CONFIGURATION_MODIFIED: "The running configuration is not the saved one. Saving is its owner's "
     "decision: it would save other people's lines too. Then stage again with --add",
     InstallOutcome.IN_PROGRESS: "Somebody else's install operation is going on: wait, then stage again with --add",
-    InstallOutcome.PENDING_COMMIT: "Somebody's upgrade is not over: have it committed or aborted first",
+    InstallOutcome.PENDING_COMMIT: _PENDING,
     InstallOutcome.ISSU_IN_PROGRESS: "An upgrade in service is going on: wait until it is over",
     InstallOutcome.FAILED: "The image stays on the flash, nothing was activated. Look at the device's lines",
 }

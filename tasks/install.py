@@ -81,7 +81,6 @@ _REFUSALS = tuple(
 
 _FAILED = re.compile(r"^\s*(?:\[\d+\]\s+.*)?FAILED:|\bError:|^%", re.MULTILINE)
 _ADDED_VERSION = re.compile(r"^Image added\. Version: (\S+)", re.MULTILINE)
-_ROOM = re.compile(r"requires (\d+) KB of free space, but only (\d+) KB is available")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +93,6 @@ class InstallAnswer:
         lines: Its lines that this rests on, as printed.
         duration_s: How long it took, in seconds.
         added_version: The version that it says was added, or None.
-        needed_kb: The room that it asks for, in KB, or None.
-        free_kb: The room that it has, in KB, or None.
     """
 
     command: str
@@ -103,8 +100,6 @@ class InstallAnswer:
     lines: tuple[str, ...]
     duration_s: float = 0.0
     added_version: str | None = None
-    needed_kb: int | None = None
-    free_kb: int | None = None
 
 
 def read_answer(command: str, text: str, *, duration_s: float = 0.0) -> InstallAnswer:
@@ -117,7 +112,7 @@ def read_answer(command: str, text: str, *, duration_s: float = 0.0) -> InstallA
     """
     lines = tuple(line.rstrip() for line in text.splitlines() if line.strip() and not is_syslog(line))
     told = "\n".join(lines)
-    room, version = _ROOM.search(told), _ADDED_VERSION.search(told)
+    version = _ADDED_VERSION.search(told)
     outcome = _outcome(command, told)
     return InstallAnswer(
         command=command,
@@ -125,8 +120,6 @@ def read_answer(command: str, text: str, *, duration_s: float = 0.0) -> InstallA
         lines=_telling(lines, outcome),
         duration_s=round(duration_s, 3),
         added_version=version[1] if version else None,
-        needed_kb=int(room[1]) if room else None,
-        free_kb=int(room[2]) if room else None,
     )
 
 

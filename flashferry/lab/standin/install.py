@@ -7,6 +7,7 @@ and of genielibs' recordings. What nobody has recorded is counted as a guess (`D
 from __future__ import annotations
 
 import asyncio
+import shutil
 from typing import TYPE_CHECKING
 
 from flashferry.lab.standin import show_files
@@ -16,6 +17,7 @@ from flashferry.lab.standin.show_files import split_file
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from flashferry.lab.standin.flash import FileEntry
     from flashferry.lab.standin.install_state import InstallState, Package
     from flashferry.lab.standin.vty import Vty
 
@@ -23,6 +25,10 @@ Arguments = tuple[str, ...]
 _RULE = "-" * 80
 _PROCEED = "This operation may require a reload of the system. Do you want to proceed? [y/n]"
 _PENDING = "Cannot perform {what} operation as previous installation is pending commit"
+_ALREADY = (
+    "Super package already added. Add operation not allowed. 'install remove inactive' can be used to discard added "
+    "packages"
+)
 _MODIFIED = "System configuration has been modified. Please save configuration and resubmit command."
 _LEGEND = (
     "State (St): I - Inactive, U - Activated & Uncommitted,",
@@ -147,105 +153,116 @@ async def _alone(vty: Vty, word: str, work: Callable[[], Awaitable[None]]) -> No
 
 async def _add(vty: Vty, path: str) -> None:
     state, device = state_of(vty), vty.device
-    figures, (prefix, name) = state.figures, split_file(path)
+    prefix, name = split_file(path)
     flash = device.file_system(prefix)
     entry = flash.find(name) if flash is not None else None
-    _say(vty, f"install_add: Adding {figures.word}")
+    _say(vty, f"install_add: Adding {state.figures.word}")
     if entry is None:
         device.note_guess("install: text of a file that is not there")
         _say(vty, f"FAILED: install_add : File {path} not found")
-        return
-    if _is_refused(vty):
-        return
-    release = release_of(name)
-    if device.faults.image_not_executable or release is None:
-        device.note_guess("install: text of a file that is no image")
+    elif not _is_refused(vty) and (release := _release(vty, path)) is not None and _is_add_allowed(vty):
+        _sync(vty, path)
+        if not _lacks_room(vty, path, entry.size_bytes):
+            await _take_apart(vty, entry, name, release)
+
+
+def _release(vty: Vty, path: str) -> str | None:
+    """Return the release of an image's file; None, with a word, where it is no image."""
+    release = release_of(path)
+    if release is None or vty.device.faults.image_not_executable:
+        vty.device.note_guess("install: text of a file that is no image")
         _say(vty, f"FAILED: install_add {_device_path(path)} {_now(vty)}")
-        return
+        return None
+    return release
+
+
+def _is_add_allowed(vty: Vty) -> bool:
+    state = state_of(vty)
     if state.is_uncommitted:
         _say(vty, f"FAILED: install_add : {_PENDING.format(what='add')}")
-        return
+        return False
     _say(vty, "install_add: Checking whether new add is allowed ....")
     if state.inactive is not None:
-        _say(vty, "FAILED: install_add : Super package already added. Add operation not allowed. "
-                  "'install remove inactive' can be used to discard added packages")  # fmt: skip
-        return
-    if figures.is_stack:
+        _say(vty, f"FAILED: install_add : {_ALREADY}")
+    return state.inactive is None
+
+
+def _sync(vty: Vty, path: str) -> None:
+    """Tell that the other switches of a stack get the image."""
+    places = state_of(vty).figures.places
+    if state_of(vty).figures.is_stack:
         _say(vty, "--- Starting initial file syncing ---",
-             f"Copying {path} from Switch {figures.places[0]} to Switch {' '.join(figures.places)}",
+             f"Copying {path} from Switch {places[0]} to Switch {' '.join(places)}",
              "Info: Finished copying to the selected Switch", "Finished initial file syncing")  # fmt: skip
-    short = next((each for each in state.file_systems if each.free_bytes < entry.size_bytes), None)
-    if short is not None:
-        await _no_room(vty, path, entry.size_bytes, short.free_bytes, state.file_systems.index(short))
-        return
-    _say(
-        vty, "", "--- Starting Add ---", f"Performing Add on {'all members' if figures.is_stack else 'Active/Standby'}"
-    )
-    for number, place in enumerate(_places(state), start=1):
-        _say(vty, f"  [{number}] Add package(s) on {place}")
-    await asyncio.sleep(entry.size_bytes / figures.bytes_per_s)
-    if state.figures.is_stack and flash is not None:
-        for other in state.file_systems[1:]:
-            other.name_written(name)
-            other.path(name).write_bytes(entry.path.read_bytes())
+
+
+async def _take_apart(vty: Vty, entry: FileEntry, name: str, release: str) -> None:
+    state = state_of(vty)
+    _say(vty, "", "--- Starting Add ---", f"Performing Add on {_all(state)}")
+    _say(vty, *(f"  [{number}] Add package(s) on {place}" for number, place in enumerate(_places(state), start=1)))
+    await asyncio.sleep(entry.size_bytes / state.figures.bytes_per_s)
+    for other in state.file_systems[1:]:
+        other.name_written(name)
+        shutil.copyfile(entry.path, other.path(name))
     version = f"{release}{BUILD}"
-    for number, place in enumerate(_places(state), start=1):
-        _say(vty, f"  [{number}] Finished Add on {place}")
-    state.add(version, package_file(figures, release), entry.size_bytes)
-    where = f"[{' '.join(figures.places)}]"
+    _say(vty, *(f"  [{number}] Finished Add on {place}" for number, place in enumerate(_places(state), start=1)))
+    state.add(version, package_file(state.figures, release), entry.size_bytes)
+    where = f"[{' '.join(state.figures.places)}]"
     _say(vty, f"Checking status of Add on {where}", f"Add: Passed on {where}", "Finished Add", "",
          f"Image added. Version: {version}", f"SUCCESS: install_add  {_now(vty)}")  # fmt: skip
 
 
-async def _no_room(vty: Vty, path: str, needed_bytes: int, free_bytes: int, at: int) -> None:
+def _lacks_room(vty: Vty, path: str, needed_bytes: int) -> bool:
     """Refuse for want of room; path and last line are those of a C9200L."""
     state = state_of(vty)
-    number, place = at + 1, _places(state)[at]
-    _say(vty, f" [{number}] {place[0].upper()}{place[1:]} FAILED: {_device_path(path).rpartition('/')[0]} requires "
-              f"{needed_bytes // 1024} KB of free space, but only {free_bytes // 1024} KB is available",
-         f"FAILED: install_add {_device_path(path)} {_now(vty)}")  # fmt: skip
+    at = next((at for at, each in enumerate(state.file_systems) if each.free_bytes < needed_bytes), None)
+    if at is not None:
+        free_bytes = state.file_systems[at].free_bytes
+        _say(vty, f" [{at + 1}] {_places(state)[at]} FAILED: {_device_path(path).rpartition('/')[0]} requires "
+                  f"{needed_bytes // 1024} KB of free space, but only {free_bytes // 1024} KB is available",
+             f"FAILED: install_add {_device_path(path)} {_now(vty)}")  # fmt: skip
+    return at is not None
 
 
 async def _activate(vty: Vty, *, minutes: int, asks: bool) -> None:
-    state, device = state_of(vty), vty.device
-    added = state.inactive
-    _say(vty, f"install_activate: Activating {state.figures.word}")
-    if state.is_uncommitted:
-        _say(
-            vty,
-            "FAILED: install_activate : Cannot perform activate operation as previous installation is pending commit",
-        )
-        return
-    if added is None:
+    device, added = vty.device, state_of(vty).inactive
+    _say(vty, f"install_activate: Activating {state_of(vty).figures.word}")
+    if state_of(vty).is_uncommitted:
+        _say(vty, f"FAILED: install_activate : {_PENDING.format(what='activate')}")
+    elif added is None:
         device.note_guess("install: text of nothing to activate")
         _say(vty, "FAILED: install_activate : No inactive packages to activate")
-        return
-    if _is_refused(vty):
-        return
-    if device.faults.install_activate_fails:
+    elif not _is_refused(vty) and await _is_confirmed(vty, added, asks=asks):
+        await _change_over(vty, added)
+        state_of(vty).activate(minutes)
+        _say(vty, "Send model notification for install_activate before reload", "Install will reload the system now!",
+             f"SUCCESS: install_activate  {_now(vty)}")  # fmt: skip
+        _reload(vty)
+
+
+async def _is_confirmed(vty: Vty, added: Package, *, asks: bool) -> bool:
+    if vty.device.faults.install_activate_fails:
         _say(vty, "FAILED: Activate failed in switch")
-        return
-    _say(vty, "Following packages shall be activated:", _device_path(f"{device.flash.prefix}{added.file}"))
+        return False
+    _say(vty, "Following packages shall be activated:", _device_path(f"{vty.device.flash.prefix}{added.file}"))
     if asks and (await vty.terminal.ask(_PROCEED, "n")).lower() not in {"y", "yes"}:
-        device.note_guess("install: text of an activation that was not confirmed")
+        vty.device.note_guess("install: text of an activation that was not confirmed")
         _say(vty, f"FAILED: install_activate : User Rejected Activation {_now(vty)}")
-        return
-    _say(vty, "--- Starting Activate ---",
-         f"Performing Activate on {_all(state)}")  # fmt: skip
-    for number, place in enumerate(_places(state), start=1):
-        _say(vty, f"  [{number}] Activate package(s) on {place}")
+        return False
+    return True
+
+
+async def _change_over(vty: Vty, added: Package) -> None:
+    state = state_of(vty)
+    _say(vty, "--- Starting Activate ---", f"Performing Activate on {_all(state)}")
+    _say(vty, *(f"  [{number}] Activate package(s) on {place}" for number, place in enumerate(_places(state), start=1)))
     _say(vty, "    --- Starting list of software package changes ---", "    Old files list:",
          f"      Modified {state.running.file}", "    New files list:", f"      Added {added.file}",
          "    Finished list of software package changes")  # fmt: skip
-    await asyncio.sleep(device.platform.boot_s / 8)
-    for number, place in enumerate(_places(state), start=1):
-        _say(vty, f"  [{number}] Finished Activate on {place}")
+    await asyncio.sleep(vty.device.platform.boot_s / 8)
+    _say(vty, *(f"  [{number}] Finished Activate on {place}" for number, place in enumerate(_places(state), start=1)))
     where = f"[{' '.join(state.figures.places)}]"
-    state.activate(minutes)
-    _say(vty, f"Checking status of Activate on {where}", f"Activate: Passed on {where}", "Finished Activate", "",
-         "Send model notification for install_activate before reload", "Install will reload the system now!",
-         f"SUCCESS: install_activate  {_now(vty)}")  # fmt: skip
-    _reload(vty)
+    _say(vty, f"Checking status of Activate on {where}", f"Activate: Passed on {where}", "Finished Activate", "")
 
 
 async def _commit(vty: Vty) -> None:
@@ -279,33 +296,37 @@ async def _abort(vty: Vty, *, asks: bool) -> None:
 
 
 async def _remove_inactive(vty: Vty) -> None:
-    state, flash = state_of(vty), vty.device.flash
-    in_use = {each.file for each in state.packages if each.state != "I"} | {"packages.conf"}
-    # What looks like an image or a package and is in no table goes, also an image that was only copied.
-    gone = [each.name for each in flash.entries() if each.name.endswith((".pkg", ".bin")) and each.name not in in_use]
-    place = state.figures.places[0]
-    _say(vty, "install_remove: Removing IMG" if state.figures.is_stack else "", "Cleaning up unnecessary package files",
-         f"No path specified, will use booted path /{flash.figures.name}//packages.conf",
-         f" [{place}]: /{flash.figures.name}/packages.conf File is in use, will not delete.")  # fmt: skip
+    name, place = vty.device.flash.figures.name, state_of(vty).figures.places[0]
+    _say(vty, "Cleaning up unnecessary package files",
+         f"No path specified, will use booted path /{name}//packages.conf",
+         f" [{place}]: /{name}/packages.conf File is in use, will not delete.")  # fmt: skip
+    gone = _removable(vty)
     if not gone:
         _say(vty, "Nothing to clean.", f"SUCCESS: install_remove  {_now(vty)}")
         return
-    _say(
-        vty, "The following files will be deleted:", *(f"    [{place}]: /{flash.figures.name}/{name}" for name in gone)
-    )
+    _say(vty, "The following files will be deleted:", *(f"    [{place}]: /{name}/{each}" for each in gone))
     if (await vty.terminal.ask("Do you want to remove the above files? [y/n]", "n")).lower() not in {"y", "yes"}:
-        _say(
-            vty, f"[1]  {_places(state)[0]} Add succeed with reason: User Rejected Deletion", "SUCCESS: install_remove"
-        )
+        _say(vty, f"[1]  {_places(state_of(vty))[0]} Add succeed with reason: User Rejected Deletion")
+        _say(vty, "SUCCESS: install_remove")
         return
-    for name in gone:
-        _say(vty, f"Deleting file /{flash.figures.name}/{name} ... done.")
-        for each in state.file_systems:
+    _delete(vty, gone)
+    _say(vty, "SUCCESS: Files deleted.", "--- Starting Post_Remove_Cleanup ---")
+    _say(vty, f"SUCCESS: install_remove  {_now(vty)}")
+
+
+def _removable(vty: Vty) -> list[str]:
+    """Return what looks like an image or a package and is not in use, also an image that was only copied."""
+    in_use = {each.file for each in state_of(vty).packages if each.state != "I"}
+    found = [each.name for each in vty.device.flash.entries()]
+    return [name for name in found if name.endswith((".pkg", ".bin")) and name not in in_use]
+
+
+def _delete(vty: Vty, names: list[str]) -> None:
+    for name in names:
+        _say(vty, f"Deleting file /{vty.device.flash.figures.name}/{name} ... done.")
+        for each in state_of(vty).file_systems:
             each.delete(name)
-    state.remove_inactive()
-    _say(
-        vty, "SUCCESS: Files deleted.", "--- Starting Post_Remove_Cleanup ---", f"SUCCESS: install_remove  {_now(vty)}"
-    )
+    state_of(vty).remove_inactive()
 
 
 def _is_refused(vty: Vty) -> bool:

@@ -88,12 +88,6 @@ def test_refusals_are_told_apart(text: str, outcome: InstallOutcome, told: str) 
     assert any(told in line for line in answer.lines)
 
 
-def test_the_room_that_is_wanted_is_read() -> None:
-    """In KB, as the device counts."""
-    answer = read_answer(ADD, NO_ROOM)
-    assert (answer.needed_kb, answer.free_kb) == (462703, 408260)
-
-
 def test_output_that_was_cut_is_no_success() -> None:
     """Wherever it is cut before its last line, nobody says that it is done."""
     lines = ADDED.splitlines(keepends=True)
