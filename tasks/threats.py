@@ -47,23 +47,31 @@ class Threat:
 def pending_change(session: DeviceSession, running: Configured) -> Threat | None:
     """Return what is about to change the whole configuration, or None: a pending rollback, or somebody's lock."""
     commands = running.commands
-    if first(ArchiveSection, commands) is not None:
-        armed = pending_rollback(_asked(session, session.platform.commands.pending_rollback))
-        if armed is not None:
-            return Threat(
-                reason=f"a rollback of the whole configuration is pending ({armed}), which may bring our lines back",
-                hint="Have it confirmed ('configure confirm') or wait until it is over, then run 'flashferry recover'",
-                passes=True,
-            )
-    if first(ExclusiveMode, commands) is not None:
-        holder = lock_holder(_asked(session, session.platform.commands.configuration_lock))
-        if holder is not None:
-            return Threat(
-                reason=f"the configuration is locked by {holder}, who may be about to roll it back",
-                hint="Wait until that session has left configuration mode, then run 'flashferry recover'",
-                passes=True,
-            )
-    return None
+    if first(ArchiveSection, commands) is not None and (threat := _pending_rollback(session)) is not None:
+        return threat
+    return _lock(session) if first(ExclusiveMode, commands) is not None else None
+
+
+def _pending_rollback(session: DeviceSession) -> Threat | None:
+    armed = pending_rollback(_asked(session, session.platform.commands.pending_rollback))
+    if armed is None:
+        return None
+    return Threat(
+        reason=f"a rollback of the whole configuration is pending ({armed}), which may bring our lines back",
+        hint="Have it confirmed ('configure confirm') or wait until it is over, then run 'flashferry recover'",
+        passes=True,
+    )
+
+
+def _lock(session: DeviceSession) -> Threat | None:
+    holder = lock_holder(_asked(session, session.platform.commands.configuration_lock))
+    if holder is None:
+        return None
+    return Threat(
+        reason=f"the configuration is locked by {holder}, who may be about to roll it back",
+        hint="Wait until that session has left configuration mode, then run 'flashferry recover'",
+        passes=True,
+    )
 
 
 def archives(session: DeviceSession, running: Configured) -> frozenset[str]:

@@ -43,8 +43,7 @@ def boot_variable(evidence: Evidence) -> Iterable[Condition]:
 
 
 def _boots(evidence: Evidence, boot: Boot) -> tuple[Met, str]:
-    software = evidence.software
-    running = software.running_file
+    running, mode = evidence.software.running_file, evidence.software.mode
     if boot.next is None:
         return Met.UNKNOWN, "what is booted from the next reload on is not told"
     if not boot.files:
@@ -57,7 +56,7 @@ def _boots(evidence: Evidence, boot: Boot) -> tuple[Met, str]:
         return Met.UNKNOWN, f"whether {first} is there cannot be told"
     if not there:
         return Met.NOT_MET, f"{first} is booted next, and is not there"
-    if software.mode is not Mode.INSTALL and _is(evidence, first, evidence.image.name):
+    if mode is not Mode.INSTALL and _is(evidence, first, evidence.image.name):
         return Met.MET, f"{first}, the image itself, is booted next, and is there"
     if same_file(_own(first), _own(running), evidence.names):
         return Met.MET, f"{first}, which it runs, is booted next, and is there"
@@ -94,6 +93,11 @@ def _is_there(evidence: Evidence, place: str, path: str) -> bool | None:
         listing, name = evidence.boot_listings[path], name.rpartition("/")[2]
     else:
         return None
+    return _lists(listing, name) if system else None
+
+
+def _lists(listing: Answer, name: str) -> bool | None:
+    """Tell whether a listing has a file of a name, spelt alike; None where that cannot be read from it."""
     if not listing.is_read:
         return None
     try:
@@ -102,7 +106,7 @@ def _is_there(evidence: Evidence, place: str, path: str) -> bool | None:
         return None
     if found is None and free_bytes(listing.text) is None and "No such file" not in listing.text:
         return None
-    return found is not None and found.name == name and not found.permissions.startswith("d") and bool(system)
+    return found is not None and found.name == name and not found.permissions.startswith("d")
 
 
 def _flash_of(evidence: Evidence, place: str, path: str) -> Held | None:
