@@ -10,7 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
+from nornir.core.task import Result, Task
+
+from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
 from tasks.check_report import Wanted
@@ -24,7 +28,7 @@ from tasks.readings import Configured, read_running, read_startup
 from tasks.signature import Signature, read_signature
 from tasks.software_state import STANDBY, Answer, Outcome, SoftwareState, asked, read_software
 from tasks.step import Step
-from tasks.verify import commands_for, verify_image
+from tasks.verify import VerifyReport, commands_for, verify_image
 from templates.rows import FileSystem, Refusal, first, rows
 
 STEP = "ready"
@@ -34,11 +38,17 @@ OUR_APPLET = re.compile(r"event manager applet FLASHFERRY-\w+")
 _VIRTUAL = re.compile(r"CSR1000V|C8000V|ISRV|IOSv|VIOS", re.IGNORECASE)
 
 
+def ready(task: Task, wanted: Wanted, proven: VerifyReport | None = None, **given: Any) -> Result:
+    """Nornir task: return a Readiness. See `look_at_readiness`."""
+    return Result(host=task.host, result=look_at_readiness(session_of(task), wanted, proven=proven, **given))
+
+
 def look_at_readiness(
     session: DeviceSession,
     wanted: Wanted,
     *,
     signature: bool = True,
+    proven: VerifyReport | None = None,
     owed: str | None = None,
     expected_members: tuple[int, ...] | None = None,
     known_bytes_per_s: float | None = None,
@@ -51,6 +61,7 @@ def look_at_readiness(
         session: An open session.
         wanted: The image.
         signature: Whether the device is to verify the vendor's signature inside it too.
+        proven: The hash that the device computed of its own file a moment ago, in the same run: it is not hashed again.
         owed: Why a run still has the device in hand by the journal, or None.
         expected_members: Members at the time of the staging, or None where that is not known.
         known_bytes_per_s: How fast this device hashed before, or None.
@@ -69,7 +80,7 @@ def look_at_readiness(
             step=STEP,
             hint="Give a user with privilege 15 or an enable secret",
         )
-    look = _Look(session, wanted, known_bytes_per_s, interrupted)
+    look = _Look(session, wanted, proven, known_bytes_per_s, interrupted)
     with hashing():
         held = look.held()
         seal = look.sealed(held) if signature else None
@@ -100,11 +111,13 @@ class _Look:
         self,
         session: DeviceSession,
         wanted: Wanted,
+        proven: VerifyReport | None,
         known_bytes_per_s: float | None,
         interrupted: Callable[[], bool],
     ) -> None:
         self._session = session
         self._wanted = wanted
+        self._own_proof = proven
         self._known_bytes_per_s = known_bytes_per_s
         self._interrupted = interrupted
         self._names = session.platform.file_systems
@@ -242,7 +255,9 @@ class _Look:
         return Held(place=place, file_system=file_system, listing=listing, proof=proof, command=command, words=words)
 
     def _proven(self, path: str) -> tuple[Proof, str]:
-        image = self._wanted.image
+        image, own = self._wanted.image, self._own_proof
+        if own is not None and own.path == path and own.digest in {image.md5.lower(), image.sha512.lower()}:
+            return Proof.EQUAL, f"{own.algorithm} {own.digest}"
         try:
             report = verify_image(
                 self._session,

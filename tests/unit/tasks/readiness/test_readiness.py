@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from flashferry.images.digests import Image
 from tasks.check_report import Wanted
 from tasks.readiness import Asked, Met, Readiness, Verdict
 from tasks.readiness.look import look_at_readiness
+from tasks.verify import VerifyReport
 
 NAME = "cat9k_iosxe.17.12.04.SPA.bin"
 MD5, SHA512 = "a" * 32, "b" * 128
@@ -482,6 +484,19 @@ def test_an_image_without_a_signature_is_the_published_one_by_its_hash(look):
     words = f"%ERROR: Not able to process Signature in flash:/{NAME}.\n"
     assert look(stack() | {"verify flash:": words}).verdict is Verdict.YES
     assert look(stack(), signature=False).verdict is Verdict.YES
+
+
+def test_what_the_run_has_proven_is_not_hashed_again(table_device):
+    """Its own file only, and only by the hash that is expected: the members' are."""
+    proof = VerifyReport(path=f"flash:{NAME}", md5=MD5, duration_s=1.0, algorithm="sha512", digest=SHA512)
+    device = table_device(stack())
+    assert look_at_readiness(device, IMAGE, proven=proof, signature=False).verdict is Verdict.YES
+    assert [one for one in device.asked if one.startswith("verify")] == [
+        f"verify /sha512 flash-{number}:{NAME}" for number in (2, 3)
+    ]
+    other = table_device(stack())
+    look_at_readiness(other, IMAGE, proven=replace(proof, digest="c" * 128), signature=False)
+    assert f"verify /sha512 flash:{NAME}" in other.asked
 
 
 RUNNING = {
