@@ -13,6 +13,7 @@ from flashferry.reports.parts import (
     AttemptReport,
     LineReport,
     Proof,
+    ReadinessReport,
     RestoreReport,
     Speed,
     StepTime,
@@ -34,6 +35,7 @@ __all__ = [
     "ImageReport",
     "LineReport",
     "Proof",
+    "ReadinessReport",
     "Report",
     "RestoreReport",
     "RunStanding",
@@ -109,6 +111,7 @@ class DeviceReport:
         transport: By what it fetched, or was to.
         transports_tried: By what no byte came before that, each with the reason.
         compared: What a speed test that compares transports found of each; none elsewhere.
+        readiness: Whether it is ready to boot the image, or None where the run did not ask.
     """
 
     host: str
@@ -150,6 +153,7 @@ class DeviceReport:
     transport: str = USUAL
     transports_tried: tuple[TransportTriedReport, ...] = ()
     compared: tuple[TransportComparedReport, ...] = ()
+    readiness: ReadinessReport | None = None
 
     @property
     def speed(self) -> Speed | None:

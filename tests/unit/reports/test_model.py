@@ -214,3 +214,18 @@ def test_a_speed_test_that_was_too_short_has_no_gain(run, device, record, report
     assert (short.as_is, short.gain) == (None, None)
     assert short.tuned == whole.tuned
     assert any(note.startswith("not measured as it is: only 66 kB went over, in 5.2 s") for note in short.notes)
+
+
+def test_readiness_is_told_with_what_is_in_the_way(run, device, record, report):
+    """Each reason is a note, too; a run that did not ask says nothing."""
+    conditions = [
+        {"name": "image", "place": "flash-2:", "met": "not met", "sentence": "x.bin is not on flash-2:"},
+        {"name": "room", "place": "", "met": "met", "sentence": "enough"},
+        {"name": "register", "met": "unknown"},
+    ]
+    told = record("xe_staged") | {"readiness": {"verdict": "no", "conditions": conditions}}
+    asked, silent = report(run(devices=(device(record=told), device(record=record("xe_staged"))))).devices
+    assert asked.readiness.verdict == "no"
+    assert asked.readiness.in_the_way == ("image (flash-2:): x.bin is not on flash-2:", "register: unknown")
+    assert "not ready to boot: register: unknown" in asked.notes
+    assert silent.readiness is None
