@@ -21,6 +21,7 @@ from flashferry.transports import USUAL
 from tasks.add import AddReport
 from tasks.check import CheckReport
 from tasks.copy import CopyReport
+from tasks.readiness import Readiness
 from tasks.restore import RestoreReport
 from tasks.tcp_config import Change
 from tasks.tune import TuneReport
@@ -140,6 +141,7 @@ class DeviceRecord:
         verify: The hash that the device computed.
         restore: What restoring did and its proof.
         added: What became of `install add`, or None where that was not asked for.
+        readiness: Whether it is ready to boot the image, or None where that was not asked.
         partial_file: What a failed copy left on flash, or None.
         partial_advice: What to do about it, or None.
         partial_removed: Whether it was removed, which the operator had allowed.
@@ -172,6 +174,7 @@ class DeviceRecord:
     verify: VerifyReport | None = None
     restore: RestoreReport | None = None
     added: AddReport | None = None
+    readiness: Readiness | None = None
     partial_file: str | None = None
     partial_advice: str | None = None
     partial_removed: bool = False

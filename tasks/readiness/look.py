@@ -32,7 +32,7 @@ from tasks.verify import VerifyReport, commands_for, verify_image
 from templates.rows import FileSystem, Refusal, first, rows
 
 STEP = "ready"
-READY = Step(word=STEP, doing="checking", state="ready", record_field="readiness")
+READY = Step(word=STEP, doing="checking", record_field="readiness")
 
 OUR_APPLET = re.compile(r"event manager applet FLASHFERRY-\w+")
 _VIRTUAL = re.compile(r"CSR1000V|C8000V|ISRV|IOSv|VIOS", re.IGNORECASE)

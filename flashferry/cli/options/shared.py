@@ -198,6 +198,13 @@ AddOption = Annotated[
         help="Once restored, have devices in install mode add the image (install add); nothing is activated.",
     ),
 ]
+ReadyOption = Annotated[
+    bool,
+    _option(
+        "--ready",
+        help="At the end, ask devices whether they are ready to boot the image, member by member; --add asks it, too.",
+    ),
+]
 
 # A service that runs one of our verbs says in the environment which of its jobs that is, and for whom; both are words,
 # no right: who may write the journal may write anything into it.

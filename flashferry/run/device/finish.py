@@ -13,29 +13,68 @@ from flashferry.run.context import RunContext
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
+from flashferry.run.device.waiting import HashSlot
 from tasks.add import ADD, AddOutcome, AddReport, add
+from tasks.check_report import Wanted
+from tasks.readiness import Readiness, Verdict
+from tasks.readiness.look import READY, ready
 
 
 class DeviceFinish:
     """Does what follows a device's restore."""
 
     def __init__(
-        self, context: RunContext, events: DeviceEvents, keeper: RecordKeeper, steps: StepRunner, login: DeviceLogin
+        self,
+        context: RunContext,
+        events: DeviceEvents,
+        keeper: RecordKeeper,
+        steps: StepRunner,
+        login: DeviceLogin,
+        hash_slot: HashSlot,
     ) -> None:
         self._context, self._events, self._keeper = context, events, keeper
-        self._steps, self._login = steps, login
+        self._steps, self._login, self._hash_slot = steps, login, hash_slot
 
     def finish(self) -> None:
         """Go through the steps; the first that fails is the device's failure, which stays restored."""
-        record = self._keeper.record
-        has_image = record.outcome in {Outcome.DONE, Outcome.ALREADY_THERE} and record.failure is None
-        if not has_image or self._context.options.to_null or not self._context.options.add:
+        options = self._context.options
+        if not self._has_image() or options.to_null:
             return
+        if options.add:
+            try:
+                self._add(f"{self._keeper.checked.file_system}{self._context.image.name}")
+            except FlashferryError as error:
+                self._keeper.take_failure(error)
+                self._keeper.move_to_failed()
+        if (options.add or options.ready) and self._has_image() and not self._context.interrupted():
+            self._look_whether_ready()
+
+    def _has_image(self) -> bool:
+        record = self._keeper.record
+        return record.outcome in {Outcome.DONE, Outcome.ALREADY_THERE} and record.failure is None
+
+    def _look_whether_ready(self) -> None:
+        """Look at the device as a whole; whatever is found, or not, the image is there and the device restored."""
+        record, check = self._keeper.record, self._keeper.checked
         try:
-            self._add(f"{self._keeper.checked.file_system}{self._context.image.name}")
+            if self._login.is_logged_out:
+                self._login.connect()
+            found: Readiness = self._steps.run(
+                READY,
+                ready,
+                wanted=Wanted.of(self._context.image, is_insisted=self._context.options.any_image),
+                proven=record.verify or check.proof,
+                signature=self._context.options.verify_signature,
+                expected_members=tuple(member.number for member in check.version.members) or None,
+                known_bytes_per_s=self._context.hash_speeds.get(record.host),
+                interrupted=self._context.interrupted,
+                hashing=self._hash_slot.in_check,
+            )
         except FlashferryError as error:
-            self._keeper.take_failure(error)
-            self._keeper.move_to_failed()
+            self._keeper.note(f"whether it is ready to boot the image could not be looked at: {error.message}")
+            return
+        self._keeper.keep(READY, found)
+        self._events.tell(READY.word, "note", told(found))
 
     def _add(self, path: str) -> None:
         if self._login.is_logged_out:
@@ -54,3 +93,12 @@ def in_words(report: AddReport) -> str:
     if report.outcome is AddOutcome.NOT_APPLICABLE:
         return "not added: it boots from image files, not from packages"
     return f"{report.outcome.value}: {report.version}"
+
+
+def told(found: Readiness) -> str:
+    """Return whether a device is ready, in words for who watches."""
+    if found.verdict is Verdict.RUNS_IT:
+        return "it runs the image already"
+    if found.is_good:
+        return "ready to boot the image"
+    return f"ready to boot the image: {found.verdict.value}; " + "; ".join(one.sentence for one in found.in_the_way)

@@ -132,7 +132,7 @@ def parts_of(task: Task, context: RunContext) -> DeviceParts:
         delivery=Delivery(context, keeper, steps, login, slot, hash_slot, tuning, copy, fall),
         leftover=leftover,
         restore=DeviceRestore(task, context, events, keeper, steps, login, leftover),
-        finish=DeviceFinish(context, events, keeper, steps, login),
+        finish=DeviceFinish(context, events, keeper, steps, login, hash_slot),
     )
 
 

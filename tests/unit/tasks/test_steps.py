@@ -30,7 +30,7 @@ def test_a_step_names_a_state_and_a_field_that_are_there(step):
 
 def test_every_file_that_describes_a_step_is_in_the_list():
     """One that is forgotten there would be run by nobody and told by nobody."""
-    files = [path for path in Path(tasks.__file__).parent.glob("*.py") if " = Step(" in path.read_text("utf-8")]
+    files = [path for path in Path(tasks.__file__).parent.rglob("*.py") if " = Step(" in path.read_text("utf-8")]
     described = sum(path.read_text("utf-8").count(" = Step(") for path in files)
     assert described == len(STEPS)
 
