@@ -21,6 +21,7 @@ from flashferry.transports import USUAL
 from tasks.add import AddReport
 from tasks.check import CheckReport
 from tasks.copy import CopyReport
+from tasks.distribute import DistributionReport
 from tasks.readiness import Readiness
 from tasks.restore import RestoreReport
 from tasks.tcp_config import Change
@@ -140,6 +141,7 @@ class DeviceRecord:
         clocks: The copy's duration by three clocks, and what they disagree about.
         verify: The hash that the device computed.
         restore: What restoring did and its proof.
+        distribution: The image on the other members, or None for a device that is alone.
         added: What became of `install add`, or None where that was not asked for.
         readiness: Whether it is ready to boot the image, or None where that was not asked.
         partial_file: What a failed copy left on flash, or None.
@@ -173,6 +175,7 @@ class DeviceRecord:
     clocks: Clocks | None = None
     verify: VerifyReport | None = None
     restore: RestoreReport | None = None
+    distribution: DistributionReport | None = None
     added: AddReport | None = None
     readiness: Readiness | None = None
     partial_file: str | None = None

@@ -22,14 +22,15 @@ from tasks.configuration_state import ConfigurationState, differing_lines, last_
 from tasks.file_system import default_file_system, file_named, file_system_of_image
 from tasks.hashing import hash_limits, run_verify
 from tasks.mark import first_mark
+from tasks.members import other_places
 from tasks.readiness.judging import judge
 from tasks.readiness.values import Evidence, Held, Leftover, Proof, Readiness, Sealed
 from tasks.readings import Configured, read_running, read_startup
 from tasks.signature import Signature, read_signature
-from tasks.software_state import STANDBY, Answer, Outcome, SoftwareState, asked, read_software
+from tasks.software_state import Answer, Outcome, SoftwareState, asked, read_software
 from tasks.step import Step
 from tasks.verify import VerifyReport, commands_for, verify_image
-from templates.rows import FileSystem, Refusal, first, rows
+from templates.rows import Refusal, first
 
 STEP = "ready"
 READY = Step(word=STEP, doing="checking", record_field="readiness")
@@ -132,14 +133,8 @@ class _Look:
     def held(self) -> tuple[Held, ...]:
         """Return what each file system holds of the image: the active one's first, then members', or the standby's."""
         active = self._active()
-        places = [("", active)]
-        units = self.software.units
-        if self.software.is_stack:
-            numbers = [unit.number for unit in units] or [member.number for member in self.software.version.members]
-            own = next((unit.number for unit in units if unit.active), None)
-            places += [(str(one), self._flash_of(one)) for one in numbers if one != own]
-        elif self.software.has_standby:
-            places.append((STANDBY, self._listed((f"stby-{active}",))))
+        others = other_places(self.software, self._show_file_systems(), active)
+        places = [("", active), *((one.place, one.file_system) for one in others)]
         return tuple(self._held(place, file_system) for place, file_system in places)
 
     def sealed(self, held: tuple[Held, ...]) -> Sealed | None:
@@ -227,14 +222,6 @@ class _Look:
         if self._file_systems is None:
             self._file_systems = asked(self._session, self._session.platform.commands.file_systems).text
         return self._file_systems
-
-    def _flash_of(self, number: int) -> str:
-        return self._listed((f"flash-{number}:", f"flash{number}:"))
-
-    def _listed(self, names: Iterable[str]) -> str:
-        """Return the first of some names that the device lists as a file system's; empty where it lists none."""
-        known = {name for row in rows(FileSystem, self._show_file_systems()) for name in row.names}
-        return next((name for name in names if name in known), "")
 
     def _held(self, place: str, file_system: str) -> Held:
         platform, image = self._session.platform, self._wanted.image

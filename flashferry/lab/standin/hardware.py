@@ -86,6 +86,8 @@ def running_release(device: Device, text: str) -> str:
 
     File names and the first line have `17.06.01`, the line of IOS itself `17.6.1`.
     """
+    if not device.image.endswith("packages.conf"):
+        text = text.replace(" INSTALL", " BUNDLE")
     stock, own = release(device.platform.texts["version"]), device.release
     if own is None:
         return text

@@ -1,4 +1,4 @@
-"""What follows the restore of a device that has the image: added where that is asked for, then looked at as a whole.
+"""What follows the restore of a device that has the image: handed on to its members, added where that is asked for.
 
 The device is as it was by then, and nobody's: no lease is held. Whoever dies here leaves a device that is staged; the
 next run finds the image there, and does what is left.
@@ -16,6 +16,7 @@ from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.waiting import HashSlot
 from tasks.add import ADD, AddOutcome, AddReport, add
 from tasks.check_report import Wanted
+from tasks.distribute import DISTRIBUTE, DistributionReport, distribute
 from tasks.readiness import Readiness, Verdict
 from tasks.readiness.look import READY, ready
 
@@ -37,17 +38,22 @@ class DeviceFinish:
 
     def finish(self) -> None:
         """Go through the steps; the first that fails is the device's failure, which stays restored."""
-        options = self._context.options
-        if not self._has_image() or options.to_null:
+        if not self._has_image() or self._context.options.to_null:
             return
-        if options.add:
-            try:
-                self._add(f"{self._keeper.checked.file_system}{self._context.image.name}")
-            except FlashferryError as error:
-                self._keeper.take_failure(error)
-                self._keeper.move_to_failed()
-        if (options.add or options.ready) and self._has_image() and not self._context.interrupted():
+        path = f"{self._keeper.checked.file_system}{self._context.image.name}"
+        try:
+            self._distribute(path)
+            if self._context.options.add:
+                self._add(path)
+        except FlashferryError as error:
+            self._keeper.take_failure(error)
+            self._keeper.move_to_failed()
+        if self._is_asked_for and self._has_image() and not self._context.interrupted():
             self._look_whether_ready()
+
+    @property
+    def _is_asked_for(self) -> bool:
+        return self._context.options.add or self._context.options.ready
 
     def _has_image(self) -> bool:
         record = self._keeper.record
@@ -76,9 +82,21 @@ class DeviceFinish:
         self._keeper.keep(READY, found)
         self._events.tell(READY.word, "note", told(found))
 
-    def _add(self, path: str) -> None:
+    def _distribute(self, path: str) -> None:
         if self._login.is_logged_out:
             self._login.connect()
+        report: DistributionReport | None = self._steps.run(
+            DISTRIBUTE,
+            distribute,
+            path=path,
+            image=self._context.image.of_record(),
+            remove_partial=self._context.options.remove_partial,
+            interrupted=self._context.interrupted,
+            tell=lambda line: self._events.tell(DISTRIBUTE.word, "note", line),
+        )
+        self._keeper.keep(DISTRIBUTE, report)
+
+    def _add(self, path: str) -> None:
         image = self._context.image
         release = release_of_image(image.inside or "") or release_of_image(image.name)
         report: AddReport = self._steps.run(

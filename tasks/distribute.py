@@ -1,0 +1,284 @@
+"""Step `distribute`: hand a proven image on inside the box, to the other switches of a stack or the other supervisor.
+
+A device in bundle mode boots each member from a file of its own; one in install mode hands packages on by itself when
+the image is added. The image crosses the WAN once: these copies are the device's own, and each is proven by its hash on
+the member that got it.
+
+Facts
+-----
+* `copy flash:X flash-2:X` asks `Destination filename [X]?` and prints a `C` per 64 KB (captures of a local copy).
+* A member may leave, join or be of another release in the middle of it: what `show switch` says behind the copies is
+  held against what it said before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nornir.core.task import Result, Task
+
+from flashferry.devices.connection import session_of
+from flashferry.devices.dialogue import STUCK_S, Dialogue
+from flashferry.devices.errors import CopyFailed, DeviceRefused, FileInTheWay, Interrupted, OutputNotUnderstood
+from flashferry.devices.platforms.platform import CopyQuestion, Offered, Platform
+from flashferry.devices.session import DeviceSession
+from flashferry.images.digests import Image
+from tasks.file_system import free_bytes, needed_bytes
+from tasks.members import Place, may_have_members, other_places
+from tasks.partial_file import file_at, remove_file
+from tasks.software_state import ASK_LIMIT_S, Mode, read_software
+from tasks.step import Step
+from tasks.verify import verify_image
+from templates.rows import CopyError, CopyResult, last, rows
+
+STEP = "distribute"
+DISTRIBUTE = Step(word=STEP, doing="distributing", record_field="distribution")
+
+SILENCE_LIMIT_S = 180.0
+"""A copy inside the box prints a mark every 64 KB; without one for so long it is taken as hung."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberCopy:
+    """The image on another member, proven there.
+
+    Attributes:
+        place: The member's number, or `standby`.
+        path: Where it is.
+        digest: The digest that the device computed there.
+        duration_s: How long the copy took, in seconds; 0 where the file was there already.
+        was_there: Whether it was there before.
+    """
+
+    place: str
+    path: str
+    digest: str
+    duration_s: float = 0.0
+    was_there: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionReport:
+    """What became of handing an image on.
+
+    Attributes:
+        mode: How the device boots: `install` or `bundle`.
+        copies: The image on each other member; empty where there is none, or the device does it by itself.
+    """
+
+    mode: str
+    copies: tuple[MemberCopy, ...] = ()
+
+
+def distribute(
+    task: Task,
+    path: str,
+    image: Image,
+    remove_partial: bool = False,
+    interrupted: Callable[[], bool] = lambda: False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Result:
+    """Nornir task: return a DistributionReport, or None for a device that is alone. See `hand_on`."""
+    report = hand_on(session_of(task), path, image, remove_partial=remove_partial, interrupted=interrupted, tell=tell)
+    return Result(host=task.host, result=report)
+
+
+def hand_on(
+    session: DeviceSession,
+    path: str,
+    image: Image,
+    *,
+    remove_partial: bool = False,
+    interrupted: Callable[[], bool] = lambda: False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> DistributionReport | None:
+    """Have every other member hold the image, proven by its hash there; None for a device that is alone.
+
+    Args:
+        session: An open session.
+        path: The image on the active member, proven, for example `bootflash:image.bin`.
+        image: Its name, size and digests.
+        remove_partial: Whether a shorter file of the image's name on a member may be removed.
+        interrupted: Whether the operator wants to stop; asked before each member, and while it copies.
+        tell: Told what is done.
+
+    Raises:
+        DeviceRefused: A member does not take part, has no room, or joined or left meanwhile.
+        FileInTheWay: A member holds another file of that name.
+        CopyFailed: The device did not copy.
+        ImageCorrupt: A member's file has another hash.
+        OutputNotUnderstood: The device asked, or said, what we do not know.
+        DeviceUnreachable: The session was lost.
+    """
+    active = f"{path.partition(':')[0]}:"
+    listing = session.ask(session.platform.commands.file_systems, limit_s=ASK_LIMIT_S)
+    if not may_have_members(listing, active, session.platform.file_systems):
+        return None
+    state = read_software(session)
+    places = other_places(state, listing, active)
+    if not places or state.mode is Mode.INSTALL:
+        return DistributionReport(mode=state.mode.value) if places else None
+    for place in places:
+        _check(session, place)
+    work = _Work(session, path, image, remove_partial, interrupted, tell)
+    copies = tuple(work.hand_to(place) for place in places)
+    _check_same(session.name, places, other_places(read_software(session), listing, active))
+    return DistributionReport(mode=state.mode.value, copies=copies)
+
+
+def _check(session: DeviceSession, place: Place) -> None:
+    if place.takes_part and place.file_system:
+        return
+    seen = place.state or "nothing of it" if not place.takes_part else "no file system of its own"
+    raise DeviceRefused(
+        f"expected {place} to be there and ready, the device shows {seen!r}",
+        host=session.name,
+        step=STEP,
+        hint="The active member has the image. See to that member, then stage again: what is there is not copied again",
+    )
+
+
+def _check_same(host: str, before: tuple[Place, ...], after: tuple[Place, ...]) -> None:
+    """Refuse a device whose members are not those any more that got the image."""
+    gone = [place for place in before if place.place not in {one.place for one in after if one.takes_part}]
+    came = [place for place in after if place.place not in {one.place for one in before}]
+    if gone or came:
+        words = [f"{place} left or is not ready any more" for place in gone] + [f"{place} joined" for place in came]
+        raise DeviceRefused(
+            f"the members changed while the image was handed on: {'; '.join(words)}",
+            host=host,
+            step=STEP,
+            hint="See to the members, then stage again: what is there is not copied again",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Hands one image on, member by member."""
+
+    session: DeviceSession
+    source: str
+    image: Image
+    remove_partial: bool
+    interrupted: Callable[[], bool]
+    tell: Callable[[str], None]
+
+    def hand_to(self, place: Place) -> MemberCopy:
+        """Have one member hold the image, and prove it there."""
+        if self.interrupted():
+            raise Interrupted("stopped by the operator before this member", host=self.session.name, step=STEP)
+        path = f"{place.file_system}{self.image.name}"
+        was_there = self._is_there(place, path)
+        duration_s = 0.0
+        if not was_there:
+            self._check_room(place)
+            self.tell(f"{place}: copying inside the box to {path}")
+            duration_s = self._copy(path)
+        report = verify_image(
+            self.session, path, self.image.digests, size_bytes=self.image.size_bytes, interrupted=self.interrupted
+        )
+        self.tell(f"{place}: {path} is proven by its {report.algorithm}")
+        return MemberCopy(
+            place=place.place, path=path, digest=report.digest, duration_s=round(duration_s, 3), was_there=was_there
+        )
+
+    def _is_there(self, place: Place, path: str) -> bool:
+        """Return whether a file of the image's name and size is there; another one is in the way."""
+        found = file_at(self.session, path).size_bytes
+        if found is None or found == self.image.size_bytes:
+            return found is not None
+        if found < self.image.size_bytes and self.remove_partial:
+            remove_file(self.session, path, no_larger_than_bytes=self.image.size_bytes)
+            self.tell(f"{place}: removed {path}, which had {found:,} bytes of {self.image.size_bytes:,}")
+            return False
+        raise FileInTheWay(
+            f"{path} has {found:,} bytes, the image {self.image.size_bytes:,}: another file, or a broken copy",
+            host=self.session.name,
+            step=STEP,
+            hint="Delete it by hand if nobody needs it; a shorter one is removed with --remove-partial",
+        )
+
+    def _check_room(self, place: Place) -> None:
+        listing = self.session.ask(self.session.platform.list_command(place.file_system), limit_s=ASK_LIMIT_S)
+        free = free_bytes(listing)
+        if free is None or free < needed_bytes(self.image.size_bytes):
+            seen = "a listing that does not tell" if free is None else f"{free:,}"
+            raise DeviceRefused(
+                f"{place.file_system}: expected {needed_bytes(self.image.size_bytes):,} bytes free, found {seen}",
+                host=self.session.name,
+                step=STEP,
+                hint="Make room there, then stage again: what is there is not copied again",
+            )
+
+    def _copy(self, target: str) -> float:
+        """Copy to a member and return how long that took, in seconds."""
+        platform = self.session.platform
+        command = platform.copy_command(self.source, target)
+        limit_s = 60 + self.image.size_bytes / platform.defaults.flash_bytes_per_s
+        dialogue = _LocalCopy(self.session.prompt_pattern, platform, self.image.name, limit_s, self.interrupted)
+        started_s = time.monotonic()
+        try:
+            self.session.converse(command, dialogue, dialogue.check)
+        except _Silent as silent:
+            kind = Interrupted if self.interrupted() else OutputNotUnderstood
+            raise kind(
+                f"'{command}': {silent}", host=self.session.name, step=STEP, hint=f"{target} may be there in part"
+            ) from None
+        if (reason := dialogue.failure(self.image.size_bytes)) is not None:
+            raise CopyFailed(f"'{command}': {reason}", host=self.session.name, step=STEP, hint=f"Look at {target}")
+        return time.monotonic() - started_s
+
+
+class _Silent(Exception):
+    """The device was silent for too long, waits for an answer, or the operator stops."""
+
+
+class _LocalCopy(Dialogue):
+    """A copy inside the box: the name of the target is confirmed where it is ours, nothing is overwritten."""
+
+    def __init__(
+        self, prompt_pattern: str, platform: Platform, name: str, limit_s: float, interrupted: Callable[[], bool]
+    ) -> None:
+        super().__init__(prompt_pattern=prompt_pattern, questions=platform.copying.questions)
+        self._grammar, self._name, self._limit_s, self._interrupted = platform.copying, name, limit_s, interrupted
+        self._started_s = self._heard_s = time.monotonic()
+
+    @property
+    def objection(self) -> str | None:
+        """Return why what the device offers must not be confirmed, or None."""
+        question = self._asked()
+        if not isinstance(question, CopyQuestion) or question.offers is None:
+            return None
+        offered = str(question.pattern.findall(self.text)[-1])
+        is_ours = question.offers is Offered.TARGET and offered.rpartition(":")[2].lstrip("/") == self._name
+        return None if is_ours else f"expected the name {self._name!r}, which the command gave"
+
+    def take(self, received: str) -> None:
+        """Take output."""
+        if received:
+            self._heard_s = time.monotonic()
+        super().take(received)
+
+    def check(self) -> None:
+        """Raise where waiting makes no sense any more."""
+        now_s = time.monotonic()
+        if self._interrupted():
+            raise _Silent("stopped by the operator")
+        if now_s - self._heard_s > STUCK_S and (reason := self.stuck_at) is not None:
+            raise _Silent(reason)
+        if now_s - self._heard_s > SILENCE_LIMIT_S:
+            raise _Silent(f"no mark for {SILENCE_LIMIT_S:.0f} s")
+        if now_s - self._started_s > self._limit_s:
+            raise _Silent(f"not over after {self._limit_s:.0f} s")
+
+    def failure(self, size_bytes: int) -> str | None:
+        """Return why the file was not copied, or None: only the line that counts its bytes means that it was."""
+        result = last(CopyResult, self.text)
+        if result is not None and result.size_bytes == size_bytes:
+            return None
+        errors = [row.reason for row in rows(CopyError, self.text)]
+        refused = next((one.name for one in self.answered if isinstance(one, CopyQuestion) and one.ends_copy), None)
+        counted = f"{result.size_bytes:,} bytes of {size_bytes:,} were copied" if result is not None else None
+        return errors[-1] if errors else refused or counted or "the device does not say that it copied"

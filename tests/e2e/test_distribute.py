@@ -1,0 +1,58 @@
+"""One copy over the link, whatever the box is made of: members and standby get the image inside the box."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = [pytest.mark.lab, pytest.mark.long]
+DEVICE = "xe1"
+NAME = "cat9k_iosxe.17.09.05.SPA.bin"
+SIZE_BYTES = 300_000
+
+
+def staged(rig, image, *arguments: str):
+    done = rig.verb("stage", "--image", image, *arguments)
+    (device,) = done.json["run"]["devices"]
+    return done, device
+
+
+@pytest.mark.parametrize(
+    ("platform", "name", "systems"),
+    [
+        ("c9300-bundle-17.6", NAME, ["flash-2:", "flash-3:"]),
+        ("asr1006-dual-16.3", "asr1000rpx86-universalk9.16.09.04.SPA.bin", ["stby-bootflash:"]),
+    ],
+)
+def test_the_link_carries_the_image_once(new_rig, platform, name, systems):
+    """Every member's file is proven there, and our server sent the image's bytes once; nothing is left changed."""
+    with new_rig(platform=platform) as rig:
+        before, image = rig.configurations(), rig.image(SIZE_BYTES, name)
+        done, device = staged(rig, image)
+        assert (done.code, device["outcome"], device["restored"]) == (0, "done", "restored"), device["failure"]
+        assert [one["path"] for one in device["distribution"]["copies"]] == [f"{one}{name}" for one in systems]
+        assert {one["digest"] for one in device["distribution"]["copies"]} == {device["verify"]["digest"]}
+        assert device["transfer"]["bytes_acked"] == SIZE_BYTES
+        assert rig.configurations() == before
+
+        again, device = staged(rig, image)
+        assert (again.code, device["outcome"], device["transfer"]) == (0, "already there", None)
+        assert all(one["was_there"] for one in device["distribution"]["copies"])
+
+
+def test_a_stack_in_install_mode_hands_on_by_itself(new_rig):
+    """Without --add nothing is copied inside the box; the record says how it boots."""
+    with new_rig(platform="c9300-17.6") as rig:
+        _, device = staged(rig, rig.image(SIZE_BYTES, NAME))
+        assert (device["outcome"], device["distribution"]) == ("done", {"mode": "install", "copies": []})
+
+
+def test_a_member_that_does_not_take_its_copy_is_named(new_rig):
+    """The active member keeps the image, the device is restored, and the run says where it ended."""
+    with new_rig(platform="c9300-bundle-17.6") as rig:
+        before = rig.configurations()
+        rig.world.fault(DEVICE, refuse_exec_pattern="^copy flash:.* flash-3:")
+        done, device = staged(rig, rig.image(SIZE_BYTES, NAME))
+        assert (done.code, device["outcome"], device["restored"]) == (3, "failed", "restored")
+        assert device["failure"]["step"] == "distribute"
+        assert "flash-3:" in device["failure"]["reason"]
+        assert rig.configurations() == before
