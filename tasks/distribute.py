@@ -112,11 +112,8 @@ def hand_on(
         OutputNotUnderstood: The device asked, or said, what we do not know.
         DeviceUnreachable: The session was lost.
     """
-    active = f"{path.partition(':')[0]}:"
-    listing = session.ask(session.platform.commands.file_systems, limit_s=ASK_LIMIT_S)
-    if not may_have_members(listing, active, session.platform.file_systems):
-        return None
-    state = read_software(session)
+    active = _system_of(path)
+    listing, state = _file_systems(session), read_software(session)
     places = other_places(state, listing, active)
     if not places or state.mode is Mode.INSTALL:
         return DistributionReport(mode=state.mode.value) if places else None
@@ -126,6 +123,25 @@ def hand_on(
     copies = tuple(work.hand_to(place) for place in places)
     _check_same(session.name, places, other_places(read_software(session), listing, active))
     return DistributionReport(mode=state.mode.value, copies=copies)
+
+
+def has_members(session: DeviceSession, path: str) -> bool:
+    """Tell whether a device lists file systems that may be other members': a look that costs one command.
+
+    Raises:
+        DeviceRefused: The user may not list them.
+        OutputNotUnderstood: No prompt came in time.
+        DeviceUnreachable: The session was lost.
+    """
+    return may_have_members(_file_systems(session), _system_of(path), session.platform.file_systems)
+
+
+def _system_of(path: str) -> str:
+    return f"{path.partition(':')[0]}:"
+
+
+def _file_systems(session: DeviceSession) -> str:
+    return session.ask(session.platform.commands.file_systems, limit_s=ASK_LIMIT_S)
 
 
 def _check(session: DeviceSession, place: Place) -> None:

@@ -16,7 +16,7 @@ from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.waiting import HashSlot
 from tasks.add import ADD, AddOutcome, AddReport, add
 from tasks.check_report import Wanted
-from tasks.distribute import DISTRIBUTE, DistributionReport, distribute
+from tasks.distribute import DISTRIBUTE, DistributionReport, distribute, has_members
 from tasks.readiness import Readiness, Verdict
 from tasks.readiness.look import READY, ready
 
@@ -85,6 +85,8 @@ class DeviceFinish:
     def _distribute(self, path: str) -> None:
         if self._login.is_logged_out:
             self._login.connect()
+        if not has_members(self._login.session(), path):
+            return
         report: DistributionReport | None = self._steps.run(
             DISTRIBUTE,
             distribute,
