@@ -137,16 +137,6 @@ class IssuLine(Row):
 
 
 @row
-class RedundancyUnit(Row):
-    """A supervisor of `show redundancy`: where it is, its state, and what it boots."""
-
-    location: str
-    state: str
-    boot: str
-    register: str
-
-
-@row
 class RedundancyState(Row):
     """`show redundancy states`: our state and the peer's."""
 

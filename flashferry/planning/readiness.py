@@ -161,6 +161,9 @@ def _looked(
     )
 
 
+_FINE = frozenset({Met.MET.value, Met.DOES_NOT_APPLY.value})
+"""From the one to the other nothing changed: the run did not ask, say, for the signature."""
+
 _OUTCOMES = {
     Verdict.YES: Outcome.DONE,
     Verdict.RUNS_IT: Outcome.ALREADY_THERE,
@@ -192,7 +195,7 @@ def since_staging(staged: Staged, found: Readiness, serial_number: str) -> tuple
     was = {(name, place): met for name, place, met in staged.conditions}
     for one in found.conditions:
         before = was.get((one.name.value, one.place))
-        if before is not None and before != one.met.value and one.met is not Met.DOES_NOT_APPLY:
+        if before is not None and before != one.met.value and not {before, one.met.value} <= _FINE:
             at = f" ({one.place})" if one.place else ""
             changes.append(f"{one.name.value}{at}: {one.met.value} now, {before} then: {one.sentence}")
     return tuple(changes)

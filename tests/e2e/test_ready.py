@@ -57,3 +57,13 @@ def test_what_changed_since_the_staging_is_told(router):
     (seen,) = later.json["devices"]
     assert (later.code, seen["readiness"]["verdict"]) == (4, "no")
     assert any(text.startswith("image (bootflash:): not met now, met then") for text in seen["since"])
+
+
+def test_a_stack_is_ready_on_every_member(new_rig):
+    """Each boots what is there, is ready, and has the packages; one that is away is named."""
+    with new_rig(platform="c9300-17.6", config_lines=("boot system switch all flash:packages.conf",)) as rig:
+        image = rig.image(SIZE_BYTES, "cat9k_iosxe.17.12.04.SPA.bin")
+        done = rig.verb("stage", "--image", image, "--add")
+        (device,) = done.json["run"]["devices"]
+        assert (done.code, told(device["readiness"]), device["readiness"]["verdict"]) == (0, {}, "yes")
+        assert device["readiness"]["members"] == [1, 2, 3]

@@ -174,7 +174,7 @@ def test_no_kind_reads_anything_into_noise():
     assert [kind for kind in row_kinds() for text in ("", noise) if rows(kind, text)] == []
 
 
-READINESS = {"BootSystem", "RedundancyUnit"}
+READINESS = {"BootSystem"}
 """What a device boots next, and from what: read for the step after the copy, which is not built yet."""
 
 
