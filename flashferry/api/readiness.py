@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.api.options import state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.digests import Digests, Image
+from flashferry.images.digests import Digests
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.monitor.events import Emit, silent
 from inventory.image_rules import ImageRules
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nornir.core import Nornir
 
     from flashferry.planning.readiness import ReadyRecord
+    from tasks.check_report import Wanted
 
 _TAKES_PART = frozenset({"stage", "already there"})
 """What a plan does with the devices that are to have its images in the end (`flashferry.model.fleet_plan.Action`)."""
@@ -123,10 +124,11 @@ def ready(
     return ReadyResult(ready=is_ready, devices=records, plan=digest, exit_code=code)
 
 
-def _of_plan(nornir: Nornir, path: Path) -> tuple[Nornir, dict[str, Image], str]:
+def _of_plan(nornir: Nornir, path: Path) -> tuple[Nornir, dict[str, Wanted], str]:
     """Return the devices of a plan, the image of each, and the plan's digest."""
     from flashferry.core.files import reading
     from flashferry.model.plan_file import check_against, plan_from
+    from flashferry.planning.readiness import planned_image
 
     try:
         with reading(path) as file:
@@ -135,9 +137,9 @@ def _of_plan(nornir: Nornir, path: Path) -> tuple[Nornir, dict[str, Image], str]
         raise ConfigInvalid(
             f"plan {path}: cannot be read: {error.strerror}", hint="Check the path and the file's rights"
         ) from None
-    known = {one.name: one for one in plan.images}
+    known = {one.name: planned_image(one) for one in plan.images}
     images = {
-        device.host: Image(name=image.name, size_bytes=image.size_bytes, md5=image.md5, sha512=image.sha512)
+        device.host: image
         for device in plan.devices
         if device.action.value in _TAKES_PART and device.image and (image := known.get(device.image)) is not None
     }

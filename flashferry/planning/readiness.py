@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
@@ -15,12 +16,14 @@ from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.errors import Interrupted, Stopped
 from flashferry.devices.identity import member_serials
 from flashferry.devices.session import DeviceSession
-from flashferry.images.digests import Image
+from flashferry.images.digests import Image, PlannedImage
+from flashferry.images.release import release_of_image
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.gather import traits_of
 from flashferry.planning.image_hasher import ImageHasher
+from flashferry.planning.local_images import wanted_image
 from flashferry.store.leases import Lease, lease_by_name, lease_on
 from flashferry.store.staged import Staged
 from inventory.image_rules import ImageChoice, ImageRules
@@ -219,7 +222,7 @@ def by_rules(rules: ImageRules, everyone: ImageChoice | None, hasher: ImageHashe
     return choose
 
 
-def by_plan(images: Mapping[str, Image]) -> Chooser:
+def by_plan(images: Mapping[str, Wanted]) -> Chooser:
     """Return a chooser by what a plan has of each device; the plan's own digests count, not today's files.
 
     Args:
@@ -227,9 +230,21 @@ def by_plan(images: Mapping[str, Image]) -> Chooser:
     """
 
     def choose(device: HostView, _: DeviceSession) -> Wanted:
-        image = images.get(device.name)
-        if image is None:
+        wanted = images.get(device.name)
+        if wanted is None:
             raise ConfigInvalid(f"the plan has no image for {device.name}", hint="Make the plan anew")
-        return Wanted(image=image)
+        return wanted
 
     return choose
+
+
+def planned_image(planned: PlannedImage) -> Wanted:
+    """Return an image of a plan; where its name tells no release, the file tells it, if it is still the one."""
+    image = Image(name=planned.name, size_bytes=planned.size_bytes, md5=planned.md5, sha512=planned.sha512)
+    if release_of_image(image.name) is not None:
+        return Wanted(image=image)
+    try:
+        found = wanted_image(Path(planned.path))
+    except ConfigInvalid:
+        return Wanted(image=image)
+    return Wanted(image=image, inside=found.inside if found.image.sha512 == image.sha512 else None)

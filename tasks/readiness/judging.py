@@ -34,7 +34,9 @@ def judge(evidence: Evidence) -> Readiness:
 
 
 def _verdict(evidence: Evidence, conditions: tuple[Condition, ...]) -> Verdict:
-    if runs_it(evidence, conditions):
+    # A device that we have not left as it was is not fine, whatever it runs.
+    is_ours = any(one.name is Asked.OURS and one.is_in_the_way for one in conditions)
+    if not is_ours and runs_it(evidence, conditions):
         return Verdict.RUNS_IT
     found = {one.met for one in conditions}
     if Met.NOT_MET in found:

@@ -45,6 +45,7 @@ def whole_way(folder: Path) -> dict[str, str]:
         files["plan-file.json"] = _shaped(folder, 0, json.loads(plan.read_text()))
         files |= _staged(world, folder, inventory, "--plan", plan)
         files |= document("stage-again", "stage", *given)
+        files |= document("ready", "ready", "--plan", plan, code=4)
     files["journal.json"] = tables(folder / "state" / "journal.sqlite3", VARYING)
     files["state-files.txt"] = "".join(
         words(f"{path.relative_to(folder / 'state')}\n") for path in sorted((folder / "state").rglob("*"))

@@ -511,6 +511,8 @@ def test_a_device_that_runs_the_image_says_so(look):
     """Then nothing is in the way of anything, be the file there or not."""
     found = look(stack() | RUNNING | {"dir flash:": listing(name="x")})
     assert (found.verdict, found.is_good) == (Verdict.RUNS_IT, True)
+    assert look(stack() | RUNNING | {"show running-config": APPLET}).verdict is Verdict.NO
+    assert look(stack() | RUNNING, owed="run X has it").verdict is Verdict.NO
 
 
 @pytest.mark.parametrize(
