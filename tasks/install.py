@@ -170,7 +170,7 @@ def run_install(
             f"'{command}': {silent}",
             host=session.name,
             step=step,
-            hint="Look with 'show install summary' at what became of it before anything else is tried",
+            hint=f"Look with '{session.platform.commands.install_summary}' at what became of it before anything else",
         ) from None
     return read_answer(command, progress.shown, duration_s=time.monotonic() - started_s)
 

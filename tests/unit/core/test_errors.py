@@ -12,7 +12,15 @@ from tests.house.raises import error_classes, trees
 
 STORED = (
     *("FlashferryError", "ConfigInvalid", "CodecError", "JournalUnusable"),
-    *("DeviceUnreachable", "LoginRefused", "HostKeyRefused", "DeviceRefused", "OtherDevice", "OutputNotUnderstood"),
+    *(
+        "DeviceUnreachable",
+        "LoginRefused",
+        "HostKeyRefused",
+        "DeviceRefused",
+        "InstallRefused",
+        "OtherDevice",
+        "OutputNotUnderstood",
+    ),
     *("QuestionLeft", "FlashBusy", "DialogueDisturbed", "FileInTheWay", "CopyFailed", "DeviceOverloaded"),
     *("TransferStalled", "ImageCorrupt", "RestoreIncomplete", "Stopped", "CopyStopped", "HashStopped", "Interrupted"),
     *("FtpServerError", "SettingsInvalid", "ServerStartFailed", "ServerGone", "RequestRefused", "TicketUnknown"),
