@@ -67,3 +67,15 @@ def test_a_stack_is_ready_on_every_member(new_rig):
         (device,) = done.json["run"]["devices"]
         assert (done.code, told(device["readiness"]), device["readiness"]["verdict"]) == (0, {}, "yes")
         assert device["readiness"]["members"] == [1, 2, 3]
+
+
+def test_two_processors_are_ready_with_the_copy_on_the_standby(new_rig):
+    """In bundle mode the image lies on both, both boot what is there, and the standby is hot."""
+    line = "boot system bootflash:/asr1000rpx.bin"
+    with new_rig(platform="asr1006-dual-16.3", config_lines=(line,)) as rig:
+        image = rig.image(SIZE_BYTES, "asr1000rpx86-universalk9.16.09.04.SPA.bin")
+        done = rig.verb("stage", "--image", image, "--ready")
+        (device,) = done.json["run"]["devices"]
+        assert (done.code, told(device["readiness"]), device["readiness"]["verdict"]) == (0, {}, "yes")
+        images = [one["place"] for one in device["readiness"]["conditions"] if one["name"] == "image"]
+        assert images == ["bootflash:", "stby-bootflash:"]

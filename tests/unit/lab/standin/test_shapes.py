@@ -21,7 +21,8 @@ from flashferry.lab.standin.signature import sign
 
 CAPTURES = Path(__file__).parents[3] / "captures"
 ALL = (
-    "asr1006-16.3", "c2811-15.1", "c8000v-17.15", "c8000v-sdwan-17.15", "c9300-17.6", "csr1000v-16.11", "iol-17.15",
+    "asr1006-16.3", "asr1006-dual-16.3", "c2811-15.1", "c8000v-17.15", "c8000v-sdwan-17.15", "c9300-17.6",
+    "c9300-bundle-17.6", "csr1000v-16.11", "iol-17.15",
     "iosv-15.8", "isr4321-16.6",
 )  # fmt: skip
 
@@ -42,7 +43,7 @@ CASES = (
     ("iosv-15.8", "dir", "dir/iosv.txt", ()),
     ("asr1006-16.3", "dir", "dir/asr1k.txt", (r"-rw- .* asr1000rpx\.bin$",)),
     ("c9300-17.6", "show file systems", "show_file_systems/iosxe.txt", ()),
-    ("asr1006-16.3", "show boot", "lab/show_boot_asr1k.txt", ("does not exist$",)),
+    ("asr1006-16.3", "show boot", "lab/show_boot_asr1k.txt", ("does not exist$", "^Standby not ready")),
     ("c9300-17.6", "show boot", "lab/show_boot_cat9300.txt", ()),
     ("csr1000v-16.11", "show users", "lab/show_users.txt", ("ferry",)),
     ("csr1000v-16.11", "show processes cpu", "lab/show_processes_cpu.txt", ()),
