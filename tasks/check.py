@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import cached_property
 
 from nornir.core.task import Result, Task
 
@@ -33,19 +34,12 @@ from tasks.configuration_state import (
 )
 from tasks.fetching.ceilings import Ceiling, ceilings
 from tasks.fetching.fit import network_protocols, protocols_refusal, trust_refusal, trusting, trustpoints
-from tasks.file_system import (
-    MemberRoom,
-    default_file_system,
-    file_named,
-    file_system_of_image,
-    free_bytes,
-    room_notes,
-    room_of_members,
-    room_refusal,
-)
+from tasks.file_system import default_file_system, file_named, file_system_of_image, free_bytes
 from tasks.hashing import hash_limits
 from tasks.mark import first_mark, in_other_hands
 from tasks.readings import Configured, read_running, read_startup
+from tasks.room import MemberRoom, Room, room_of_members
+from tasks.software_state import mode_of
 from tasks.source_address import interface_refusal, vrf_refusal
 from tasks.step import CHECK_WORD, Step, Stretch
 from tasks.verify import VerifyReport, verify_image, verify_signature
@@ -159,7 +153,6 @@ class _Look:
         running, startup = read_running(self._session), read_startup(self._session)
         configuration = self._configuration(running, startup) if proof is None else None
         user = self._authorization(running) if proof is None else None
-        members = self._members() if proof is None else ()
         # Also where the image is there: what another controller's dead run left tuned must not pass for fine.
         held = self._held(running)
         refusal = held.message if held is not None else None
@@ -176,8 +169,8 @@ class _Look:
             server_address=self._session.local_address,
             already_there=proof is not None and refusal is None,
             refusal=refusal,
-            notes=self._notes(members, configuration, user, running) if proof is None else (),
-            members=members,
+            notes=self._notes(configuration, user, running) if proof is None else (),
+            members=self._room.members if proof is None else (),
             configuration=configuration,
             authorization=user,
             proof=proof,
@@ -251,6 +244,16 @@ class _Look:
         limits = hash_limits(wanted.image.size_bytes, self._platform.defaults, proof.hash_bytes_per_s)
         seal = verify_signature(self._session, path, limits=limits, interrupted=self._interrupted)
         return replace(proof, signature=seal)
+
+    @cached_property
+    def _room(self) -> Room:
+        return Room(
+            file_system=self._file_system,
+            free_bytes=free_bytes(self._listing),
+            members=self._members(),
+            mode=mode_of(self._version),
+            adds=self._wanted is not None and self._wanted.adds,
+        )
 
     def _members(self) -> tuple[MemberRoom, ...]:
         if len(self._version.members) < 2:
@@ -345,7 +348,7 @@ class _Look:
     def _image_refusal(self) -> str | None:
         if self._wanted is None:
             return None
-        return _image_refusal(self._file_system, self._listing, self._wanted.image, self._present)
+        return _image_refusal(self._room, self._wanted.image, self._present)
 
     def _interface_refusal(self) -> str | None:
         if self._return_path.source_interface is None:
@@ -355,15 +358,11 @@ class _Look:
         )
 
     def _notes(
-        self,
-        members: tuple[MemberRoom, ...],
-        configuration: ConfigurationState | None,
-        user: Authorization | None,
-        running: Configured,
+        self, configuration: ConfigurationState | None, user: Authorization | None, running: Configured
     ) -> tuple[str, ...]:
         room: tuple[str, ...] = ()
         if self._wanted is not None:
-            room = room_notes(self._file_system, free_bytes(self._listing), members, self._wanted.image.size_bytes)
+            room = self._room.notes(self._wanted.image.size_bytes)
         return (
             *room,
             *(configuration.notes if configuration else ()),
@@ -387,7 +386,8 @@ def look_again(session: DeviceSession, file_system: str, image: Image) -> str | 
         DeviceUnreachable: The session was lost.
     """
     listing = _listing(session, file_system)
-    return _image_refusal(file_system, listing, image, _present(session, listing, image))
+    room = Room(file_system=file_system, free_bytes=free_bytes(listing))
+    return _image_refusal(room, image, _present(session, listing, image))
 
 
 def _listing(session: DeviceSession, file_system: str) -> str:
@@ -412,9 +412,10 @@ def _present(session: DeviceSession, listing: str, image: Image) -> DirFile | No
         ) from None
 
 
-def _image_refusal(file_system: str, listing: str, image: Image, present: DirFile | None) -> str | None:
+def _image_refusal(room: Room, image: Image, present: DirFile | None) -> str | None:
+    file_system = room.file_system
     if present is None:
-        return room_refusal(file_system, free_bytes(listing), image.size_bytes)
+        return room.refusal(image.size_bytes)
     if present.name != image.name:
         return (
             f"{file_system}{present.name} exists, which a file system may take for {image.name}; nothing is "

@@ -14,7 +14,7 @@ from inventory.view import HostView
 from tasks.authorization import Authorization
 from tasks.configuration_state import ConfigurationState
 from tasks.fetching.ceilings import Ceiling
-from tasks.file_system import MemberRoom
+from tasks.room import MemberRoom
 from tasks.tcp_config import TcpLines
 from tasks.verify import VerifyReport
 from templates.version import SoftwareVersion
@@ -28,16 +28,18 @@ class Wanted:
         image: Its name on the device, size and digests.
         inside: The name that the file carries in itself, or None where it carries none.
         is_insisted: Whether the operator wants it also on a platform that it is not for.
+        adds: Whether it is to be added (`install add`) behind the copy, which needs its size once more.
     """
 
     image: Image
     inside: str | None = None
     is_insisted: bool = False
+    adds: bool = False
 
     @classmethod
-    def of(cls, file: ImageFile, *, is_insisted: bool = False) -> Wanted:
+    def of(cls, file: ImageFile, *, is_insisted: bool = False, adds: bool = False) -> Wanted:
         """Return a file of ours as the image that a device is to have."""
-        return cls(image=file, inside=file.inside, is_insisted=is_insisted)
+        return cls(image=file, inside=file.inside, is_insisted=is_insisted, adds=adds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

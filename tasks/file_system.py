@@ -1,11 +1,9 @@
-"""Which file system an image belongs on, and how much room is there. Pure.
+"""Which file system an image belongs on, and what is there. Pure.
 
 Facts
 -----
 * The running image's prefix is the right one (`flash0`, `bootflash`, `flash`, `harddisk`); a device that was booted
   over the network has only the row with `*` in `show file systems`.
-* A stack in install mode takes the copy on its active member; `install add` hands it to the others, which need the
-  room too. Their file systems are `flash-2:`, `flash-3:`, ...
 * `flash:` asked, `bootflash:` answered: one is an alias of the other on most platforms; other prefixes are other
   devices.
 * A FAT file system takes `IMAGE.BIN` and `image.bin` for one file.
@@ -13,22 +11,9 @@ Facts
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from flashferry.devices.platforms.platform import FileSystems
 from templates.rows import DirFile, DirTotals, FileSystem, first, rows
 from templates.version import SoftwareVersion
-
-SPACE_MARGIN = 1.02
-"""A file takes whole blocks and the file system keeps records of it: 2 % on top of its size."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberRoom:
-    """Room on another member of the stack."""
-
-    file_system: str
-    free_bytes: int
 
 
 def file_system_of_image(version: SoftwareVersion, names: FileSystems) -> str | None:
@@ -81,46 +66,3 @@ def same_file(asked: str, answered: str, names: FileSystems) -> bool:
     (where, name), (there, found) = (path.rpartition(":")[::2] for path in (asked, answered))
     same_device = where.casefold() == there.casefold() or {where, there} <= names.aliases
     return same_device and name.lstrip("/") == found.lstrip("/")
-
-
-def room_of_members(listing: str, file_system: str, names: FileSystems) -> tuple[MemberRoom, ...]:
-    """Return the room on the other members of a stack, from `show file systems`.
-
-    Args:
-        listing: Output of `show file systems`.
-        file_system: The active member's, which is not among them.
-        names: What the platform calls its file systems.
-    """
-    others = [row for row in rows(FileSystem, listing) if names.member.fullmatch(row.names[0]) and row.free.isdigit()]
-    return tuple(
-        MemberRoom(file_system=row.names[0], free_bytes=int(row.free)) for row in others if file_system not in row.names
-    )
-
-
-def needed_bytes(size_bytes: int) -> int:
-    """Return the room that an image needs."""
-    return int(size_bytes * SPACE_MARGIN) + 1
-
-
-def room_refusal(file_system: str, free: int | None, size_bytes: int) -> str | None:
-    """Return why an image does not fit, or None."""
-    if free is None or free >= needed_bytes(size_bytes):
-        return None
-    return (
-        f"{file_system} has {free} bytes free, the image needs {size_bytes} and a margin of {SPACE_MARGIN - 1:.0%}: "
-        "delete what is not needed there"
-    )
-
-
-def room_notes(file_system: str, free: int | None, members: tuple[MemberRoom, ...], size_bytes: int) -> tuple[str, ...]:
-    """Return what the operator should know about the room although the copy itself fits."""
-    notes = []
-    if free is None:
-        notes.append(f"{file_system} does not say how much room it has: the copy may end with a full file system")
-    notes += [
-        f"{one.file_system} of another stack member has {one.free_bytes} bytes free, the image needs {size_bytes}: the "
-        "copy lands on the active member only, 'install add' will not find room there"
-        for one in members
-        if one.free_bytes < needed_bytes(size_bytes)
-    ]
-    return tuple(notes)

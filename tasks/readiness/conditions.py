@@ -18,8 +18,9 @@ from collections.abc import Iterable, Sequence
 
 from flashferry.core.described import counted
 from flashferry.images.release import release_in
-from tasks.file_system import file_named, free_bytes, needed_bytes
+from tasks.file_system import file_named, free_bytes
 from tasks.readiness.values import Asked, Condition, Evidence, Held, Met, Proof, Sealed
+from tasks.room import needed_bytes
 from tasks.signature import Signature
 from tasks.software_state import IMAGE, STANDBY, Answer, Issu, Mode, Outcome, SoftwareState, Topic
 

@@ -87,7 +87,7 @@ class DeviceCheck:
         image, to_null = self._context.image, self._context.options.to_null
         wanted = None
         if not to_null:
-            wanted = Wanted.of(image, is_insisted=self._context.options.any_image)
+            wanted = Wanted.of(image, is_insisted=self._context.options.any_image, adds=self._context.options.add)
         report: CheckReport = self._steps.run(
             CHECK,
             check,

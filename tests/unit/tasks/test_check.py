@@ -230,14 +230,18 @@ def test_a_device_that_does_not_tell_its_room(table_device):
     assert "does not say how much room" in report.notes[0]
 
 
-def test_a_full_member_of_a_stack_is_named(table_device):
-    """The copy lands on the active member; another one without room is named, with its file system."""
-    told = answers() | {
-        "show version": (CAPTURES / "show_version/c3850_stack.txt").read_text(),
+def full_member(mode: str) -> dict[str, str]:
+    """Return the answers of a stack in a mode whose second member has 500 bytes free."""
+    return answers() | {
+        "show version": (CAPTURES / "show_version/c3850_stack.txt").read_text().replace("BUNDLE", mode),
         "show file systems": (CAPTURES / "show_file_systems/iosxe.txt").read_text().replace("3943694336", "500"),
         "dir flash:": listing().replace("bootflash", "flash"),
     }
-    report = check_device(table_device(told), IMAGE)
+
+
+def test_a_full_member_of_a_stack_is_named(table_device):
+    """In install mode the copy lands on the active member; another one without room is named, with its file system."""
+    report = check_device(table_device(full_member("INSTALL")), IMAGE)
     assert (report.file_system, report.refusal) == ("flash:", None)
     assert [(one.file_system, one.free_bytes) for one in report.members] == [
         ("flash-2:", 500),
@@ -247,6 +251,20 @@ def test_a_full_member_of_a_stack_is_named(table_device):
     # This stand-in names a model that its `show version` does not: then nothing is concluded.
     assert unsure.startswith("whether the image is for this device cannot be told")
     assert note.startswith("flash-2: of another stack member has 500 bytes free")
+
+
+def test_a_full_member_that_boots_from_its_own_file_is_refused(table_device):
+    """In bundle mode the image is handed on to each member: one without room is told before the copy."""
+    report = check_device(table_device(full_member("BUNDLE")), IMAGE)
+    assert report.refusal.startswith("flash-2: of another member has 500 bytes free, the image needs 1000")
+
+
+def test_what_is_to_be_added_needs_its_size_twice(table_device):
+    """With --add a device in install mode is refused where the copy alone would fit."""
+    told = full_member("INSTALL") | {"dir flash:": listing(free=2000).replace("bootflash", "flash")}
+    adding = check_device(table_device(told), replace(IMAGE, adds=True))
+    assert "and as much again for 'install add'" in adding.refusal
+    assert check_device(table_device(told), IMAGE).refusal is None
 
 
 def test_a_device_without_flash(table_device):

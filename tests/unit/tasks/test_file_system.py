@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flashferry.devices.platforms.ios import IOS_XE
-from tasks.file_system import MemberRoom, default_file_system, room_of_members
+from tasks.file_system import default_file_system
+from tasks.room import MemberRoom, room_of_members
 
 ROW = "*    256487424     127959040      disk     rw   {}\n"
 
