@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
@@ -60,3 +62,19 @@ def test_a_device_that_does_not_add_keeps_the_copy(router, faults, words):
     assert words in device["failure"]["reason"]
     assert router.configurations() == before
     assert NAME in [file.name for file in router.world.files(DEVICE)]
+
+
+def test_a_run_killed_in_an_add_is_finished_by_the_next(router):
+    """The device may go on adding; the next run finds the image there, and has it added once."""
+    image, before, events = router.image(20_000_000, NAME), router.configurations(), router.folder / "events.jsonl"
+    arguments = ("stage", "--inventory", router.inventory, "--image", image, "--add", "--events", events)
+    with router.started(*arguments) as run:
+        assert router.until(lambda: events.exists() and "Adding PACKAGE" in events.read_text(), timeout_s=60)
+        run.kill()
+        run.wait()
+    assert router.configurations() == before
+    time.sleep(2.0)  # 20 MB are taken apart in one, by the stand-in's model
+    done, device = staged(router, "--add", image=image)
+    assert (done.code, device["outcome"]) == (0, "already there"), device["failure"]
+    assert device["added"]["outcome"] in {"added", "already added"}
+    assert router.configurations() == before

@@ -32,6 +32,7 @@ def test_the_link_carries_the_image_once(new_rig, platform, name, systems):
         assert [one["path"] for one in device["distribution"]["copies"]] == [f"{one}{name}" for one in systems]
         assert {one["digest"] for one in device["distribution"]["copies"]} == {device["verify"]["digest"]}
         assert device["transfer"]["bytes_acked"] == SIZE_BYTES
+        assert any(all(one in note for one in systems) for note in device["notes"])
         assert rig.configurations() == before
 
         again, device = staged(rig, image)
@@ -55,4 +56,29 @@ def test_a_member_that_does_not_take_its_copy_is_named(new_rig):
         assert (done.code, device["outcome"], device["restored"]) == (3, "failed", "restored")
         assert device["failure"]["step"] == "distribute"
         assert "flash-3:" in device["failure"]["reason"]
+        assert rig.configurations() == before
+
+
+def test_a_device_that_lists_no_file_systems_is_as_good_as_before(new_rig):
+    """AAA refuses the look: the image is there, the device restored and done, and a note says what was not seen."""
+    with new_rig(platform="c8000v-17.15") as rig:
+        rig.world.fault(DEVICE, refuse_exec_pattern="^show file systems")
+        done, device = staged(rig, rig.image(SIZE_BYTES, "c8000v-universalk9.17.15.03a.SPA.bin"))
+        assert (done.code, device["outcome"], device["restored"]) == (0, "done", "restored"), device["failure"]
+        assert any("whether other members lack the image" in note for note in device["notes"])
+
+
+def test_a_run_killed_while_the_image_is_handed_on_is_finished_by_the_next(new_rig):
+    """The configuration is what it was at that moment already; the next run copies to those that lack it alone."""
+    with new_rig(platform="c9300-bundle-17.6") as rig:
+        image, before, events = rig.image(3_000_000, NAME), rig.configurations(), rig.folder / "events.jsonl"
+        rig.world.fault(DEVICE, slow_flash_bytes_per_s=1_500_000)
+        with rig.started("stage", "--inventory", rig.inventory, "--image", image, "--events", events) as run:
+            assert rig.until(lambda: events.exists() and "to flash-3:" in events.read_text(), timeout_s=60)
+            run.kill()
+            run.wait()
+        assert rig.configurations() == before
+        done, device = staged(rig, image, "--remove-partial")
+        assert (done.code, device["outcome"], device["transfer"]) == (0, "already there", None), device["failure"]
+        assert device["distribution"]["copies"][0]["was_there"]
         assert rig.configurations() == before

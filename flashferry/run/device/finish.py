@@ -83,9 +83,7 @@ class DeviceFinish:
         self._events.tell(READY.word, "note", told(found))
 
     def _distribute(self, path: str) -> None:
-        if self._login.is_logged_out:
-            self._login.connect()
-        if not has_members(self._login.session(), path):
+        if not self._has_members(path):
             return
         report: DistributionReport | None = self._steps.run(
             DISTRIBUTE,
@@ -97,6 +95,19 @@ class DeviceFinish:
             tell=lambda line: self._events.tell(DISTRIBUTE.word, "note", line),
         )
         self._keeper.keep(DISTRIBUTE, report)
+        if report is not None and report.copies:
+            where = ", ".join(one.path for one in report.copies)
+            self._keeper.note(f"handed on inside the box, each copy proven there: {where}")
+
+    def _has_members(self, path: str) -> bool:
+        """Return whether it may have other members. A look that fails takes nothing from what was done by then."""
+        try:
+            if self._login.is_logged_out:
+                self._login.connect()
+            return has_members(self._login.session(), path)
+        except FlashferryError as error:
+            self._keeper.note(f"whether other members lack the image could not be looked at: {error.message}")
+            return False
 
     def _add(self, path: str) -> None:
         image = self._context.image
@@ -106,6 +117,7 @@ class DeviceFinish:
         )
         self._keeper.keep(ADD, report)
         self._events.tell(ADD.word, "note", in_words(report))
+        self._keeper.note(f"install add: {in_words(report)}")
 
 
 def in_words(report: AddReport) -> str:

@@ -229,6 +229,7 @@ WINDOW_LINES = {
     "c2811-15.1": (False, False), "iosv-15.8": (False, False), "asr1006-16.3": (False, False),
     "csr1000v-16.11": (True, False), "isr4321-16.6": (True, False), "c9300-17.6": (True, True),
     "c8000v-17.15": (True, True), "c8000v-sdwan-17.15": (True, True), "iol-17.15": (True, True),
+    "asr1006-dual-16.3": (False, False), "c9300-bundle-17.6": (True, True),
 }  # fmt: skip
 
 
