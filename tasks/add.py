@@ -93,7 +93,7 @@ def add_image(
         return known
     if (reason := objection(session.name, state, release)) is not None:
         raise reason
-    answer = run_install(session, f"install add file {path}", step=STEP, tell=tell)
+    answer = run_install(session, session.platform.add_command(path), step=STEP, tell=tell)
     return judge(session.name, answer, before=state, after=read_software(session), release=release)
 
 

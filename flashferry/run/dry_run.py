@@ -30,8 +30,9 @@ from flashferry.store.leases import Lease, leases
 from flashferry.transports.listening import free_port
 from flashferry.transports.transport import Transport, checked_name
 from inventory.view import view
-from tasks.check import Wanted
+from tasks.check import CheckReport, Wanted
 from tasks.mark import local_owner, mark_line
+from tasks.software_state import Mode, mode_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,8 @@ def dry_run_fleet(
     """
     insists = options.device.any_image
     files = dict.fromkeys(images.values())
-    wanted = {path: wanted_image(path, options.vendor, is_insisted=insists) for path in files}
+    adds = options.device.add
+    wanted = {path: replace(wanted_image(path, options.vendor, is_insisted=insists), adds=adds) for path in files}
     given = GivenImages()
     for one_image in wanted.values():
         checked_name(one_image.image.name)
@@ -151,8 +153,22 @@ def _planned(
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' plans
         return _without_plan(seen, failure_of("plan", error, recent_of(task).lines()))
     return DryRecord(
-        host=seen.host, outcome=Outcome.DONE, plan=plan, link_rate=link, notes=seen.check.notes, failure=None
+        host=seen.host,
+        outcome=Outcome.DONE,
+        plan=plan,
+        link_rate=link,
+        notes=(*seen.check.notes, *_behind_the_restore(task, seen.check, plan.target, adds=wanted.adds)),
+        failure=None,
     )
+
+
+def _behind_the_restore(task: Task, check: CheckReport, target: str, *, adds: bool) -> tuple[str, ...]:
+    """Return what would be done once the device is restored, in words."""
+    if not adds:
+        return ()
+    if mode_of(check.version) is Mode.INSTALL:
+        return (f"once it is restored: {session_of(task).platform.add_command(target)}",)
+    return ("nothing is added: it does not boot from packages",)
 
 
 def _without_plan(seen: CheckRecord, failure: Failure | None) -> DryRecord:

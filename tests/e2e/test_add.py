@@ -78,3 +78,11 @@ def test_a_run_killed_in_an_add_is_finished_by_the_next(router):
     assert (done.code, device["outcome"]) == (0, "already there"), device["failure"]
     assert device["added"]["outcome"] in {"added", "already added"}
     assert router.configurations() == before
+
+
+def test_a_dry_run_says_what_would_be_added(router):
+    """The command is told, and not given."""
+    done = router.verb("stage", "--image", router.image(SIZE_BYTES, NAME), "--add", "--dry-run")
+    assert done.code == 0
+    assert f"once it is restored: install add file bootflash:{NAME}" in done.out
+    assert NAME not in [file.name for file in router.world.files(DEVICE)]

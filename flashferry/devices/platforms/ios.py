@@ -109,6 +109,10 @@ class Ios:
         """Return the command that computes a file's digest by one of `verifying.algorithms`."""
         return f"verify /{algorithm} {path}"
 
+    def add_command(self, path: str) -> str:
+        """Return the command that has install mode take an image apart, and activates nothing."""
+        return f"install add file {path}"
+
     def signature_command(self, path: str) -> str:
         """Return the command that verifies the vendor's signature inside an image."""
         return f"verify {path}"

@@ -375,6 +375,10 @@ class Platform(Protocol):
         """Return the command that computes a file's digest by one of `verifying.algorithms`."""
         ...
 
+    def add_command(self, path: str) -> str:
+        """Return the command that has install mode take an image apart, and activates nothing."""
+        ...
+
     def signature_command(self, path: str) -> str:
         """Return the command that verifies the vendor's signature inside an image."""
         ...
