@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from flashferry.lab.errors import LabError
-from flashferry.lab.standin import clock
+from flashferry.lab.standin import booting, clock
 from flashferry.lab.standin.archive import Archive
 from flashferry.lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES
 from flashferry.lab.standin.config_session import ConfigSession
@@ -17,7 +17,7 @@ from flashferry.lab.standin.connections import ConnectionTable
 from flashferry.lab.standin.faults import Faults
 from flashferry.lab.standin.flash import Flash
 from flashferry.lab.standin.grammar import Matched, match
-from flashferry.lab.standin.hardware import software_lines
+from flashferry.lab.standin.hardware import running_release, software_lines
 from flashferry.lab.standin.install_state import InstallState, release_of
 from flashferry.lab.standin.passwords import decode7, matches9
 from flashferry.lab.standin.ssh_client.known_hosts import KnownHosts
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from flashferry.lab.standin.config_lock import ConfigLock
     from flashferry.lab.standin.config_rules import ConfigAction
-    from flashferry.lab.standin.configuration import Line
     from flashferry.lab.standin.grammar import Node
     from flashferry.lab.standin.listener import Listener
     from flashferry.lab.standin.platform import Platform
@@ -107,6 +106,10 @@ class Device:
         self.is_modified = False
         self.image = platform.image
         self.install = InstallState(self, platform.install) if platform.install is not None else None
+        self.reload_reason = ""
+        self._reason = ""
+        self.dead_ports: tuple[str, ...] = ()
+        self.lost_neighbors = 0
         self._booted_s = time.monotonic()
         self._log = LogBuffer()
         self.running = platform.configuration(serial=settings.serial, address=settings.address)
@@ -115,6 +118,7 @@ class Device:
         self._saved: tuple[datetime, str] | None = None
         self.startup_text = self._stamped(self.running.render())
         self._blank = self.running.refilled([])
+        self.boot_files = booting.saved_files(self)
         self._log_boot()
 
     @property
@@ -187,37 +191,46 @@ class Device:
         self.monitors.clear()
         self.vtys.clear()
 
-    def restart(self, seconds: float | None = None) -> None:
-        """Drop every session and come back after a while, by default as long as the platform takes."""
+    def restart(self, seconds: float | None = None, reason: str = "Reload Command") -> None:
+        """Drop every session and come back after a while, by default as long as the platform takes.
+
+        Args:
+            seconds: How long it is away; None for the platform's time.
+            reason: What it gives as the reason when it is back.
+        """
+        self._reason = reason
         if self.listener is not None:
             own = self.platform.boot_s if self.faults.boot_s is None else self.faults.boot_s
             self.listener.restart(own if seconds is None else seconds)
 
-    def boot(self) -> None:
-        """Come up with the startup configuration and the image that it names."""
+    def boot(self) -> bool:
+        """Come up with the startup configuration and the image that it names; False where it stays at ROMMON."""
+        image = self._booted_image()
+        if image is None or self.faults.never_boots:
+            return False
         self._booted_s = time.monotonic()
         self.running = self._blank.refilled(parse_lines(self.startup_text))
         self.is_modified = False
         self._log = LogBuffer()
-        if self.faults.boots_old_image:
-            if self.install is not None and self.install.is_uncommitted:
-                self.install.abort()
-        else:
-            self.image = next((name for name in map(self._bootable, self.running.lines()) if name), self.platform.image)
+        self.image, self.reload_reason = image, self._reason
+        self.boot_files = booting.saved_files(self)
+        self.dead_ports, self.lost_neighbors = tuple(self.faults.ports_down_after_boot), self.faults.neighbors_lost
         self._log_boot()
+        return True
+
+    def _booted_image(self) -> str | None:
+        """Return the image that a restart ends with; None where there is none."""
+        if not self.faults.boots_old_image:
+            return booting.next_image(self)
+        if self.install is not None and self.install.is_uncommitted:
+            self.install.abort()
+        return self.image
 
     def _log_boot(self) -> None:
         """Log what a device logs when it is up."""
-        self.syslog(f"%SYS-5-RESTART: System restarted --\n{software_lines(self.platform.texts['version'])}")
+        version = running_release(self, self.platform.texts["version"])
+        self.syslog(f"%SYS-5-RESTART: System restarted --\n{software_lines(version)}")
         self.syslog("%SSH-5-ENABLED: SSH 2.0 has been enabled")
-
-    def _bootable(self, line: Line) -> str | None:
-        """Return the file that a `boot system` line names, if it is there."""
-        if not line.text.startswith("boot system "):
-            return None
-        prefix, _, name = line.text.split()[-1].partition(":")
-        flash = self.file_system(prefix)
-        return f"{prefix}:{name}" if flash is not None and flash.find(name.lstrip("/")) else None
 
     def syslog(self, text: str) -> None:
         """Log a message, and send it to the sessions that monitor."""

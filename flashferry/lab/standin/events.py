@@ -44,7 +44,7 @@ def _other_user_saves(device: Device, who: str | bool) -> None:
 
 
 def _reboot(device: Device, seconds: float | bool) -> None:
-    device.restart(None if seconds is True else float(seconds))
+    device.restart(None if seconds is True else float(seconds), reason="power-on")
 
 
 def _new_host_key(device: Device, _: bool) -> None:

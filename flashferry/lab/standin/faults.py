@@ -68,7 +68,14 @@ class Faults:
         install_activate_fails: `install activate` fails for its lock, as with Cisco's bug CSCvx27665.
         issu_in_progress: An upgrade in service is going on.
         boots_old_image: A restart into another image ends with the old one running, what was activated taken back.
-        never_boots: A restart ends at ROMMON's prompt: nobody answers any more.
+        never_boots: A restart ends at ROMMON's prompt: nobody answers any more. Switched off, the event `reboot` brings
+            the device back, as somebody at its console would.
+        config_register: The register from the next restart on, such as ``0x2100``: one that ends in 0, or that passes
+            the startup configuration over, ends that restart at ROMMON's prompt. None for the platform's.
+        manual_boot: `boot manual` is on, where the platform knows it: a restart waits at the console.
+        ports_down_after_boot: Interfaces that are down once the device has restarted: a list of full names.
+        cdp_neighbors: Devices that CDP tells of, a list of names; no fault, but what the next one needs.
+        neighbors_lost: So many of them are gone once the device has restarted.
         clock_offset_s: The clock is wrong by so much, before or behind (negative).
         boot_s: How long a restart takes; None for the platform's time.
         seconds_per_minute: How long a minute of `revert timer` and of the auto-abort timer lasts, to shorten a
@@ -120,6 +127,11 @@ class Faults:
     issu_in_progress: bool = False
     boots_old_image: bool = False
     never_boots: bool = False
+    config_register: str | None = None
+    manual_boot: bool = False
+    ports_down_after_boot: tuple[str, ...] = ()
+    cdp_neighbors: tuple[str, ...] = ()
+    neighbors_lost: int = 0
     clock_offset_s: float = 0.0
     boot_s: float | None = None
     seconds_per_minute: float = 60.0

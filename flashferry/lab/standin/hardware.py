@@ -102,9 +102,8 @@ def _without_zeros(text: str) -> str:
 
 
 def boot_variable(device: Device) -> str:
-    """Return what the `boot system` lines make of the boot variable; empty where there are none."""
-    lines = [line.text for line in device.running.lines() if line.text.startswith("boot system ")]
-    return "".join(f"{line.split()[-1]};" for line in lines)
+    """Return the boot variable that it came up with; empty where it was told nothing."""
+    return "".join(f"{name};" for name in device.boot_files)
 
 
 def memory_bytes(version_text: str) -> tuple[int, int]:

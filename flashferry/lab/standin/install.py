@@ -345,7 +345,7 @@ def _is_refused(vty: Vty) -> bool:
 def _reload(vty: Vty) -> None:
     vty.device.syslog("%SYS-5-RELOAD: Reload requested by install. Reload Reason: Image Install.")
     vty.is_over = True
-    vty.device.restart()
+    vty.device.restart(reason="Image Install")
 
 
 def _table(vty: Vty, which: str, packages: tuple[Package, ...]) -> str:

@@ -170,4 +170,4 @@ class InstallState:
         self._device.syslog(
             "%INSTALL-3-AUTO_ABORT_TIMER_EXPIRED: R0/0: rollback_timer: Install auto abort timer has expired"
         )
-        self._device.restart()
+        self._device.restart(reason="Image Install")

@@ -100,9 +100,8 @@ class Listener:
 
     async def _come_back(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        if self._device.faults.never_boots:
+        if not self._device.boot():
             return
-        self._device.boot()
         self._is_up = True
         self._follow()
 

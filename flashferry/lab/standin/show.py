@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flashferry.lab.standin import clock
-from flashferry.lab.standin.hardware import fields, running_release
+from flashferry.lab.standin.booting import as_it_stands, saved_files
+from flashferry.lab.standin.hardware import fields
 
 if TYPE_CHECKING:
     from flashferry.lab.standin.vty import Vty
@@ -15,7 +16,7 @@ Arguments = tuple[str, ...]
 
 def version(vty: Vty, _: Arguments) -> str:
     """`show version`."""
-    return running_release(vty.device, vty.device.platform.texts["version"].format(**fields(vty.device)))
+    return as_it_stands(vty.device, vty.device.platform.texts["version"].format(**fields(vty.device)))
 
 
 def running_config(vty: Vty, _: Arguments) -> str:
@@ -75,7 +76,7 @@ def inventory(vty: Vty, _: Arguments) -> str:
 
 
 def boot(vty: Vty, _: Arguments) -> str:
-    """`show boot`: the variable follows the `boot system` lines."""
+    """`show boot`: the variable follows the `boot system` lines that were saved."""
     return _boot(vty, "boot")
 
 
@@ -85,14 +86,14 @@ def bootvar(vty: Vty, _: Arguments) -> str:
 
 
 def _boot(vty: Vty, text: str) -> str:
-    lines = [line.text for line in vty.device.running.lines() if line.text.startswith("boot system ")]
-    files = [line.split()[-1] for line in lines]
+    device, files = vty.device, saved_files(vty.device)
     names = "".join(f"{name},12;" for name in files)
-    return vty.device.platform.texts[text].format(
+    shown = device.platform.texts[text].format(
         variable=f"= {names}" if names else "does not exist",
         next=f"= {';'.join(files)};" if files else "does not exist",
-        image=vty.device.image,
+        current=f"= {';'.join(device.boot_files or (device.image,))};",
     )
+    return as_it_stands(device, shown)
 
 
 def users(vty: Vty, _: Arguments) -> str:

@@ -108,7 +108,7 @@ def _each(vty: Vty, arguments: Arguments, shown: Callable[[Device, Line], str]) 
 
 def is_usable(device: Device, section: Line) -> bool:
     """Tell whether an interface of a device is up."""
-    return is_up(section, device.platform.cabled)
+    return is_up(section, device.platform.cabled) and interface_name(section) not in device.dead_ports
 
 
 def _states(device: Device, section: Line) -> tuple[str, str]:

@@ -175,18 +175,26 @@ def _ntp_servers(device: Device) -> list[str]:
 
 
 def cdp_neighbors(vty: Vty, _: Arguments) -> str:
-    """`show cdp neighbors`: there are none; it is on by default on switches and IOS, and off on IOS-XE routers."""
+    """`show cdp neighbors`: those that were switched on; CDP is on by default on switches and IOS, off on IOS-XE."""
     platform, running = vty.device.platform, vty.device.running
     is_on = platform.family == "IOS" or bool(platform.cabled)
     if running.find("no cdp run") is not None or not (is_on or running.find("cdp run") is not None):
         return "% CDP is not enabled\n"
+    names = vty.device.faults.cdp_neighbors[: max(0, len(vty.device.faults.cdp_neighbors) - vty.device.lost_neighbors)]
     return (
         "Capability Codes: R - Router, T - Trans Bridge, B - Source Route Bridge\n"
         "                  S - Switch, H - Host, I - IGMP, r - Repeater, P - Phone, \n"
         "                  D - Remote, C - CVTA, M - Two-port Mac Relay \n\n"
-        "Device ID        Local Intrfce     Holdtme    Capability  Platform  Port ID\n\n"
-        "Total cdp entries displayed : 0\n"
+        "Device ID        Local Intrfce     Holdtme    Capability  Platform  Port ID\n"
+        + "".join(_neighbor(number, name) for number, name in enumerate(names, start=1))
+        + f"\nTotal cdp entries displayed : {len(names)}\n"
     )
+
+
+def _neighbor(number: int, name: str) -> str:
+    """Return a neighbour's row; a name that is longer than its column has a row of its own (captures)."""
+    own = f"{name:<17}" if len(name) < 17 else f"{name}\n{' ' * 17}"
+    return f"{own}Gig 1/0/{number:<10}139             R S I  WS-C3850- Gig 1/0/{number}\n"
 
 
 def lldp_neighbors(vty: Vty, _: Arguments) -> str:

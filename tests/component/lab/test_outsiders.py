@@ -181,11 +181,14 @@ def test_show_boot_has_the_lines_of_the_capture(connection: Any) -> None:
     The template of ntc-templates refuses that capture as well, so it cannot be the judge here.
     """
     connection.send_config_set(["boot system bootflash:a.bin", "boot system bootflash:b.bin"])
+    assert connection.send_command("show boot").startswith("BOOT variable does not exist"), "it follows what is saved"
+    connection.save_config()
     lines = connection.send_command("show boot").splitlines()
     assert lines[0] == "BOOT variable = bootflash:a.bin,12;bootflash:b.bin,12;"
     assert [line.split("variable")[0] for line in lines[1:3]] == ["CONFIG_FILE ", "BOOTLDR "]
     assert lines[3] == "Configuration register is 0x2102"
     connection.send_config_set(["no boot system bootflash:a.bin", "no boot system bootflash:b.bin"])
+    connection.save_config()
     assert connection.send_command("show bootvar").startswith("BOOT variable does not exist")
 
 
