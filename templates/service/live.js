@@ -118,7 +118,7 @@
   function alone() {
     const LOST_MS = 3000, me = Math.random().toString(36).slice(2), others = new BroadcastChannel(name);
     const wants = new Map();
-    let hub = null, heardAt = Date.now();
+    let hub = null, heardAt = Date.now(), leader = "";
     const hello = () => others.postMessage({from: me, hello: runs});
 
     function lead() {
@@ -145,6 +145,8 @@
         // Where two lead, the one with the smaller name goes on.
         if (hub && data.from > me) return;
         if (hub) follow();
+        // Who leads now was not there when we said which runs we show.
+        if (data.from !== leader) { leader = data.from; hello(); }
         heardAt = Date.now();
         if (data.said) take(data.said);
       } else if (data.hello && hub) {
