@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import socket
 import threading
@@ -66,6 +67,8 @@ def another_site(page: str) -> Iterator[int]:
 
 def test_signing_in_with_a_browser(state):
     """Led to the sign-in and back; forms work without any script; nothing is asked of anybody else."""
+    from playwright.sync_api import Error
+
     with serving(state, free_port()) as served, browsing() as browser:
         context = browser.new_context(base_url=served.url, java_script_enabled=False)
         asked: list[str] = []
@@ -94,8 +97,11 @@ def test_signing_in_with_a_browser(state):
         page.goto("/admin")
         page.click("text=Sign out")
         assert page.url == f"{served.url}/login"
-        page.go_back()
-        page.reload()
+        # Back is what a person presses; a page that is kept from before must not show when it is asked for anew. The
+        # browser may swap processes there, and its driver lose the page meanwhile ("Not attached to an active page").
+        with contextlib.suppress(Error):
+            page.go_back()
+        page.goto("/admin")
         assert "/login" in page.url
         assert all(url.startswith(served.url) for url in asked), asked
         context.close()
