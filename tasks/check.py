@@ -22,6 +22,7 @@ from flashferry.images.digests import Image
 from flashferry.images.fit import INSIST, Fits, ImageFit, image_fit, platform_of
 from flashferry.tcp.path import ASSUMED_RTT_S, choose_window
 from inventory.view import view
+from tasks.applet import first_applet, left_behind
 from tasks.authorization import Authorization, look_at_authorization
 from tasks.check_report import CheckReport, Fetching, ReturnPath, Wanted
 from tasks.configuration_state import (
@@ -317,7 +318,10 @@ class _Look:
 
     def _held(self, running: Configured) -> DeviceRefused | None:
         mark = first_mark(running.tcp.lines)
-        return in_other_hands(self._session.name, STEP, mark) if mark is not None else None
+        if mark is not None:
+            return in_other_hands(self._session.name, STEP, mark)
+        applet = first_applet(running.tcp.lines)
+        return left_behind(self._session.name, STEP, applet) if applet is not None else None
 
     def _fit(self, printed: str) -> ImageFit | None:
         if self._wanted is None:

@@ -63,6 +63,7 @@ class RestoreReport:
         held_by: What could bring our lines back, so that the device stays in the journal; None where nothing can.
         held_hint: What to do about it, or None.
         passes: Whether that is over by itself after a while.
+        applet_was_gone: Whether the applet that undoes our lines by itself (`tasks.dead_man`) was not there any more.
     """
 
     commands: tuple[str, ...]
@@ -73,6 +74,7 @@ class RestoreReport:
     held_by: str | None = None
     held_hint: str | None = None
     passes: bool = False
+    applet_was_gone: bool = False
 
     @property
     def is_proven(self) -> bool:
@@ -138,6 +140,7 @@ class _Restoring:
         self._sent: list[str] = []
         self._refused: dict[str, str] = {}
         self._sent_at: float | None = None
+        self._applet_was_gone = False
 
     def report(self) -> RestoreReport:
         seen = self._undone()
@@ -153,6 +156,7 @@ class _Restoring:
             held_by=held.reason if held is not None else None,
             held_hint=held.hint if held is not None else None,
             passes=held is not None and held.passes,
+            applet_was_gone=self._applet_was_gone,
         )
 
     def _undone(self) -> Configured:
@@ -163,6 +167,8 @@ class _Restoring:
         """
         # The first time also what is not shown: the device may be late, and what is gone is not harmed.
         commands = self._plan(seen := read_running(self._session), is_sure=True).commands
+        applets = [change.keyword for change in self._changes if change.is_applet]
+        self._applet_was_gone = bool(applets) and not any(seen.tcp.of(name) for name in applets) and not self._sent
         for pause_s in LATE_PAUSES_S:
             time.sleep(pause_s if self._sent else 0.0)
             if commands:
@@ -246,10 +252,15 @@ class _Restoring:
             return Threat(
                 reason="somebody saved while our lines were set, so the startup configuration holds them, and a reload "
                 "would bring them back",
-                hint="Save the running configuration ('write memory') if nothing else speaks against it, then run "
-                "'flashferry recover'",
+                hint="Save the running configuration ('write memory') if nothing else speaks against it, which takes "
+                f"{_lines(self._changes)} out of it, then run 'flashferry recover'",
                 passes=False,
             )
         return pending_change(self._session, seen) or archived_lines(
             self._session, self._changes, seen, frozenset(self._before.archives)
         )
+
+
+def _lines(changes: tuple[Change, ...]) -> str:
+    """Return our lines in words."""
+    return " and ".join(f"'{change.ours}'" for change in changes)

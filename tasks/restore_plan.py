@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tasks.line_state import LineState, line_state
-from tasks.mark import is_mark, without
 from tasks.tcp_config import Change, TcpLines
 
 
@@ -32,7 +31,7 @@ class RestorePlan:
     """What to send so that the lines are what they were, and what must be left alone.
 
     Attributes:
-        commands: What to send; our mark is taken back last.
+        commands: What to send; an applet of ours is taken back behind our lines, and our mark last.
         foreign: Lines of somebody else.
         uncertain: Lines that may be ours in other words: left alone, and not to be forgotten.
     """
@@ -67,8 +66,8 @@ def plan_restore(
     found = [(change, present.of(change.keyword)) for change in changes]
     stands = [(change, now, line_state(change, now, shown, is_undone=change.before in undone)) for change, now in found]
     undo = [one for one in stands if one[2] is LineState.OURS or (is_sure and _may_be_late(*one))]
-    # A mark goes last: until then others are to see whose the device is.
-    undo.sort(key=lambda one: is_mark(one[0].ours))
+    # A mark goes last: until then others are to see whose the device is. An applet stays as long as lines do.
+    undo.sort(key=lambda one: (one[0].is_mark, one[0].is_applet))
 
     def left(kind: LineState) -> tuple[ForeignChange, ...]:
         return tuple(
@@ -95,7 +94,7 @@ def _undo(change: Change, now: str | None) -> str:
         return change.before
     if change.is_off(now):
         return change.by_default
-    return without(change.ours) if is_mark(change.ours) else change.off
+    return change.off
 
 
 def _named(line: str | None) -> str:

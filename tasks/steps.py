@@ -12,6 +12,7 @@ from tasks.add import ADD
 from tasks.check import CHECK
 from tasks.connectivity import REACH
 from tasks.copy import COPY
+from tasks.dead_man import DEAD_MAN
 from tasks.distribute import DISTRIBUTE
 from tasks.partial_file import REMOVE
 from tasks.readiness.look import READY
@@ -27,7 +28,22 @@ CONNECT = Step(word="connect", doing="checking", ends_way=True)
 COPY_RECOVERY = Step(word="reconcile", doing="reconciling")
 """Finding out what became of a copy whose session was lost. It takes the server's account too, so the run does it."""
 
-STEPS = (CONNECT, CHECK, SNAPSHOT, TUNE, COPY, COPY_RECOVERY, REMOVE, VERIFY, RESTORE, DISTRIBUTE, ADD, READY, REACH)
+STEPS = (
+    CONNECT,
+    CHECK,
+    SNAPSHOT,
+    DEAD_MAN,
+    TUNE,
+    COPY,
+    COPY_RECOVERY,
+    REMOVE,
+    VERIFY,
+    RESTORE,
+    DISTRIBUTE,
+    ADD,
+    READY,
+    REACH,
+)
 
 DELIVERY = tuple(step for step in STEPS if step.is_delivery)
 """What stands between journal and restore of a device that is staged, in this order."""

@@ -32,8 +32,10 @@ from flashferry.devices.platforms.platform import ChannelWindow, Platform, Setti
 from flashferry.tcp.path import LARGEST_UNSCALED_BYTES
 from flashferry.transports import WAYS
 from flashferry.transports.transport import Transport
+from tasks.applet import COMMAND as APPLET
+from tasks.applet import applet_of, is_applet, without_applet
 from tasks.mark import COMMAND as MARK
-from tasks.mark import is_mark, mark_of
+from tasks.mark import is_mark, mark_of, without
 from templates.config_sections import global_lines
 
 WINDOW_SIZE = "window-size"
@@ -59,7 +61,7 @@ _COMMANDS = (*(f"{one.command} " for one in _SETTINGS), *_WHOLE_FAMILIES)
 
 def _beginnings(commands: Iterable[str]) -> Iterator[str]:
     """Return how a line may begin that sets one of these; a device may print more than one blank between words."""
-    for words in {tuple(command.split()[:2]) for command in (*commands, MARK)}:
+    for words in {tuple(command.split()[:2]) for command in (*commands, MARK, APPLET)}:
         begin = " ".join(words)
         yield from (begin, f"no {begin}", f"{words[0]}  ", "no  ")
 
@@ -107,12 +109,13 @@ def tcp_lines_of(lines: Iterable[str], platform: Platform) -> TcpLines:
     """Return those that staging may change of a configuration's global lines."""
     known = tuple(" ".join(line.split()) for line in lines if line.startswith(_BEGINNINGS))
     others = tuple(line for line in known if any(one.is_set_by(line) for one in _BESIDE_TCP))
-    return TcpLines(lines=(*platform.tcp_lines(known), *others, *(line for line in known if is_mark(line))))
+    of_runs = (line for line in known if is_mark(line) or is_applet(line))
+    return TcpLines(lines=(*platform.tcp_lines(known), *others, *of_runs))
 
 
 def is_told_whole(line: str) -> bool:
     """Tell whether a line is of those that staging may set; they hold no secret."""
-    return f"{line} ".removeprefix("no ").startswith(_COMMANDS) or is_mark(line)
+    return f"{line} ".removeprefix("no ").startswith(_COMMANDS) or is_mark(line) or is_applet(line)
 
 
 def _settings(keyword: str) -> tuple[Setting, ...]:
@@ -122,6 +125,8 @@ def _settings(keyword: str) -> tuple[Setting, ...]:
 def _is_about(line: str, keyword: str) -> bool:
     if is_mark(line):
         return mark_of(line) == keyword
+    if is_applet(line):
+        return applet_of(line) == keyword
     return any(one.is_set_by(line) for one in _settings(keyword))
 
 
@@ -129,6 +134,8 @@ def is_ours_to_type(change: Change) -> bool:
     """Tell whether all that a change would have us type is of the families that we set; see `tasks.restore_plan`."""
     if is_mark(change.ours):
         return change.before is None and change.keyword == mark_of(change.ours)
+    if is_applet(change.ours):
+        return change.before is None and change.keyword == applet_of(change.ours)
     lines = [line for line in (change.before, change.ours) if line is not None]
     return any(all(map(one.may_be_typed, lines)) for one in _settings(change.keyword))
 
@@ -152,8 +159,18 @@ class Change:
 
     @property
     def is_tuning(self) -> bool:
-        """Return whether it makes a difference to the speed: a source interface and a mark do not."""
-        return not is_mark(self.ours) and all(one.is_tuning for one in _settings(self.keyword))
+        """Return whether it makes a difference to the speed: a source interface, a mark and an applet do not."""
+        return not (self.is_mark or self.is_applet) and all(one.is_tuning for one in _settings(self.keyword))
+
+    @property
+    def is_mark(self) -> bool:
+        """Return whether it tells others whose the device is (`tasks.mark`)."""
+        return is_mark(self.ours)
+
+    @property
+    def is_applet(self) -> bool:
+        """Return whether it is what undoes the others when nobody comes back (`tasks.applet`)."""
+        return is_applet(self.ours)
 
     @property
     def kind(self) -> ValueKind:
@@ -168,6 +185,8 @@ class Change:
     @property
     def off(self) -> str:
         """Return what switches our line off."""
+        if self.is_mark or self.is_applet:
+            return without(self.ours) if self.is_mark else without_applet(self.ours)
         return next((one.off(self.ours) for one in _settings(self.keyword)), f"no {self.ours}")
 
     @property

@@ -170,6 +170,7 @@ def stage_fleet(
     verify_signature: bool = False,
     add: bool = False,
     ready: bool = False,
+    dead_man: bool = False,
     md5: str | None = None,
     sha512: str | None = None,
     any_image: bool = False,
@@ -195,6 +196,7 @@ def stage_fleet(
         remove_partial: What a broken copy of ours left on flash may be removed.
         verify_signature: Whether devices verify the vendor's signature inside the image.
         add: Whether devices in install mode add the image (`install add`) once they are restored.
+        dead_man: Whether devices are to take our lines back by themselves when nobody comes back to do it.
         ready: Whether devices are asked at the end whether they are ready to boot the image; `add` asks it, too.
         md5: What the vendor published for the image; another file is refused before any device is touched.
         sha512: The same.
@@ -239,6 +241,7 @@ def stage_fleet(
             verify_signature=verify_signature,
             add=add,
             ready=ready,
+            dead_man=dead_man,
             any_image=any_image or (made is not None and made.any_image),
             uncapped=uncapped or (made is not None and made.uncapped),
             server_address=server_address,

@@ -17,6 +17,7 @@ from flashferry.cli.options.server import TransportOption, asked, server_options
 from flashferry.cli.options.shared import (
     AddOption,
     AnyImageOption,
+    DeadManOption,
     EventsOption,
     JsonOption,
     Md5Option,
@@ -108,6 +109,7 @@ def stage(
     verify_signature: SignatureOption = False,
     add: AddOption = False,
     ready: ReadyOption = False,
+    dead_man: DeadManOption = False,
     transport: TransportOption = None,
     state_dir: StateOption = None,
     events: EventsOption = None,
@@ -128,6 +130,7 @@ def stage(
             verify_signature=verify_signature,
             add=add,
             ready=ready,
+            dead_man=dead_man,
             any_image=any_image,
             uncapped=uncapped,
             transport=asked(transport),

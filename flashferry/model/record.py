@@ -21,6 +21,7 @@ from flashferry.transports import USUAL
 from tasks.add import AddReport
 from tasks.check import CheckReport
 from tasks.copy import CopyReport
+from tasks.dead_man import DeadManReport
 from tasks.distribute import DistributionReport
 from tasks.readiness import Readiness
 from tasks.restore import RestoreReport
@@ -134,6 +135,7 @@ class DeviceRecord:
         window: The window chosen and why, or None where nothing was tuned.
         link_rate: What its link carries and who says so, or None where nobody knows it.
         changes: What was to be set, with the lines before.
+        dead_man: What takes our lines back when nobody does, or None where that was not asked for.
         tune: What the lines were after tuning, or None where they were not set.
         pull: The copy by the device's own account.
         transfer: The copy by the server's account: SYN options, rates, verdict.
@@ -168,6 +170,7 @@ class DeviceRecord:
     window: WindowChoice | None = None
     link_rate: LinkRate | None = None
     changes: tuple[Change, ...] = ()
+    dead_man: DeadManReport | None = None
     tune: TuneReport | None = None
     pull: CopyReport | None = None
     transfer: TransferRecord | None = None

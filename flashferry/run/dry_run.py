@@ -157,9 +157,19 @@ def _planned(
         outcome=Outcome.DONE,
         plan=plan,
         link_rate=link,
-        notes=(*seen.check.notes, *_behind_the_restore(task, seen.check, plan.target, adds=wanted.adds)),
+        notes=(
+            *seen.check.notes,
+            *((DEAD_MAN_NOTE,) if options.device.dead_man and plan.tune.changes else ()),
+            *_behind_the_restore(task, seen.check, plan.target, adds=wanted.adds),
+        ),
         failure=None,
     )
+
+
+DEAD_MAN_NOTE = (
+    "before the first line: an EEM applet that takes our lines and itself back when its countdown is over; where the "
+    "device takes none, it is staged without"
+)
 
 
 def _behind_the_restore(task: Task, check: CheckReport, target: str, *, adds: bool) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from nornir.core.task import Result, Task
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
+from tasks.applet import is_applet
 from tasks.check_report import Wanted
 from tasks.configuration_state import ConfigurationState, differing_lines, last_change, saved_by_stamps
 from tasks.file_system import default_file_system, file_named, file_system_of_image
@@ -35,7 +36,6 @@ from templates.rows import Refusal, first
 STEP = "ready"
 READY = Step(word=STEP, doing="checking", record_field="readiness")
 
-OUR_APPLET = re.compile(r"event manager applet FLASHFERRY-\w+")
 _VIRTUAL = re.compile(r"CSR1000V|C8000V|ISRV|IOSv|VIOS", re.IGNORECASE)
 
 
@@ -268,7 +268,7 @@ def _ours(configured: Configured, where: str) -> Iterable[Leftover]:
     if mark is not None:
         yield Leftover(line=mark, where=where)
     for line in configured.lines:
-        if OUR_APPLET.match(line):
+        if is_applet(line):
             yield Leftover(line=line, where=where)
 
 

@@ -198,6 +198,13 @@ AddOption = Annotated[
         help="Once restored, have devices in install mode add the image (install add); nothing is activated.",
     ),
 ]
+DeadManOption = Annotated[
+    bool,
+    _option(
+        "--dead-man/--no-dead-man",
+        help="Have devices take our lines back by themselves (EEM applet with a countdown) should nobody come back.",
+    ),
+]
 ReadyOption = Annotated[
     bool,
     _option(

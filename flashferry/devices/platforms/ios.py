@@ -176,6 +176,8 @@ IOS = Ios(
         stack="show switch",
         redundancy="show redundancy states",
         issu="show issu state detail",
+        terminal_lines="show line",
+        applets="show event manager policy registered",
     ),
     tcp=TcpSettings(
         family="ip tcp",

@@ -158,6 +158,8 @@ class Commands:
         stack: Lists the members of a stack.
         redundancy: Tells how the two supervisors are.
         issu: Tells whether an upgrade in service is going on.
+        terminal_lines: Lists the lines for sessions, and which are in use.
+        applets: Lists what the device does by itself upon events.
     """
 
     configure: str
@@ -176,6 +178,8 @@ class Commands:
     stack: str
     redundancy: str
     issu: str
+    terminal_lines: str
+    applets: str
 
 
 class Offered(Enum):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from flashferry.lab.standin import (
     configure,
     copy_files,
+    eem,
     install,
     reach,
     reloading,
@@ -173,6 +174,7 @@ _USER_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
     "show tcp tcb WORD": show_tcp.tcb,
     "show terminal": show.terminal,
     "show users": show.users,
+    "show event manager policy registered": eem.show_policies,
     "show privilege": show.privilege,
 }
 _PRIVILEGED_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {

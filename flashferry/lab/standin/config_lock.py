@@ -33,7 +33,7 @@ class ConfigLock:
 
 def may_configure(vty: Vty) -> bool:
     """Tell whether this session may change the configuration now; if not, say who does."""
-    held = _held(vty.device)
+    held = lock_of(vty.device)
     if held is None or (held.line == vty.number and vty.device.faults.config_locked_by is None):
         return True
     vty.terminal.write(
@@ -60,7 +60,7 @@ def release(vty: Vty) -> None:
 
 def show_lock(vty: Vty, _: tuple[str, ...]) -> str:
     """`show configuration lock`."""
-    held = _held(vty.device)
+    held = lock_of(vty.device)
     head = "Parser Configure Lock\n---------------------\n"
     rows = (
         ("Owner PID", -1 if held is None else _PROCESS),
@@ -76,7 +76,7 @@ def show_lock(vty: Vty, _: tuple[str, ...]) -> str:
     return head + "".join(f"{name:<18}: {value}\n" for name, value in rows)
 
 
-def _held(device: Device) -> ConfigLock | None:
+def lock_of(device: Device) -> ConfigLock | None:
     """Return the lock; another user's, which a fault switches on, comes first."""
     other = device.faults.config_locked_by
     return device.config_lock if other is None else ConfigLock(user=other, line=15, command="configure terminal lock")

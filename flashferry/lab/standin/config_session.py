@@ -59,7 +59,7 @@ class ConfigSession:
     def leave_section(self) -> bool:
         """Go up one mode; False when that leaves configuration mode."""
         was_in_section = bool(self.section)
-        self.mode, self.section = "config", ""
+        self._enter("config", "")
         return was_in_section
 
     def take(self, line: str) -> str | Refusal:
@@ -116,8 +116,14 @@ class ConfigSession:
         key = found.action.key(found)
         if section is None or self.target.find(key) is None:
             apply(self.target, found)
-        self.mode, self.section = section or "config", key if section else ""
+        self._enter(section or "config", key if section else "")
         return note_on_global(found)
+
+    def _enter(self, mode: str, section: str) -> None:
+        """Go to a mode; an applet counts from the moment in which its own is left."""
+        was, self.mode, self.section = self.mode, mode, section
+        if was == "config-applet" or mode == "config-applet":
+            self._device.applets.settle(besides=section)
 
     def _prompt_for_text(self) -> str:
         assert self._banner is not None

@@ -14,6 +14,7 @@ from flashferry.lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES
 from flashferry.lab.standin.config_session import ConfigSession
 from flashferry.lab.standin.config_text import parse_lines
 from flashferry.lab.standin.connections import ConnectionTable
+from flashferry.lab.standin.eem import Applets
 from flashferry.lab.standin.faults import Faults
 from flashferry.lab.standin.flash import Flash
 from flashferry.lab.standin.grammar import Matched, match
@@ -96,6 +97,7 @@ class Device:
         self.known_hosts = KnownHosts()
         self.last_ssh_path = ""
         self.archive = Archive(self)
+        self.applets = Applets(self)
         self.config_lock: ConfigLock | None = None
         self.listener: Listener | None = None
         self.link_control: Path | None = None
@@ -173,6 +175,7 @@ class Device:
         """Note that a user has left configuration mode: the last-change stamp, and what follows the configuration."""
         self._changed = (self.now(), user)
         self.is_modified = True
+        self.applets.settle()
         if self.listener is not None:
             self.listener.follow_window()
 
@@ -216,6 +219,7 @@ class Device:
         self.boot_files = booting.saved_files(self)
         self.dead_ports, self.lost_neighbors = tuple(self.faults.ports_down_after_boot), self.faults.neighbors_lost
         self._log_boot()
+        self.applets.restart()
         return True
 
     def _booted_image(self) -> str | None:

@@ -56,10 +56,15 @@ def _syslog(device: Device, text: str) -> None:
     device.syslog(text)
 
 
+def _applets_fire(device: Device, _: bool) -> None:
+    device.applets.fire()
+
+
 _EVENTS: dict[str, Callable[[Device, Any], None]] = {
     "other_user_configures": _other_user_configures,
     "other_user_saves": _other_user_saves,
     "reboot": _reboot,
     "new_host_key": _new_host_key,
     "syslog": _syslog,
+    "applets_fire": _applets_fire,
 }

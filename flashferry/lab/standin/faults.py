@@ -76,10 +76,11 @@ class Faults:
         ports_down_after_boot: Interfaces that are down once the device has restarted: a list of full names.
         cdp_neighbors: Devices that CDP tells of, a list of names; no fault, but what the next one needs.
         neighbors_lost: So many of them are gone once the device has restarted.
+        eem_never_counts: An applet's countdown is taken and never begins, nor is the applet registered.
         clock_offset_s: The clock is wrong by so much, before or behind (negative).
         boot_s: How long a restart takes; None for the platform's time.
-        seconds_per_minute: How long a minute of `revert timer` and of the auto-abort timer lasts, to shorten a
-            rehearsal.
+        seconds_per_minute: How long a minute of `revert timer`, of the auto-abort timer and of an applet's countdown
+            lasts, to shorten a rehearsal.
     """
 
     syslog_in_copy: bool = False
@@ -132,6 +133,7 @@ class Faults:
     ports_down_after_boot: tuple[str, ...] = ()
     cdp_neighbors: tuple[str, ...] = ()
     neighbors_lost: int = 0
+    eem_never_counts: bool = False
     clock_offset_s: float = 0.0
     boot_s: float | None = None
     seconds_per_minute: float = 60.0
@@ -149,6 +151,7 @@ class Faults:
         return replace(self, **switches)
 
 
-EVENTS = ("other_user_configures", "other_user_saves", "reboot", "new_host_key", "syslog")
+EVENTS = ("other_user_configures", "other_user_saves", "reboot", "new_host_key", "syslog", "applets_fire")
 """What happens at once instead of being switched: lines that another user types (a list), who saves (a name), a
-restart (seconds, or true for the platform's), another host key (true), a syslog line (its text)."""
+restart (seconds, or true for the platform's), another host key (true), a syslog line (its text), the end of all
+countdowns of applets (true)."""

@@ -78,6 +78,7 @@ class DeviceRestore:
     def succeeded(self, report: RestoreReport, *, is_changed: bool) -> None:
         """Take what restoring found into record and journal: its lease ends, unless our lines may come back."""
         self._keeper.keep(RESTORE, report)
+        self._tell_dead_man(report)
         if report.held_by is not None and is_changed:
             self._keep_lease(report, report.held_by)
             return
@@ -88,6 +89,15 @@ class DeviceRestore:
         self._context.journal.release(self._context.run_id, self._keeper.record.host, self._keeper.record)
         self._keeper.passed(RESTORE)
         self._keeper.move(State.FAILED if has_failed else State.DONE)
+
+    def _tell_dead_man(self, report: RestoreReport) -> None:
+        """Tell where the device had no applet of ours any more, although one was counting."""
+        armed = self._keeper.record.dead_man
+        if report.applet_was_gone and armed is not None and armed.is_armed:
+            self._keeper.note(
+                f"{armed.name} was gone before the restore: its {armed.countdown_s // 60} min were over, or the device "
+                "restarted; a copy that had begun went on as it was"
+            )
 
     def _keep_lease(self, report: RestoreReport, held_by: str) -> None:
         """Have the journal keep the device, for another look: our lines are gone and may come back."""

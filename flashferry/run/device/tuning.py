@@ -5,6 +5,7 @@ from __future__ import annotations
 from flashferry.model.states import Restored
 from flashferry.run.context import RunContext
 from flashferry.run.device.change_over import change_over
+from flashferry.run.device.dead_man import DeadMan
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
 from tasks.snapshot import Snapshot
@@ -21,13 +22,16 @@ class DeviceTuning:
 
     def __init__(self, context: RunContext, events: DeviceEvents, keeper: RecordKeeper, steps: StepRunner) -> None:
         self._context, self._events, self._keeper, self._steps = context, events, keeper, steps
+        self._dead_man = DeadMan(context, events, keeper, steps)
         self.in_force: tuple[Change, ...] = ()
 
     def tune(self, plan: TunePlan, before: Snapshot) -> None:
         """Set the plan's lines; these, or a smaller window where the device takes no other, are on disk beforehand."""
+        self._watch((*plan.changes, *plan.channel))
         self._remember(plan.changes)
         self._context.guard.marks = marks_in(plan.changes)
         self._keeper.keep(TUNE, self._steps.run(TUNE, tune, plan=plan, before=before, remember=self._remember))
+        self._watch(self.in_force)
         self._tell_tuned()
         self._keeper.passed(TUNE)
 
@@ -39,10 +43,12 @@ class DeviceTuning:
             # Not untouched any more, whatever becomes of it.
             self._keeper.update(restored=Restored.INCOMPLETE)
         self._context.guard.marks = marks_in((*self.in_force, *plan.changes))
+        self._watch((*self.in_force, *plan.changes, *plan.channel))
         report = self._steps.run(
             TUNE, change_over, held=self.in_force, plan=plan, remember=self._remember, before=before
         )
         self._keeper.keep(TUNE, report)
+        self._watch(self.in_force)
         self._tell_tuned()
 
     def step_down(self) -> None:
@@ -52,6 +58,7 @@ class DeviceTuning:
     def set_again(self) -> None:
         """Set our lines again where they are gone: a device that restarted is as it was before."""
         if self.in_force:
+            self._watch(self.in_force, is_again=True)
             self._keeper.keep(TUNE, self._steps.run(TUNE, set_again, changes=self.in_force, remember=self._remember))
 
     @property
@@ -77,9 +84,17 @@ class DeviceTuning:
 
     def _remember(self, changes: tuple[Change, ...]) -> None:
         """Have changes of ours on disk before they are sent; from then on they count as in force."""
-        self._context.journal.replan(self._context.run_id, self._keeper.record.host, changes)
-        self._keeper.update(changes=changes)
         self.in_force = changes
+        self._keep_on_disk()
+
+    def _keep_on_disk(self) -> None:
+        held = (*self._dead_man.held, *self.in_force)
+        self._context.journal.replan(self._context.run_id, self._keeper.record.host, held)
+        self._keeper.update(changes=held)
+
+    def _watch(self, changes: tuple[Change, ...], *, is_again: bool = False) -> None:
+        """Have the device undo these by itself when nobody does, where that was asked for."""
+        self._dead_man.watch(changes, self._keep_on_disk, is_again=is_again)
 
     def _tell_tuned(self) -> None:
         """Tell what became of our lines where it is not just what was sent."""

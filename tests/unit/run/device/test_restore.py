@@ -64,5 +64,5 @@ def test_what_a_copy_left_is_on_disk_when_the_lease_ends(monkeypatch, found, nam
     parts.traces.began = True
     parts.keeper.update(failure=failure_of("verify", DeviceUnreachable("lost")))
     monkeypatch.setattr(parts.context.journal, "release", lambda run_id, host, record: kept.append(record))
-    parts.restore.succeeded(SimpleNamespace(is_proven=True, held_by=None), is_changed=True)
+    parts.restore.succeeded(SimpleNamespace(is_proven=True, held_by=None, applet_was_gone=False), is_changed=True)
     assert [record.partial_file for record in kept] == [named]

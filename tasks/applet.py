@@ -1,0 +1,123 @@
+"""The applet that undoes our lines on the device when nobody comes back to do it: its name and its lines. Pure.
+
+Facts
+-----
+* `event manager applet NAME [authorization bypass]` opens a mode of its own; a countdown fires once, that many seconds
+  behind leaving it, and an applet's actions may remove the applet itself (a published applet does, pnp guide).
+* Actions run in the order of their labels as text, so that 10.0 comes before 9.0: ours have leading zeros.
+* An applet's command line begins in user EXEC, so that `enable` comes first (debug of the same).
+* It has 20 seconds to run unless `maxrun` says otherwise (Cisco EEM command reference).
+* What stands between quotes in an action cannot hold a quote itself.
+* It is a global line with lines below it. In the journal it is a change like any other, with nothing before it: taken
+  back by `no`, proven gone with the whole configuration, and found where somebody saved it.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable, Sequence
+
+from flashferry.devices.errors import DeviceRefused
+
+COMMAND = "event manager applet"
+"""How an applet begins: the same on all platforms so far."""
+
+BYPASS = " authorization bypass"
+"""Behind its name: its commands are not asked about at an AAA server (Cisco 216091)."""
+
+SESSION_USER = "event manager session cli username "
+"""A global line of somebody's: applets' commands are authorized as that user's."""
+
+MAXRUN_S = 60
+_PREFIX = "FLASHFERRY-"
+_APPLET = re.compile(rf"{COMMAND} ({_PREFIX}[0-9A-F]{{4}})(?: .*)?")
+_MOST_ACTIONS = 99
+
+
+def applet_line(name: str) -> str:
+    """Return the line that begins an applet of ours; the device may show it with words behind it."""
+    return f"{COMMAND} {name}"
+
+
+def new_name(lines: Iterable[str]) -> str:
+    """Return a name for an applet that none of a configuration's global lines has."""
+    text = "\n".join(lines)
+    while (name := f"{_PREFIX}{secrets.token_hex(2).upper()}") in text:
+        continue
+    return name
+
+
+def is_applet(line: str) -> bool:
+    """Tell whether a line of a configuration begins an applet of a run's."""
+    return _APPLET.fullmatch(line) is not None
+
+
+def applet_of(line: str) -> str:
+    """Return the name of an applet of ours."""
+    found = _APPLET.fullmatch(line)
+    if found is None:
+        raise ValueError(f"no applet of a run: {line!r}")
+    return found[1]
+
+
+def without_applet(line: str) -> str:
+    """Return the line that takes an applet back."""
+    return f"no {COMMAND} {applet_of(line)}"
+
+
+def may_be_carried(undo: Iterable[str]) -> bool:
+    """Tell whether an applet can hold these lines: none has a quote in it, and there are not too many."""
+    lines = tuple(undo)
+    return len(lines) <= _MOST_ACTIONS - 5 and not any('"' in line or "'" in line for line in lines)
+
+
+def applet_body(name: str, undo: Sequence[str], countdown_s: int, *, configure: str) -> tuple[str, ...]:
+    """Return the lines of an applet that sends configuration lines, then removes itself.
+
+    Args:
+        name: Its name.
+        undo: What it sends; see `may_be_carried`.
+        countdown_s: How long it waits, in seconds.
+        configure: What enters configuration mode there.
+    """
+    typed = ("enable", configure, *undo, f"no {COMMAND} {name}", "end")
+    actions = [f'cli command "{line}"' for line in typed]
+    actions.append('syslog priority warnings msg "flashferry: controller silent, lines restored"')
+    return (
+        f"event timer countdown time {countdown_s} maxrun {MAXRUN_S}",
+        *(f"action {number:02}0 {action}" for number, action in enumerate(actions, start=1)),
+    )
+
+
+def is_as_typed(body: Iterable[str], typed: Iterable[str]) -> bool:
+    """Tell whether the lines below an applet are those that were typed: none less, none more, whatever their order.
+
+    A device may print a figure with decimals, or a word of its own behind the timer; actions run in the order of their
+    labels, however they are printed.
+
+    Args:
+        body: The lines as the device shows them.
+        typed: What was typed.
+    """
+    return sorted(map(_plain, body)) == sorted(map(_plain, typed))
+
+
+def _plain(line: str) -> str:
+    return re.sub(r"(\d)\.0+\b", r"\1", " ".join(line.split()))
+
+
+def left_behind(host: str, step: str, line: str) -> DeviceRefused:
+    """Return the refusal of a device that carries an applet of another run's."""
+    return DeviceRefused(
+        f"an earlier run left '{line}' there, which changes the configuration when its time is over",
+        host=host,
+        step=step,
+        hint="Run 'flashferry recover' on the controller of that run; where that one is gone for good, look at the "
+        f"applet's actions, then enter '{without_applet(line)}'",
+    )
+
+
+def first_applet(lines: Iterable[str]) -> str | None:
+    """Return the first line that begins an applet of a run's, or None."""
+    return next((line for line in lines if is_applet(line)), None)

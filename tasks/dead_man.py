@@ -1,0 +1,244 @@
+"""Step `dead-man`: leave with the device what undoes our lines when controller and line are gone for good.
+
+Armed before the first of our lines and read back: an applet that is not shown as it was typed, or does not count, is
+taken back at once, and the device is staged without one. It goes with our lines at the restore; where its time is over
+before, it has done the same, and the copy goes on: window and selective acknowledgement belong to a connection's SYN.
+
+What it cannot do: where it is saved by somebody together with our lines, a reload brings both back, and the startup
+configuration keeps them. That is found as anything else of ours that was saved (`tasks.threats`).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from nornir.core.task import Result, Task
+
+from flashferry.devices.connection import session_of
+from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
+from flashferry.devices.prompts import refusals
+from flashferry.devices.session import DeviceSession
+from tasks.applet import BYPASS, SESSION_USER, applet_body, applet_of, is_as_typed, may_be_carried, without_applet
+from tasks.readings import Configured, read_running
+from tasks.step import Step
+from tasks.tcp_config import Change
+from tasks.tune import LATE_PAUSES_S
+from templates.config_sections import sections
+
+STEP = "dead-man"
+DEAD_MAN = Step(word=STEP, doing="tuning", record_field="dead_man")
+
+MARGIN_S = 1800
+"""What an applet waits beyond the slowest copy that is worth waiting for: checks, hashing and the restore."""
+
+VTYS_NEEDED = 2
+"""Lines that an applet takes when it runs (Cisco: `minimum of two required by EEM`)."""
+
+LONGEST_S = 4_000_000
+"""Of 4294967 seconds that a countdown takes (Cisco EEM command reference)."""
+
+_VTY = re.compile(r"^\s*(\*?)\s*\d+(?:\s+\d+)?\s+VTY\b", re.MULTILINE)
+_AUTHORIZES = re.compile(r"aaa authorization (?:commands|config-commands)\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadManReport:
+    """Whether a device undoes our lines by itself, and when.
+
+    Attributes:
+        name: Name of the applet.
+        is_armed: Whether it counts.
+        countdown_s: How long it waits, in seconds.
+        undo: What it sends then, before it removes itself.
+        reason: Why there is none; empty where there is one.
+    """
+
+    name: str
+    is_armed: bool
+    countdown_s: int
+    undo: tuple[str, ...]
+    reason: str = ""
+
+
+def countdown_s(size_bytes: int, slowest_bytes_per_s: float) -> int:
+    """Return how long an applet is to wait for the copy of an image, in seconds.
+
+    Args:
+        size_bytes: Size of the image.
+        slowest_bytes_per_s: Rate below which a copy is not worth waiting for.
+    """
+    return min(LONGEST_S, MARGIN_S + int(size_bytes / slowest_bytes_per_s))
+
+
+def undo_lines(changes: Iterable[Change]) -> tuple[str, ...]:
+    """Return what puts back all that was set, or may be, a mark last.
+
+    A line that the device does not show is its default: what we typed is what was there.
+    """
+    ordered = sorted(changes, key=lambda change: change.is_mark)
+    return tuple(dict.fromkeys(_undo(change) for change in ordered))
+
+
+def _undo(change: Change) -> str:
+    if change.before is not None:
+        return change.before
+    return change.by_default if change.shown == "" else change.off
+
+
+def dead_man(
+    task: Task, change: Change, undo: tuple[str, ...], countdown_s: int, instead_of: Change | None = None
+) -> Result:
+    """Nornir task: return a DeadManReport. See `arm`."""
+    report = arm(session_of(task), change, undo=undo, countdown_s=countdown_s, instead_of=instead_of)
+    return Result(host=task.host, result=report, changed=report.is_armed)
+
+
+def arm(
+    session: DeviceSession,
+    change: Change,
+    *,
+    undo: tuple[str, ...],
+    countdown_s: int,
+    instead_of: Change | None = None,
+) -> DeadManReport:
+    """Have the device send lines by itself after a while, and prove that it will.
+
+    The caller has the change on disk before it calls this, and takes it back whatever comes of it.
+
+    Args:
+        session: An open session.
+        change: The applet, as the journal has it.
+        undo: What it is to send.
+        countdown_s: How long it is to wait, in seconds.
+        instead_of: An applet of ours that it takes the place of; that one goes once this one counts.
+
+    Raises:
+        DeviceRefused: The applet, or the one before it, could not be taken back.
+        OutputNotUnderstood: The configuration cannot be read.
+        DeviceUnreachable: The session was lost; the applet may count.
+    """
+    reason = _Arming(session, change, undo, countdown_s).reason_against()
+    if not reason and instead_of is not None:
+        _take_back(session, instead_of)
+    return DeadManReport(
+        name=change.keyword, is_armed=not reason, countdown_s=countdown_s, undo=undo, reason=reason or ""
+    )
+
+
+class _Arming:
+    """One go at arming an applet on one device."""
+
+    def __init__(self, session: DeviceSession, change: Change, undo: tuple[str, ...], countdown_s: int) -> None:
+        self._session, self._change = session, change
+        self._undo = undo
+        configure = session.platform.commands.configure
+        self._body = applet_body(change.keyword, undo, countdown_s, configure=configure)
+
+    def reason_against(self) -> str | None:
+        """Arm, and return why that was not to be; None where the applet counts."""
+        running = read_running(self._session, without_syslog=True)
+        head = self._change.ours
+        reason = self._known_against(running)
+        if reason is None:
+            head, reason = self._begun(running)
+        return self._typed(head) if reason is None else reason
+
+    def _known_against(self, running: Configured) -> str | None:
+        """Return what speaks against it before anything is typed."""
+        if not may_be_carried(self._undo):
+            return "a line that would have to be put back holds quotes, which no action can hold"
+        if any(line.startswith(self._change.ours) for line in running.lines):
+            return f"somebody has an applet {self._change.keyword!r} there"
+        free = free_vtys(_asked(self._session, self._session.platform.commands.terminal_lines))
+        if free is not None and free < VTYS_NEEDED:
+            return f"an applet needs {VTYS_NEEDED} free vty lines when it runs, and the device has {free}"
+        return None
+
+    def _begun(self, running: Configured) -> tuple[str, str | None]:
+        """Return the first line of an applet as the device takes it, and why it takes none, or None."""
+        bypassing = self._change.ours + BYPASS
+        refused = self._refusal((bypassing,))
+        if refused is None:
+            return bypassing, None
+        has_user = any(line.startswith(SESSION_USER) for line in running.lines)
+        if not has_user and any(_AUTHORIZES.match(line) for line in running.lines):
+            return "", (
+                "an AAA server authorizes commands, the device takes no applet that goes by without it "
+                f"({refused}), and no '{SESSION_USER.strip()}' names a user for it"
+            )
+        refused = self._refusal((self._change.ours,))
+        return self._change.ours, f"the device takes no applet ({refused})" if refused is not None else None
+
+    def _typed(self, head: str) -> str | None:
+        """Type the whole applet and prove it; return why it was taken back again, or None."""
+        refused = self._refusal((head, *self._body))
+        reason = f"the device does not take all of the applet ({refused})" if refused is not None else None
+        if reason is None:
+            reason = self._unproven()
+        if reason is not None:
+            _take_back(self._session, self._change)
+        return reason
+
+    def _refusal(self, lines: tuple[str, ...]) -> str | None:
+        """Send lines of the applet; return the device's words where it refuses one."""
+        words = refusals(self._session.configure(lines), lines)
+        return next((f"{line!r}: {said}" for line, said in words.items()), None)
+
+    def _unproven(self) -> str | None:
+        """Return what is missing from the proof that the applet counts, or None."""
+        for pause_s in (0.0, *LATE_PAUSES_S):
+            time.sleep(pause_s)
+            body = applet_shown(read_running(self._session).text, self._change)
+            if body is not None and is_as_typed(body, self._body):
+                break
+        else:
+            return "the device does not show the applet as it was typed"
+        listed = _asked(self._session, self._session.platform.commands.applets)
+        if re.search(rf"\s{re.escape(self._change.keyword)}\s*$", listed, re.MULTILINE) is None:
+            return "the device does not list the applet among those that are registered"
+        return None
+
+
+def applet_shown(configuration: str, change: Change) -> tuple[str, ...] | None:
+    """Return the lines below an applet of ours as a configuration has them; None where it is not there."""
+    for section in sections(configuration):
+        if (section.line + " ").startswith(change.ours + " "):
+            return tuple(line.strip() for line in section.body)
+    return None
+
+
+def free_vtys(printed: str) -> int | None:
+    """Return how many vty lines are free by `show line`; None where it does not tell."""
+    marks = _VTY.findall(printed)
+    return sum(not mark for mark in marks) if marks else None
+
+
+def _take_back(session: DeviceSession, change: Change) -> None:
+    """Take an applet back and prove it gone.
+
+    Raises:
+        DeviceRefused: It is still there.
+    """
+    undo = without_applet(change.ours)
+    for pause_s in (0.0, *LATE_PAUSES_S):
+        time.sleep(pause_s)
+        session.configure((undo,))
+        if read_running(session).tcp.of(applet_of(change.ours)) is None:
+            return
+    raise DeviceRefused(
+        f"{change.ours!r} could not be taken back",
+        host=session.name,
+        step=STEP,
+        hint=f"Enter '{undo}' by hand, then run 'flashferry recover'",
+    )
+
+
+def _asked(session: DeviceSession, command: str) -> str:
+    """Return the output of a command that not every release has, or that the user may not give; empty then."""
+    try:
+        return session.ask(command, limit_s=60)
+    except (DeviceRefused, OutputNotUnderstood):
+        return ""
