@@ -19,6 +19,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 
 from flashferry.devices.errors import DeviceRefused
+from tasks.mark import first_mark, in_other_hands
 
 COMMAND = "event manager applet"
 """How an applet begins: the same on all platforms so far."""
@@ -121,3 +122,18 @@ def left_behind(host: str, step: str, line: str) -> DeviceRefused:
 def first_applet(lines: Iterable[str]) -> str | None:
     """Return the first line that begins an applet of a run's, or None."""
     return next((line for line in lines if is_applet(line)), None)
+
+
+def of_another_run(host: str, step: str, lines: Iterable[str]) -> DeviceRefused | None:
+    """Return the refusal of a device that another run has in its hands, or left an applet on; None of any other.
+
+    Args:
+        host: Inventory name.
+        step: At which step it was seen.
+        lines: Lines of its configuration that staging may change.
+    """
+    there = tuple(lines)
+    mark, applet = first_mark(there), first_applet(there)
+    if mark is not None:
+        return in_other_hands(host, step, mark)
+    return left_behind(host, step, applet) if applet is not None else None

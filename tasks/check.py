@@ -22,7 +22,7 @@ from flashferry.images.digests import Image
 from flashferry.images.fit import INSIST, Fits, ImageFit, image_fit, platform_of
 from flashferry.tcp.path import ASSUMED_RTT_S, choose_window
 from inventory.view import view
-from tasks.applet import first_applet, left_behind
+from tasks.applet import of_another_run
 from tasks.authorization import Authorization, look_at_authorization
 from tasks.check_report import CheckReport, Fetching, ReturnPath, Wanted
 from tasks.configuration_state import (
@@ -37,8 +37,8 @@ from tasks.fetching.ceilings import Ceiling, ceilings
 from tasks.fetching.fit import network_protocols, protocols_refusal, trust_refusal, trusting, trustpoints
 from tasks.file_system import default_file_system, file_named, file_system_of_image, free_bytes
 from tasks.hashing import hash_limits
-from tasks.mark import first_mark, in_other_hands
 from tasks.readings import Configured, read_running, read_startup
+from tasks.removable import could_go
 from tasks.room import MemberRoom, Room, room_of_members
 from tasks.software_state import mode_of
 from tasks.source_address import interface_refusal, vrf_refusal
@@ -155,7 +155,7 @@ class _Look:
         configuration = self._configuration(running, startup) if proof is None else None
         user = self._authorization(running) if proof is None else None
         # Also where the image is there: what another controller's dead run left tuned must not pass for fine.
-        held = self._held(running)
+        held = of_another_run(self._session.name, STEP, running.tcp.lines)
         refusal = held.message if held is not None else None
         if proof is None:
             refusal = refusal or self._refusal(running, configuration, user)
@@ -175,7 +175,7 @@ class _Look:
             configuration=configuration,
             authorization=user,
             proof=proof,
-            refusal_hint=held.hint if held is not None else self._hint(refusal),
+            refusal_hint=held.hint if held is not None else self._hint(refusal, (*running.lines, *startup.lines)),
             image=self._image,
             trustpoints=trustpoints(running.commands),
             ceilings=self._ceilings(running),
@@ -316,13 +316,6 @@ class _Look:
         known = trustpoints(running.commands)
         return tuple(text for one in self._fetching.transports if (text := trust_refusal(one, known)) is not None)
 
-    def _held(self, running: Configured) -> DeviceRefused | None:
-        mark = first_mark(running.tcp.lines)
-        if mark is not None:
-            return in_other_hands(self._session.name, STEP, mark)
-        applet = first_applet(running.tcp.lines)
-        return left_behind(self._session.name, STEP, applet) if applet is not None else None
-
     def _fit(self, printed: str) -> ImageFit | None:
         if self._wanted is None:
             return None
@@ -335,10 +328,15 @@ class _Look:
             return None
         return self._image.reason if self._image.fits is Fits.NO else None
 
-    def _hint(self, refusal: str | None) -> str | None:
-        if refusal is None or refusal != self._other_platform():
+    def _hint(self, refusal: str | None, lines: tuple[str, ...]) -> str | None:
+        if refusal is None or self._wanted is None:
             return None
-        return f"Give it an image of its own platform; {INSIST} has this one staged all the same"
+        if refusal == self._other_platform():
+            return f"Give it an image of its own platform; {INSIST} has this one staged all the same"
+        if self._present is not None or refusal != self._room.refusal(self._wanted.image.size_bytes):
+            return None
+        where, name = self._file_system, self._wanted.image.name
+        return could_go(self._session, self._listing, file_system=where, lines=lines, wanted=name)
 
     def _image_notes(self) -> tuple[str, ...]:
         if self._image is None or self._image.fits is Fits.YES:

@@ -27,6 +27,7 @@ from tasks.step import Step
 from tasks.tcp_config import Change
 from tasks.tune import LATE_PAUSES_S
 from templates.config_sections import sections
+from templates.rows import ArchiveSection, first
 
 STEP = "dead-man"
 DEAD_MAN = Step(word=STEP, doing="tuning", record_field="dead_man")
@@ -144,7 +145,18 @@ class _Arming:
         reason = self._known_against(running)
         if reason is None:
             head, reason = self._begun(running)
-        return self._typed(head) if reason is None else reason
+        reason = self._typed(head) if reason is None else reason
+        return None if reason is None else reason + self._instead(running)
+
+    def _instead(self, running: Configured) -> str:
+        """Return what else a device has that takes changes back by itself; it is offered in words alone."""
+        if first(ArchiveSection, running.commands) is None:
+            return ""
+        configure = self._session.platform.commands.configure
+        return (
+            f"; its archive is on: '{configure} revert timer MINUTES', given by hand, puts the whole configuration "
+            "back, other people's changes too"
+        )
 
     def _known_against(self, running: Configured) -> str | None:
         """Return what speaks against it before anything is typed."""

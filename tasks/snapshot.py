@@ -10,9 +10,8 @@ from nornir.core.task import Result, Task
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.session import DeviceSession
-from tasks.applet import first_applet, left_behind
+from tasks.applet import of_another_run
 from tasks.configuration import Fingerprint, fingerprint
-from tasks.mark import first_mark, in_other_hands
 from tasks.readings import Configured, read_running, read_startup
 from tasks.step import Step
 from tasks.tcp_config import SCOPE, TcpLines
@@ -71,12 +70,9 @@ def take_snapshot(session: DeviceSession) -> Snapshot:
 
 
 def _check_undisturbed(session: DeviceSession, running: Configured) -> None:
-    mark = first_mark(running.tcp.lines)
-    if mark is not None:
-        raise in_other_hands(session.name, STEP, mark)
-    applet = first_applet(running.tcp.lines)
-    if applet is not None:
-        raise left_behind(session.name, STEP, applet)
+    refusal = of_another_run(session.name, STEP, running.tcp.lines)
+    if refusal is not None:
+        raise refusal
     threat = pending_change(session, running)
     if threat is not None:
         raise DeviceRefused(threat.reason, host=session.name, step=STEP, hint=threat.hint)

@@ -66,6 +66,15 @@ def test_a_device_that_cannot_carry_one_is_staged_as_ever(new_rig, faults, lines
         assert rig.configurations() == before
 
 
+def test_an_archive_is_named_where_no_applet_is_taken(new_rig):
+    """Its rollback puts more back than our lines: it is offered in words, and never armed."""
+    with new_rig(platform="c8000v-17.15", config_lines=("archive", " path bootflash:kept")) as rig:
+        rig.world.fault(DEVICE, refuse_config_pattern="event manager")
+        done, device = staged(rig)
+        assert (done.code, device["restored"]) == (0, "restored"), device["failure"]
+        assert "'configure terminal revert timer MINUTES'" in device["dead_man"]["reason"]
+
+
 def test_an_applet_without_bypass_runs_where_nobody_is_asked(router):
     """A release that does not know the word takes the applet without; no commands are authorized there."""
     router.world.fault(DEVICE, refuse_config_pattern="authorization bypass")

@@ -1,0 +1,163 @@
+"""Which files of a full file system could go: old images that nothing names. They are named, and none is removed.
+
+Facts
+-----
+* What runs, what any boot table names, now or from the next reload on, what a `boot system` line names, and what
+  `packages.conf` names must stay; so must patches (`.smu.bin`), whose absence kept stack members down (CSCwe70969).
+* A file that nothing names may be there for a purpose all the same: an image that was staged for a later night is one.
+  So of all files only images older than what runs are ever named, by the release in their names.
+* Where one of the tables cannot be read, a member is away, or an operation is half done, nobody can tell what is
+  needed: then nothing is named, and it is said why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flashferry.core.described import counted
+from flashferry.devices.platforms.platform import FileSystems
+from flashferry.devices.session import DeviceSession
+from flashferry.images.release import release_in, release_of_image
+from tasks.file_system import file_named, same_file
+from tasks.software_state import Issu, Mode, Outcome, SoftwareState, Topic, read_software
+from templates.rows import DirFile, DirTotals, first, rows
+
+_READY = "ready"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removable:
+    """Files that could go, by all that the device tells.
+
+    Attributes:
+        files: The files, the largest first; none where nothing is old, or nobody can tell.
+        reason: Why nobody can tell; empty where that is known.
+    """
+
+    files: tuple[DirFile, ...] = ()
+    reason: str = ""
+
+
+def could_go(session: DeviceSession, listing: str, *, file_system: str, lines: Iterable[str], wanted: str) -> str:
+    """Look at what a device needs, and return which files could go, as a hint; see `removable` for the arguments.
+
+    Raises:
+        DeviceUnreachable: The session was lost.
+        OutputNotUnderstood: A prompt did not come; no session is left then.
+    """
+    names = session.platform.file_systems
+    software = read_software(session)
+    found = removable(software, listing, file_system=file_system, names=names, lines=lines, wanted=wanted)
+    return in_words(found, file_system)
+
+
+def removable(
+    software: SoftwareState,
+    listing: str,
+    *,
+    file_system: str,
+    names: FileSystems,
+    lines: Iterable[str],
+    wanted: str,
+) -> Removable:
+    """Return the images on a file system that are older than what runs and that nothing names.
+
+    Args:
+        software: What the device runs and will boot.
+        listing: Output of `dir` of the file system.
+        file_system: The file system of the running image, with its colon.
+        names: What the platform calls its file systems.
+        lines: Global lines of its configurations.
+        wanted: Name of the image that is to come; never named.
+    """
+    reason = _unreadable(software, listing) or _unsettled(software) or _strange(software, listing, file_system, names)
+    if reason:
+        return Removable(reason=reason)
+    running = release_in(software.version.release)
+    if running is None:
+        return Removable(reason=f"it runs a release that has no number to compare ({software.version.release})")
+    said = _said(software, lines, wanted)
+    old = [row for row in rows(DirFile, listing) if _is_image(row) and not _is_named(row.name, said)]
+    installed = {release_in(row.version) for row in software.packages}
+    releases = {row.name: release_of_image(row.name) for row in old}
+    older = [row for row in old if (its := releases[row.name]) is not None and its < running and its not in installed]
+    return Removable(files=tuple(sorted(older, key=lambda row: -row.size_bytes)))
+
+
+def in_words(found: Removable, file_system: str) -> str:
+    """Return what could go, as a hint for somebody whose file system is full."""
+    if found.reason:
+        return f"Which files could go cannot be told: {found.reason}"
+    if not found.files:
+        return "No image there is older than what runs and named by nothing: find out what else nobody needs"
+    named = ", ".join(f"{file_system}{row.name} ({row.size_bytes:,} bytes)" for row in found.files)
+    return f"{counted(len(found.files), 'image')} older than what runs, which nothing there boots or names: {named}"
+
+
+def _unreadable(software: SoftwareState, listing: str) -> str:
+    """Return which table is missing or cut; empty where all are whole."""
+    bad = next((one for one in software.answers.values() if one.outcome is Outcome.UNREADABLE), None)
+    if bad is not None:
+        return f"'{bad.command}' cannot be read"
+    begun = sum(1 for line in listing.splitlines() if _begins_a_row(line))
+    if first(DirTotals, listing) is None or begun != len(rows(DirFile, listing)):
+        return "the listing of its files is not whole"
+    if not software.answers[Topic.BOOT].is_read or any(one.next is None for one in software.boot):
+        return "what is booted next is not told"
+    needed = (Topic.INSTALL, Topic.PACKAGES) if software.mode is Mode.INSTALL else ()
+    missing = next((topic for topic in needed if not software.answers[topic].is_read), None)
+    return f"'{software.answers[missing].command}' is not told" if missing is not None else ""
+
+
+def _unsettled(software: SoftwareState) -> str:
+    """Return what is half done, or who is away; empty where the device is at rest."""
+    if software.mode is Mode.UNKNOWN:
+        return "how it boots is not told"
+    if software.timer is not None and software.timer.state.casefold() != "inactive":
+        return "the timer that brings the old image back is running"
+    if software.versions("U", "D"):
+        return "what was activated is not committed"
+    if software.issu in {Issu.GOING_ON, Issu.UNKNOWN}:
+        return "an upgrade in service is going on, or nobody can tell"
+    if len(software.version.members) > max(1, len(software.units)):
+        return "the members of the stack are not all told"
+    away = next((unit for unit in software.units if unit.state.casefold() != _READY), None)
+    return f"member {away.number} is {away.state}" if away is not None else ""
+
+
+def _strange(software: SoftwareState, listing: str, file_system: str, names: FileSystems) -> str:
+    """Return why what runs is not found on the file system; empty where it is."""
+    running = software.running_file
+    if running is None:
+        return "what it runs is not told"
+    name = running.rpartition(":")[2].lstrip("/")
+    if "/" in name or not same_file(f"{file_system}{name}", running, names):
+        return f"what it runs, {running}, is elsewhere"
+    try:
+        found = file_named(listing, name)
+    except ValueError as error:
+        return f"the listing cannot be read: {error}"
+    return "" if found is not None else f"what it runs, {running}, is not in the listing"
+
+
+def _begins_a_row(line: str) -> bool:
+    words = line.split()
+    return len(words) > 2 and words[0].isdigit() and words[1][:1] in {"-", "d"} and words[1] != "-"
+
+
+def _is_image(row: DirFile) -> bool:
+    name = row.name.casefold()
+    return not row.permissions.startswith("d") and name.endswith(".bin") and not name.endswith(".smu.bin")
+
+
+def _said(software: SoftwareState, lines: Iterable[str], wanted: str) -> str:
+    """Return all that names files, as one text in small letters."""
+    booted = [path for boot in software.boot for path in boot.all_files]
+    configured = [line for line in lines if line.startswith("boot ")]
+    return "\n".join((*booted, *configured, *software.package_files, software.running_file or "", wanted)).casefold()
+
+
+def _is_named(name: str, said: str) -> bool:
+    """Tell whether a name stands anywhere in what names files, also as a part of another: that costs a file at most."""
+    return name.casefold() in said
