@@ -54,6 +54,7 @@ class DeviceTuning:
     def step_down(self) -> None:
         """Set a window that needs no scaling, for a device that failed with the larger one."""
         self._keeper.keep(TUNE, self._steps.run(TUNE, step_down, changes=self.in_force, remember=self._remember))
+        self._watch(self.in_force)
 
     def set_again(self) -> None:
         """Set our lines again where they are gone: a device that restarted is as it was before."""

@@ -12,6 +12,7 @@ from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.model.recovery_rules import Decision
 from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from flashferry.transports import USUAL
+from tasks.dead_man import DeadManReport
 from tasks.tcp_config import plan_tune, tcp_lines
 from tasks.tune import apply_plan, reapply, without_scaling
 from tests.unit.run.device.scripted import Router, Steps, checked, context, order
@@ -116,3 +117,29 @@ def test_a_device_that_fails_while_the_run_is_stopped_keeps_its_own_failure():
     parts.tuning.in_force = plan.changes
     with pytest.raises(DeviceOverloaded):
         parts.copy.copy(order(parts.context, "null:"))
+
+
+def test_an_applet_undoes_what_is_set_after_stepping_down():
+    """The smaller window has another line: the device gets an applet for it, and the journal has every applet."""
+    router, armed, on_disk = Router(), [], []
+
+    def arm(task, *, change, undo, countdown_s, instead_of=None):
+        on_disk.append(change.ours in parts.context.journal.changes)
+        armed.append((change, undo, instead_of))
+        return DeadManReport(name=change.keyword, is_armed=True, countdown_s=countdown_s, undo=undo)
+
+    parts = checked(Steps(tune=tuning(router), **{"dead-man": arm}), context(dead_man=True))
+    plan = plan_tune(
+        tcp_lines("", IOS_XE),
+        platform=IOS_XE,
+        transport=USUAL,
+        window_bytes=2_500_000,
+        may_back_off=True,
+    )
+    parts.tuning.tune(plan, SimpleNamespace())
+    parts.tuning.step_down()
+    (first, undo, _), (second, smaller, instead_of) = armed
+    assert on_disk == [True, True]
+    assert (undo[0], smaller[0], instead_of) == (f"no {WINDOW}", "no ip tcp window-size 65535", first)
+    assert second.ours in parts.context.journal.changes
+    assert first.ours not in parts.context.journal.changes
