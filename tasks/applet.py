@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 
 from flashferry.devices.errors import DeviceRefused
 from tasks.mark import first_mark, in_other_hands
+from tasks.named_line import NamedLine
 
 COMMAND = "event manager applet"
 """How an applet begins: the same on all platforms so far."""
@@ -32,13 +33,12 @@ SESSION_USER = "event manager session cli username "
 
 MAXRUN_S = 60
 _PREFIX = "FLASHFERRY-"
-_APPLET = re.compile(rf"{COMMAND} ({_PREFIX}[0-9A-F]{{4}})(?: .*)?")
+APPLET = NamedLine(command=COMMAND, name=rf"{_PREFIX}[0-9A-F]{{4}}", what="applet")
+
+applet_line = APPLET.line
+"""Returns the line that begins an applet of ours; the device may show it with words behind it."""
+
 _MOST_ACTIONS = 99
-
-
-def applet_line(name: str) -> str:
-    """Return the line that begins an applet of ours; the device may show it with words behind it."""
-    return f"{COMMAND} {name}"
 
 
 def new_name(lines: Iterable[str]) -> str:
@@ -49,22 +49,17 @@ def new_name(lines: Iterable[str]) -> str:
     return name
 
 
-def is_applet(line: str) -> bool:
-    """Tell whether a line of a configuration begins an applet of a run's."""
-    return _APPLET.fullmatch(line) is not None
+is_applet = APPLET.is_one
+"""Tells whether a line of a configuration begins an applet of a run's."""
 
+first_applet = APPLET.first
+"""Returns the first line that begins an applet of a run's, or None."""
 
-def applet_of(line: str) -> str:
-    """Return the name of an applet of ours."""
-    found = _APPLET.fullmatch(line)
-    if found is None:
-        raise ValueError(f"no applet of a run: {line!r}")
-    return found[1]
+applet_of = APPLET.name_of
+"""Returns the name of an applet of ours."""
 
-
-def without_applet(line: str) -> str:
-    """Return the line that takes an applet back."""
-    return f"no {COMMAND} {applet_of(line)}"
+without_applet = APPLET.without
+"""Returns the line that takes an applet back."""
 
 
 def may_be_carried(undo: Iterable[str]) -> bool:
@@ -117,11 +112,6 @@ def left_behind(host: str, step: str, line: str) -> DeviceRefused:
         hint="Run 'flashferry recover' on the controller of that run; where that one is gone for good, look at the "
         f"applet's actions, then enter '{without_applet(line)}'",
     )
-
-
-def first_applet(lines: Iterable[str]) -> str | None:
-    """Return the first line that begins an applet of a run's, or None."""
-    return next((line for line in lines if is_applet(line)), None)
 
 
 def of_another_run(host: str, step: str, lines: Iterable[str]) -> DeviceRefused | None:

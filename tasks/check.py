@@ -37,7 +37,7 @@ from tasks.fetching.ceilings import Ceiling, ceilings
 from tasks.fetching.fit import network_protocols, protocols_refusal, trust_refusal, trusting, trustpoints
 from tasks.file_system import default_file_system, file_named, file_system_of_image, free_bytes
 from tasks.hashing import hash_limits
-from tasks.readings import Configured, read_running, read_startup
+from tasks.readings import Configured, read_running, read_startup, told
 from tasks.removable import could_go
 from tasks.room import MemberRoom, Room, room_of_members
 from tasks.software_state import mode_of
@@ -266,7 +266,7 @@ class _Look:
         saved, differing = saved_by_stamps(running.comments, startup.comments), None
         if saved is False:
             # The stamp moves without a change, too: let the device compare.
-            differing = differing_lines(self._optional(commands.unsaved_lines))
+            differing = differing_lines(told(self._session, commands.unsaved_lines))
             saved = differing == 0
         changed_at, changed_by = last_change(running.comments)
         is_exclusive = first(ExclusiveMode, running.commands) is not None
@@ -276,16 +276,9 @@ class _Look:
             differing_lines=differing,
             changed_at=changed_at,
             changed_by=changed_by,
-            locked_by=lock_holder(self._optional(commands.configuration_lock)) if is_exclusive else None,
-            rollback=pending_rollback(self._optional(commands.pending_rollback)) if has_archive else None,
+            locked_by=lock_holder(told(self._session, commands.configuration_lock)) if is_exclusive else None,
+            rollback=pending_rollback(told(self._session, commands.pending_rollback)) if has_archive else None,
         )
-
-    def _optional(self, command: str) -> str:
-        """Return the output of a command that not every release has; empty where it is refused."""
-        try:
-            return self._session.ask(command, limit_s=60)
-        except DeviceRefused:
-            return ""
 
     def _refusal(
         self, running: Configured, configuration: ConfigurationState | None, user: Authorization | None

@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
-from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
+from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
 from tasks.applet import BYPASS, SESSION_USER, applet_body, applet_of, is_as_typed, may_be_carried, without_applet
-from tasks.readings import Configured, read_running
+from tasks.readings import Configured, read_running, told
 from tasks.step import Step
 from tasks.tcp_config import Change
 from tasks.tune import LATE_PAUSES_S
 from templates.config_sections import sections
-from templates.rows import ArchiveSection, first
+from templates.rows import ArchiveSection, CommandAuthorization, first
 
 STEP = "dead-man"
 DEAD_MAN = Step(word=STEP, doing="tuning", record_field="dead_man")
@@ -42,7 +42,6 @@ LONGEST_S = 4_000_000
 """Of 4294967 seconds that a countdown takes (Cisco EEM command reference)."""
 
 _VTY = re.compile(r"^\s*(\*?)\s*\d+(?:\s+\d+)?\s+VTY\b", re.MULTILINE)
-_AUTHORIZES = re.compile(r"aaa authorization (?:commands|config-commands)\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +79,7 @@ def undo_lines(changes: Iterable[Change]) -> tuple[str, ...]:
     A line that the device does not show is its default: what we typed is what was there.
     """
     ordered = sorted(changes, key=lambda change: change.is_mark)
-    return tuple(dict.fromkeys(_undo(change) for change in ordered))
-
-
-def _undo(change: Change) -> str:
-    if change.before is not None:
-        return change.before
-    return change.by_default if change.shown == "" else change.off
+    return tuple(dict.fromkeys(change.undo(is_default=change.shown == "") for change in ordered))
 
 
 def dead_man(
@@ -118,7 +111,7 @@ def arm(
 
     Raises:
         DeviceRefused: The applet, or the one before it, could not be taken back.
-        OutputNotUnderstood: The configuration cannot be read.
+        OutputNotUnderstood: The configuration cannot be read, or a prompt did not come; no session is left then.
         DeviceUnreachable: The session was lost; the applet may count.
     """
     reason = _Arming(session, change, undo, countdown_s).reason_against()
@@ -164,7 +157,7 @@ class _Arming:
             return "a line that would have to be put back holds quotes, which no action can hold"
         if any(line.startswith(self._change.ours) for line in running.lines):
             return f"somebody has an applet {self._change.keyword!r} there"
-        free = free_vtys(_asked(self._session, self._session.platform.commands.terminal_lines))
+        free = free_vtys(told(self._session, self._session.platform.commands.terminal_lines))
         if free is not None and free < VTYS_NEEDED:
             return f"an applet needs {VTYS_NEEDED} free vty lines when it runs, and the device has {free}"
         return None
@@ -176,7 +169,7 @@ class _Arming:
         if refused is None:
             return bypassing, None
         has_user = any(line.startswith(SESSION_USER) for line in running.lines)
-        if not has_user and any(_AUTHORIZES.match(line) for line in running.lines):
+        if not has_user and first(CommandAuthorization, running.commands) is not None:
             return "", (
                 "an AAA server authorizes commands, the device takes no applet that goes by without it "
                 f"({refused}), and no '{SESSION_USER.strip()}' names a user for it"
@@ -208,7 +201,7 @@ class _Arming:
                 break
         else:
             return "the device does not show the applet as it was typed"
-        listed = _asked(self._session, self._session.platform.commands.applets)
+        listed = told(self._session, self._session.platform.commands.applets)
         if re.search(rf"\s{re.escape(self._change.keyword)}\s*$", listed, re.MULTILINE) is None:
             return "the device does not list the applet among those that are registered"
         return None
@@ -246,11 +239,3 @@ def _take_back(session: DeviceSession, change: Change) -> None:
         step=STEP,
         hint=f"Enter '{undo}' by hand, then run 'flashferry recover'",
     )
-
-
-def _asked(session: DeviceSession, command: str) -> str:
-    """Return the output of a command that not every release has, or that the user may not give; empty then."""
-    try:
-        return session.ask(command, limit_s=60)
-    except (DeviceRefused, OutputNotUnderstood):
-        return ""

@@ -13,9 +13,9 @@ import getpass
 import os
 import re
 import socket
-from collections.abc import Iterable
 
 from flashferry.devices.errors import DeviceRefused
+from tasks.named_line import NamedLine
 
 COMMAND = "alias exec"
 """How a mark begins: the one command that changes nothing, is shown and can be taken back, on all platforms so far."""
@@ -27,8 +27,8 @@ The parser takes an alternation of plain words (as of `include` everywhere); som
 but the device's own.
 """
 
-_MARK = re.compile(rf"{COMMAND} (flashferry-[\w-]+) ?(.*)")
 _PREFIX = "flashferry-"
+MARK = NamedLine(command=COMMAND, name=rf"{_PREFIX}[\w-]+", what="mark")
 _NOT_PLAIN = re.compile(r"[^\w.@-]+")
 _LONGEST_OWNER = 60
 
@@ -41,7 +41,7 @@ def mark_line(run_id: str, owner: str) -> str:
         owner: Who has it, for example `ops@controller1`; only letters, digits and `_.@-` are kept of it.
     """
     plain = _NOT_PLAIN.sub("-", owner).strip("-")[:_LONGEST_OWNER] or "unknown"
-    return f"{COMMAND} {_PREFIX}{run_id} {plain}"
+    return f"{MARK.line(_PREFIX + run_id)} {plain}"
 
 
 def local_owner() -> str:
@@ -53,40 +53,22 @@ def local_owner() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def is_mark(line: str) -> bool:
-    """Tell whether a line of a configuration is the mark of a run."""
-    return _MARK.fullmatch(line) is not None
+is_mark = MARK.is_one
+"""Tells whether a line of a configuration is the mark of a run."""
 
+first_mark = MARK.first
+"""Returns the first line that is the mark of a run, or None; marks of the run that asks may be left out."""
 
-def first_mark(lines: Iterable[str], *, besides: Iterable[str] = ()) -> str | None:
-    """Return the first line that is the mark of a run, or None.
+mark_of = MARK.name_of
+"""Returns the name of a mark, which holds the run: `flashferry-RUN`."""
 
-    Args:
-        lines: Global lines of a configuration.
-        besides: Marks that do not count: those of the run that asks.
-    """
-    own = frozenset(besides)
-    return next((line for line in lines if is_mark(line) and line not in own), None)
-
-
-def mark_of(line: str) -> str:
-    """Return the name of a mark, which holds the run: `flashferry-RUN`."""
-    found = _MARK.fullmatch(line)
-    if found is None:
-        raise ValueError(f"no mark of a run: {line!r}")
-    return found[1]
-
-
-def without(line: str) -> str:
-    """Return the line that takes a mark back."""
-    return f"no {COMMAND} {mark_of(line)}"
+without = MARK.without
+"""Returns the line that takes a mark back."""
 
 
 def whose(line: str) -> str:
     """Return whose a mark is, in words: the run, and who began it."""
-    found = _MARK.fullmatch(line)
-    owner = found[2] if found is not None and found[2] else "somebody unknown"
-    return f"run {mark_of(line).removeprefix(_PREFIX)} of {owner}"
+    return f"run {mark_of(line).removeprefix(_PREFIX)} of {MARK.rest_of(line) or 'somebody unknown'}"
 
 
 def in_other_hands(host: str, step: str, mark: str) -> DeviceRefused:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flashferry.devices.errors import OutputNotUnderstood
+from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
 from tasks.configuration import holds_syslog
 from tasks.tcp_config import TcpLines, tcp_lines_of
@@ -12,6 +12,9 @@ from templates.config_sections import ConfigNotUnderstood, sections
 
 READINGS = 3
 """So often a configuration is read that a log line fell into."""
+
+TOLD_LIMIT_S = 60.0
+"""Longest silence of a command that tells of something beside the configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,19 @@ def read_running(session: DeviceSession, *, without_syslog: bool = False) -> Con
         if not holds_syslog(found.text):
             return found
     return _configured(session, session.running_config())
+
+
+def told(session: DeviceSession, command: str) -> str:
+    """Return the output of a command that not every release has, or that the user may not give; empty where refused.
+
+    Raises:
+        OutputNotUnderstood: A prompt did not come; no session is left then.
+        DeviceUnreachable: The session was lost.
+    """
+    try:
+        return session.ask(command, limit_s=TOLD_LIMIT_S)
+    except DeviceRefused:
+        return ""
 
 
 def read_startup(session: DeviceSession) -> Configured:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from flashferry.core.described import counted
+from flashferry.devices.errors import DeviceUnreachable, OutputNotUnderstood
 from flashferry.devices.platforms.platform import FileSystems
 from flashferry.devices.session import DeviceSession
 from flashferry.images.release import release_in, release_of_image
@@ -42,12 +43,13 @@ class Removable:
 def could_go(session: DeviceSession, listing: str, *, file_system: str, lines: Iterable[str], wanted: str) -> str:
     """Look at what a device needs, and return which files could go, as a hint; see `removable` for the arguments.
 
-    Raises:
-        DeviceUnreachable: The session was lost.
-        OutputNotUnderstood: A prompt did not come; no session is left then.
+    A device that stops answering here has been looked at already: what was found is not lost for the want of a hint.
     """
     names = session.platform.file_systems
-    software = read_software(session)
+    try:
+        software = read_software(session)
+    except (DeviceUnreachable, OutputNotUnderstood) as error:
+        return in_words(Removable(reason=error.message), file_system)
     found = removable(software, listing, file_system=file_system, names=names, lines=lines, wanted=wanted)
     return in_words(found, file_system)
 

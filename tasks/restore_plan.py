@@ -77,7 +77,7 @@ def plan_restore(
         )
 
     return RestorePlan(
-        commands=tuple(_undo(change, now) for change, now, _ in undo),
+        commands=tuple(change.undo(is_default=change.is_off(now)) for change, now, _ in undo),
         foreign=left(LineState.FOREIGN),
         uncertain=left(LineState.UNCERTAIN),
     )
@@ -86,15 +86,6 @@ def plan_restore(
 def _may_be_late(change: Change, now: str | None, stands: LineState) -> bool:
     """Tell whether a line of ours may be in force although what was there before is shown; a default is no line."""
     return stands is LineState.BEFORE and not (change.shown == "" and now is None)
-
-
-def _undo(change: Change, now: str | None) -> str:
-    """Return the line that brings back what was there: the old line itself, or `no` of ours where there was none."""
-    if change.before is not None:
-        return change.before
-    if change.is_off(now):
-        return change.by_default
-    return change.off
 
 
 def _named(line: str | None) -> str:

@@ -32,10 +32,9 @@ from flashferry.devices.platforms.platform import ChannelWindow, Platform, Setti
 from flashferry.tcp.path import LARGEST_UNSCALED_BYTES
 from flashferry.transports import WAYS
 from flashferry.transports.transport import Transport
-from tasks.applet import COMMAND as APPLET
-from tasks.applet import applet_of, is_applet, without_applet
-from tasks.mark import COMMAND as MARK
-from tasks.mark import is_mark, mark_of, without
+from tasks.applet import APPLET, is_applet
+from tasks.mark import MARK, is_mark, mark_of
+from tasks.named_line import NamedLine
 from templates.config_sections import global_lines
 
 WINDOW_SIZE = "window-size"
@@ -61,7 +60,7 @@ _COMMANDS = (*(f"{one.command} " for one in _SETTINGS), *_WHOLE_FAMILIES)
 
 def _beginnings(commands: Iterable[str]) -> Iterator[str]:
     """Return how a line may begin that sets one of these; a device may print more than one blank between words."""
-    for words in {tuple(command.split()[:2]) for command in (*commands, MARK, APPLET)}:
+    for words in {tuple(command.split()[:2]) for command in (*commands, MARK.command, APPLET.command)}:
         begin = " ".join(words)
         yield from (begin, f"no {begin}", f"{words[0]}  ", "no  ")
 
@@ -109,13 +108,18 @@ def tcp_lines_of(lines: Iterable[str], platform: Platform) -> TcpLines:
     """Return those that staging may change of a configuration's global lines."""
     known = tuple(" ".join(line.split()) for line in lines if line.startswith(_BEGINNINGS))
     others = tuple(line for line in known if any(one.is_set_by(line) for one in _BESIDE_TCP))
-    of_runs = (line for line in known if is_mark(line) or is_applet(line))
+    of_runs = (line for line in known if _own(line) is not None)
     return TcpLines(lines=(*platform.tcp_lines(known), *others, *of_runs))
 
 
 def is_told_whole(line: str) -> bool:
     """Tell whether a line is of those that staging may set; they hold no secret."""
-    return f"{line} ".removeprefix("no ").startswith(_COMMANDS) or is_mark(line) or is_applet(line)
+    return f"{line} ".removeprefix("no ").startswith(_COMMANDS) or _own(line) is not None
+
+
+def _own(line: str) -> NamedLine | None:
+    """Return what kind of line of a run's own a line is, a mark or an applet; None where it is neither."""
+    return next((kind for kind in (MARK, APPLET) if kind.is_one(line)), None)
 
 
 def _settings(keyword: str) -> tuple[Setting, ...]:
@@ -123,19 +127,15 @@ def _settings(keyword: str) -> tuple[Setting, ...]:
 
 
 def _is_about(line: str, keyword: str) -> bool:
-    if is_mark(line):
-        return mark_of(line) == keyword
-    if is_applet(line):
-        return applet_of(line) == keyword
+    if (own := _own(line)) is not None:
+        return own.name_of(line) == keyword
     return any(one.is_set_by(line) for one in _settings(keyword))
 
 
 def is_ours_to_type(change: Change) -> bool:
     """Tell whether all that a change would have us type is of the families that we set; see `tasks.restore_plan`."""
-    if is_mark(change.ours):
-        return change.before is None and change.keyword == mark_of(change.ours)
-    if is_applet(change.ours):
-        return change.before is None and change.keyword == applet_of(change.ours)
+    if (own := _own(change.ours)) is not None:
+        return change.before is None and change.keyword == own.name_of(change.ours)
     lines = [line for line in (change.before, change.ours) if line is not None]
     return any(all(map(one.may_be_typed, lines)) for one in _settings(change.keyword))
 
@@ -160,7 +160,7 @@ class Change:
     @property
     def is_tuning(self) -> bool:
         """Return whether it makes a difference to the speed: a source interface, a mark and an applet do not."""
-        return not (self.is_mark or self.is_applet) and all(one.is_tuning for one in _settings(self.keyword))
+        return _own(self.ours) is None and all(one.is_tuning for one in _settings(self.keyword))
 
     @property
     def is_mark(self) -> bool:
@@ -185,8 +185,8 @@ class Change:
     @property
     def off(self) -> str:
         """Return what switches our line off."""
-        if self.is_mark or self.is_applet:
-            return without(self.ours) if self.is_mark else without_applet(self.ours)
+        if (own := _own(self.ours)) is not None:
+            return own.without(self.ours)
         return next((one.off(self.ours) for one in _settings(self.keyword)), f"no {self.ours}")
 
     @property
@@ -194,6 +194,16 @@ class Change:
         """Return what brings back a default that our undoing switched off."""
         setting = next((one for one in _settings(self.keyword) if one.usual is not None), None)
         return self.ours if setting is None else setting.line(setting.usual)
+
+    def undo(self, *, is_default: bool) -> str:
+        """Return the line that brings back what was there: the old line itself, or `no` of ours where there was none.
+
+        Args:
+            is_default: Whether ours is the default, which `no` of ours would switch off.
+        """
+        if self.before is not None:
+            return self.before
+        return self.by_default if is_default else self.off
 
     @property
     def may_be_hidden(self) -> bool:

@@ -20,7 +20,7 @@ from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.session import DeviceSession
 from tasks.configuration_state import lock_holder, pending_rollback
 from tasks.line_state import LineState, line_state
-from tasks.readings import Configured, read_startup
+from tasks.readings import Configured, read_startup, told
 from tasks.tcp_config import Change, TcpLines, tcp_lines
 from templates.config_sections import ConfigNotUnderstood
 from templates.rows import ArchiveEntry, ArchiveSection, ExclusiveMode, first, rows
@@ -53,7 +53,7 @@ def pending_change(session: DeviceSession, running: Configured) -> Threat | None
 
 
 def _pending_rollback(session: DeviceSession) -> Threat | None:
-    armed = pending_rollback(_asked(session, session.platform.commands.pending_rollback))
+    armed = pending_rollback(told(session, session.platform.commands.pending_rollback))
     if armed is None:
         return None
     return Threat(
@@ -64,7 +64,7 @@ def _pending_rollback(session: DeviceSession) -> Threat | None:
 
 
 def _lock(session: DeviceSession) -> Threat | None:
-    holder = lock_holder(_asked(session, session.platform.commands.configuration_lock))
+    holder = lock_holder(told(session, session.platform.commands.configuration_lock))
     if holder is None:
         return None
     return Threat(
@@ -78,7 +78,7 @@ def archives(session: DeviceSession, running: Configured) -> frozenset[str]:
     """Return the files of the archive; none where there is no archive, or it may not be seen."""
     if first(ArchiveSection, running.commands) is None:
         return frozenset()
-    return frozenset(row.path for row in rows(ArchiveEntry, _asked(session, session.platform.commands.archive)))
+    return frozenset(row.path for row in rows(ArchiveEntry, told(session, session.platform.commands.archive)))
 
 
 def archived_lines(
@@ -157,11 +157,3 @@ def holds_ours(changes: tuple[Change, ...], configuration: str, platform: Platfo
     return any(
         line_state(change, lines.of(change.keyword)) is LineState.OURS for change in changes if change.shown != ""
     )
-
-
-def _asked(session: DeviceSession, command: str) -> str:
-    """Return the output of a command that not every release has, or that the user may not give; empty then."""
-    try:
-        return session.ask(command, limit_s=60)
-    except DeviceRefused:
-        return ""

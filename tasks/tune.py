@@ -308,7 +308,7 @@ def _forget(changes: tuple[Change, ...]) -> None:
 
 def _negated(change: Change) -> str:
     """Return what takes back a line that is not shown."""
-    return without(change.ours) if is_mark(change.ours) else change.before or change.off
+    return change.undo(is_default=False)
 
 
 def _check_restorable(host: str, plan: TunePlan) -> None:

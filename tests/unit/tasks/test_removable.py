@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from flashferry.devices.errors import DeviceUnreachable, OutputNotUnderstood
 from flashferry.devices.platforms.ios import IOS_XE
-from tasks.removable import in_words, removable
+from tasks.removable import could_go, in_words, removable
 from tasks.software_state import Answer, Outcome, Topic, software_state
+from tests.unit.tasks.install_mode import BOOT_BLOCK, summary
 
 WANTED = "cat9k_iosxe.17.12.04.SPA.bin"
 OLD = "cat9k_iosxe.17.03.05.SPA.bin"
@@ -17,27 +19,8 @@ Switch Ports Model              SW Version        SW Image              Mode
 ------ ----- -----              ----------        ----------            ----
 *    1 41    C9300-24UX         17.06.01          CAT9K_IOSXE           INSTALL
 """
-INSTALL = """[ Switch 1 ] Installed Package(s) Information:
-State (St): I - Inactive, U - Activated & Uncommitted,
-            C - Activated & Committed, D - Deactivated & Uncommitted
---------------------------------------------------------------------------------
-Type  St   Filename/Version
---------------------------------------------------------------------------------
-IMG   C    17.06.01.0.250
---------------------------------------------------------------------------------
-Auto abort timer: inactive
---------------------------------------------------------------------------------
-"""
-BOOT = """---------------------------
-Switch 1
----------------------------
-Current Boot Variables:
-BOOT variable = flash:packages.conf;
-
-Boot Variables on next reload:
-BOOT variable = flash:packages.conf;
-Manual Boot = no
-"""
+INSTALL = summary("IMG   C    17.06.01.0.250")
+BOOT = BOOT_BLOCK.format(1)
 PACKAGES = "boot   rp 0 0   rp_boot cat9k-rpboot.17.06.01.SPA.pkg\n"
 LISTING = f"""Directory of flash:/
 
@@ -156,3 +139,17 @@ def test_where_all_is_needed_that_is_said():
     """No old image is there: nothing is invented."""
     lean = "\n".join(line for line in LISTING.splitlines() if OLD not in line and OLDER not in line)
     assert in_words(found(lean), "flash:").startswith("No image there is older")
+
+
+@pytest.mark.parametrize("lost", [DeviceUnreachable, OutputNotUnderstood])
+def test_a_device_that_stops_answering_costs_the_hint_alone(lost):
+    """Which files could go is asked behind a refusal: the refusal stands, and the hint says that nobody can tell."""
+
+    class Gone:
+        platform = IOS_XE
+
+        def show_version(self):
+            raise lost("no prompt within 60 s", host="r1", hint="Look at the line")
+
+    hint = could_go(Gone(), LISTING, file_system="flash:", lines=(), wanted=WANTED)
+    assert hint == "Which files could go cannot be told: no prompt within 60 s"

@@ -14,6 +14,7 @@ from tasks.check_report import Wanted
 from tasks.readiness import Asked, Met, Readiness, Verdict
 from tasks.readiness.look import look_at_readiness
 from tasks.verify import VerifyReport
+from tests.unit.tasks.install_mode import BOOT_BLOCK, summary
 
 NAME = "cat9k_iosxe.17.12.04.SPA.bin"
 MD5, SHA512 = "a" * 32, "b" * 128
@@ -36,32 +37,7 @@ Switch Ports Model              SW Version        SW Image              Mode
 Configuration register is 0x102
 
 """
-SUMMARY = """[ Switch 1 2 3 ] Installed Package(s) Information:
-State (St): I - Inactive, U - Activated & Uncommitted,
-            C - Activated & Committed, D - Deactivated & Uncommitted
---------------------------------------------------------------------------------
-Type  St   Filename/Version
---------------------------------------------------------------------------------
-IMG   I    17.12.04.0.5457
-IMG   C    17.06.01.0.250
-
---------------------------------------------------------------------------------
-Auto abort timer: inactive
---------------------------------------------------------------------------------
-"""
-BLOCK = """---------------------------
-Switch {}
----------------------------
-Current Boot Variables:
-BOOT variable = flash:packages.conf;
-
-Boot Variables on next reload:
-BOOT variable = flash:packages.conf;
-Manual Boot = no
-Enable Break = yes
-Boot Mode = DEVICE
-iPXE Timeout = 0
-"""
+SUMMARY = summary("IMG   I    17.12.04.0.5457", "IMG   C    17.06.01.0.250", members="1 2 3")
 SWITCHES = """Switch/Stack Mac Address : 04bd.9715.5140 - Local Mac Address
 Mac persistency wait time: Indefinite
                                              H/W   Current
@@ -105,7 +81,7 @@ def stack(**changed: str) -> dict[str, str]:
     answers = {
         "show version": VERSION,
         "show install summary": SUMMARY,
-        "show boot": "".join(BLOCK.format(number) for number in (1, 2, 3)),
+        "show boot": "".join(BOOT_BLOCK.format(number) for number in (1, 2, 3)),
         "show switch": SWITCHES,
         "show redundancy states": STATES,
         "show issu state detail": ISSU,
@@ -316,7 +292,7 @@ FAULTS: dict[str, tuple[dict[str, str], Asked, Met]] = {
         Asked.BOOT,
         Met.NOT_MET,
     ),
-    "boot tells of one member": ({"show boot": BLOCK.format(1)}, Asked.BOOT, Met.UNKNOWN),
+    "boot tells of one member": ({"show boot": BOOT_BLOCK.format(1)}, Asked.BOOT, Met.UNKNOWN),
     "boot refused": ({"show boot": CARET}, Asked.BOOT, Met.UNKNOWN),
     "boot empty": ({"show boot": "\n"}, Asked.BOOT, Met.UNKNOWN),
     "boot cut above next reload": (
