@@ -51,7 +51,7 @@ lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --extra cml --extra lab --extra scp --extra service \
 	  --no-header --no-emit-index-url --quiet pyproject.toml -o requirements.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --extra cml --extra lab --extra scp --extra service --extra netbox --group dev -c requirements.txt \
-	  --no-header --no-emit-index-url --quiet pyproject.toml -o requirements-dev.txt
+	  --no-strip-extras --no-header --no-emit-index-url --quiet pyproject.toml -o requirements-dev.txt
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "flashferry needs Python >= 3.11, found %d.%d; run make PYTHON=python3.11" % sys.version_info[:2])'
