@@ -54,6 +54,7 @@ def stage(job: Job) -> None:
             window_bytes=SSH_WINDOW_BYTES if cell.fault.transport in SSH_TRANSPORTS else WINDOW_BYTES,
             server_address=cell.fault.server_address,
             transport=cell.fault.transport,
+            dead_man=cell.fault.dead_man,
         ),
         port=0,
         other_ports={"http": 0, "https": 0, "ssh": 0},

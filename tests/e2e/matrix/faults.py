@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.e2e.matrix.points import ALL, NEITHER, SACK, WINDOW, between
+from tests.e2e.matrix.points import ALL, APPLET, NEITHER, SACK, WINDOW, between
 
 IMAGE_BYTES = 600_000
 FLASH_BYTES_PER_S = 150_000
@@ -49,6 +49,7 @@ class Fault:
         locks: Nothing can be configured until it is mended: nobody can make sure that a line is gone.
         fails_at: The step named by a run that is not killed; None: it ends with the image done; empty: either.
         transport: By what the copy goes.
+        dead_man: Whether the run leaves an applet with the device.
     """
 
     name: str
@@ -67,6 +68,12 @@ class Fault:
     locks: bool = False
     fails_at: str | None = None
     transport: str = "ftp"
+    dead_man: bool = False
+
+    @property
+    def fires(self) -> bool:
+        """Return whether the applet's time is over at some moment."""
+        return "applets_fire" in self.strikes
 
 
 NO_FAULT = Fault(name="none", says="nothing else goes wrong")
@@ -212,6 +219,35 @@ FAULTS: tuple[Fault, ...] = (
         name="by HTTPS",
         says="nothing goes wrong; the copy goes by HTTPS, from a server that the router's trustpoint vouches for",
         transport=HTTPS,
+    ),
+    Fault(
+        name="dead-man",
+        says="nothing goes wrong; an applet on the router would take our lines back, as in all columns behind",
+        dead_man=True,
+    ),
+    Fault(
+        name="applet fires",
+        says="the applet's time is over before the copy begins, or at the kill where that comes first: then the router "
+        "is equal to the start by its own doing, before any recovery",
+        strikes={"applets_fire": True},
+        perhaps=between("restore.mode", "restore.leaving"),
+        dead_man=True,
+    ),
+    Fault(
+        name="save, armed",
+        says="a colleague saves while the applet counts, and again after the first recovery",
+        strikes={"other_user_saves": True},
+        mended={"other_user_saves": True},
+        never=frozenset({"lease.ended"}),
+        dead_man=True,
+    ),
+    Fault(
+        name="no EEM",
+        says="the router takes no applet: staged without one",
+        switches={"refuse_config_pattern": "^event manager"},
+        never=between("dead-man.body", "dead-man.proof"),
+        never_set=frozenset({APPLET}),
+        dead_man=True,
     ),
 )
 SSH_TRANSPORTS = ("scp", "sftp", PUSH)

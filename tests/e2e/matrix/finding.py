@@ -42,6 +42,7 @@ class Finding:
         record: The device's record: the run's result, or the journal's where the run was killed; None: nowhere.
         recoveries: One `recover` after another, until one has nothing more to do; that one is the last.
         before: The router before.
+        alone: The router behind a kill and what struck then, before any recovery; None: the run was not killed.
         after: The router after.
         image_is_right: Whether the image is on flash with the right MD5; None: no such file.
         still_held: How many devices the journal holds at the end.
@@ -61,6 +62,7 @@ class Finding:
     tickets: int
     leaks: tuple[str, ...]
     seconds: float = field(compare=False)
+    alone: Configurations | None = None
 
     @property
     def restore_reports(self) -> list[dict[str, Any]]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from tests.e2e.matrix.cells import OLD_WINDOW, Cell
 from tests.e2e.matrix.faults import COLLEAGUES_LINE, COLLEAGUES_WINDOW, PUSH, SCP_SERVER, SSH_TRANSPORTS
 from tests.e2e.matrix.finding import Ending, Finding
-from tests.e2e.matrix.points import NO_KILL
-from tests.e2e.matrix.rules import Expectation, Reach, expected
+from tests.e2e.matrix.points import APPLET, NO_KILL
+from tests.e2e.matrix.rules import Expectation, Reach, equals_start_by_itself, expected
 
 
 def complaints(cell: Cell, found: Finding) -> list[str]:
@@ -25,6 +25,7 @@ def complaints(cell: Cell, found: Finding) -> list[str]:
         *_of_names(wanted, found),
         *_of_the_file(wanted, found),
         *_of_the_fault(cell, wanted, found),
+        *_of_the_applet(cell, found),
         *(f"secret in {place}" for place in found.leaks),
     ]
 
@@ -57,6 +58,20 @@ def _of_the_fault(cell: Cell, wanted: Expectation, found: Finding) -> Iterator[s
     # A push has no ticket: it goes by the login of the device, which is searched for in every cell.
     if wanted.fails_at != "tune" and cell.fault.transport != PUSH and not found.tickets:
         yield "secrets: expected a ticket to search for, found none"
+
+
+def _of_the_applet(cell: Cell, found: Finding) -> Iterator[str]:
+    """A column with an applet counts only where there was one; where it ran behind a kill, nobody else is needed."""
+    if cell.fault.dead_man and found.ending is Ending.DONE and found.record is not None:
+        is_armed = bool((found.record.get("dead_man") or {}).get("is_armed"))
+        if is_armed == (APPLET in cell.fault.never_set):
+            yield f"the column: expected {'no' if is_armed else 'an'} applet, found otherwise"
+    if found.alone is None or not equals_start_by_itself(cell.point, cell.fault):
+        return
+    if difference := _difference(Counter(found.before.running), Counter(found.alone.running)):
+        yield f"by the router's own doing: running configuration: {difference}"
+    if difference := _difference(Counter(found.before.startup), Counter(found.alone.startup)):
+        yield f"by the router's own doing: startup configuration: {difference}"
 
 
 def _of_the_record(wanted: Expectation, found: Finding) -> Iterator[str]:

@@ -56,6 +56,7 @@ class _Play:
         ending = ground.play(self._job("stage"))
         if ending is Ending.KILLED and (strikes := strikes_at_kill(self._cell.point, fault)):
             ground.world.fault(self._name, **strikes)
+        alone = ground.configurations(self._router) if ending is Ending.KILLED else None
         # Before a recovery keeps its own record in the journal.
         record = self._record()
         recoveries = tuple(self._recoveries())
@@ -66,6 +67,7 @@ class _Play:
             record=record,
             recoveries=recoveries,
             before=before,
+            alone=alone,
             after=ground.configurations(self._router),
             image_is_right=self._image_is_right(),
             still_held=self._journal_row("SELECT count(*) FROM devices WHERE touched = 1")[0],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-WINDOW, SACK, MARK = "window-size", "selective-ack", "mark"
+WINDOW, SACK, MARK, APPLET = "window-size", "selective-ack", "mark", "applet"
 ALL = frozenset({WINDOW, SACK, MARK})
 NEITHER: frozenset[str] = frozenset()
 
@@ -63,6 +63,7 @@ class KillPoint:
         trigger: What it is recognized by; None: the run is not killed.
         leased: Whether the journal holds the device by then.
         ours: Which of our lines are in force by then.
+        needs_applet: Whether only a run that leaves an applet with the device passes it.
     """
 
     name: str
@@ -70,6 +71,7 @@ class KillPoint:
     trigger: Trigger | None
     leased: bool = False
     ours: frozenset[str] = NEITHER
+    needs_applet: bool = False
 
 
 def _in(name: str, says: str, trigger: Trigger, ours: frozenset[str] | None = None) -> KillPoint:
@@ -79,6 +81,11 @@ def _in(name: str, says: str, trigger: Trigger, ours: frozenset[str] | None = No
 
 def _at(step: str, status: str, ours: frozenset[str] | None = None) -> KillPoint:
     return _in(f"{step}.{status}", f"{step} {status}", AtEvent(step=step, status=status), ours)
+
+
+def _arming(name: str, says: str, trigger: Trigger) -> KillPoint:
+    """Return a kill point while an applet is armed: the journal holds the device, and no line is set yet."""
+    return KillPoint(name=name, says=says, trigger=trigger, leased=True, needs_applet=True)
 
 
 def _write(step: str, pattern: str, *, nth: int = 1, after: bool = False) -> AtWrite:
@@ -101,6 +108,11 @@ POINTS: tuple[KillPoint, ...] = (
         NEITHER,
     ),
     _in("entry.kept", "journal: the entry is on disk", AtJournal(call="acquire_lease"), NEITHER),
+    _arming("dead-man.started", "dead-man started", AtEvent(step="dead-man", status="started")),
+    _arming("dead-man.body", "dead-man: the applet has a head and no timer", _write("dead-man", "^event timer")),
+    _arming("dead-man.last", "dead-man: before the applet's last action", _write("dead-man", "^action [0-9]+ syslog")),
+    _arming("dead-man.proof", "dead-man: it counts, before it is seen listed", _write("dead-man", "^show event")),
+    _arming("dead-man.done", "dead-man done", AtEvent(step="dead-man", status="done")),
     _at("tune", "started", NEITHER),
     _in("tune.mode", "tune: the mark is left", _write("tune", _OURS), frozenset({MARK})),
     _in("tune.between", "tune: between our two lines", _write("tune", _OURS, nth=2), frozenset({MARK, WINDOW})),

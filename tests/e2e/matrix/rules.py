@@ -11,9 +11,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tests.e2e.matrix.faults import Fault
-from tests.e2e.matrix.points import ALL, KillPoint, is_behind
+from tests.e2e.matrix.points import ALL, APPLET, NEITHER, KillPoint, between, is_behind
 
 _STRIKES_AT = "pull.started"
+_APPLET_IS_THERE = between("dead-man.body", "restore.between")
+"""It is taken back behind our lines and in front of the mark."""
+
+_APPLET_COUNTS = between("dead-man.proof", "restore.between")
 
 
 class Reach(StrEnum):
@@ -53,7 +57,7 @@ class Expectation:
 
 def reach(point: KillPoint, fault: Fault) -> Reach:
     """Return whether a run with this fault comes to a point; a run that is not killed is taken as not coming there."""
-    if point.trigger is None or point.name in fault.never:
+    if point.trigger is None or point.name in fault.never or (point.needs_applet and not fault.dead_man):
         return Reach.NO
     return Reach.PERHAPS if point.name in fault.perhaps else Reach.YES
 
@@ -81,6 +85,17 @@ def expected(point: KillPoint, fault: Fault) -> Expectation:
     )
 
 
+def ours_by(point: KillPoint, fault: Fault) -> frozenset[str]:
+    """Return which of our lines are in force at a point, the applet among them."""
+    applet = {APPLET} if fault.dead_man and point.name in _APPLET_IS_THERE else NEITHER
+    return (point.ours | applet) - fault.never_set
+
+
+def equals_start_by_itself(point: KillPoint, fault: Fault) -> bool:
+    """Return whether a router is as before when the applet has run behind a kill, without any recovery."""
+    return fault.fires and (point.name in _APPLET_COUNTS or not ours_by(point, fault))
+
+
 def strikes_at_kill(point: KillPoint, fault: Fault) -> dict[str, object]:
     """Return the events of the lab that are still to come when a run was killed at a point."""
     still = {} if is_behind(point, _STRIKES_AT) else dict(fault.strikes)
@@ -90,7 +105,7 @@ def strikes_at_kill(point: KillPoint, fault: Fault) -> dict[str, object]:
 def _saved(point: KillPoint, fault: Fault, *, ends_itself: bool) -> frozenset[str]:
     """Return the lines of ours that are in force when the colleague saves."""
     struck_in_run = ends_itself or is_behind(point, _STRIKES_AT)
-    return (ALL if struck_in_run else point.ours) - fault.never_set
+    return (ALL - fault.never_set) if struck_in_run else ours_by(point, fault)
 
 
 def _stuck(point: KillPoint, fault: Fault, *, ends_itself: bool) -> frozenset[str]:

@@ -304,3 +304,37 @@ def test_a_secret_that_was_compressed_is_found(tmp_path: Path):
         database.commit()
     assert b"Hidden1" not in (tmp_path / "journal").read_bytes()
     assert leaks(tmp_path, ["Hidden1"]) == ("journal",)
+
+
+def test_a_router_that_needs_somebody_behind_its_applet_is_a_fault():
+    """Equal to the start by its own doing means: before any recovery, in both configurations."""
+    cell = named("pull.quarter x applet fires")
+    left = replace(BEFORE, running=("hostname r", "ip tcp window-size 20000", "end"))
+    saved = replace(BEFORE, startup=("hostname r", "ip tcp window-size 20000", "end"))
+    assert complaints(cell, restored_after_a_kill(alone=BEFORE)) == []
+    for other in (left, saved):
+        assert any("own doing" in one for one in complaints(cell, restored_after_a_kill(alone=other)))
+
+
+def test_where_the_applet_is_gone_or_counts_not_yet_the_mark_may_stay():
+    """The mark goes last, behind the applet: what is left there is for `recover`."""
+    marked = replace(BEFORE, running=(*BEFORE.running, "alias exec flashferry-r1 ops"))
+    cell = named("restore.mark x applet fires")
+    assert complaints(cell, restored_after_a_kill(alone=marked)) == []
+
+
+@pytest.mark.parametrize(("fault", "is_armed"), [("dead-man", False), ("applet fires", False), ("no EEM", True)])
+def test_a_column_counts_only_where_its_applet_was_as_it_says(fault, is_armed):
+    """A run that armed none proves nothing of one, and the other way round."""
+    found = done()
+    for armed, is_wrong in ((is_armed, True), (not is_armed, False)):
+        record = found.record | {"dead_man": {"is_armed": armed}}
+        told = complaints(named(f"none x {fault}"), replace(found, record=record))
+        assert any("the column" in one and "applet" in one for one in told) is is_wrong
+
+
+def test_only_a_run_with_an_applet_passes_the_points_of_one():
+    """In the other columns such a run is not killed."""
+    for point in some(point for point in points.POINTS if point.needs_applet):
+        assert reach(point, faults.BY_NAME["dead-man"]) is Reach.YES
+        assert reach(point, faults.BY_NAME["none"]) is Reach.NO
