@@ -128,7 +128,8 @@ import os, signal, sys, threading
 import flashferry.store.status
 def slow(*given):
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-    threading.Event().wait(30)
+    for _ in range(300):  # a signal that comes right before a wait is heard behind it
+        threading.Event().wait(0.1)
 flashferry.store.status.read_status = slow
 sys.argv = ["flashferry", "status", "--json"]
 from flashferry.cli.main import main
