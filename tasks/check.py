@@ -329,7 +329,7 @@ class _Look:
         if self._present is not None or refusal != self._room.refusal(self._wanted.image.size_bytes):
             return None
         where, name = self._file_system, self._wanted.image.name
-        return could_go(self._session, self._listing, file_system=where, lines=lines, wanted=name)
+        return could_go(self._session, self._listing, file_system=where, lines=lines, kept=(name,))
 
     def _image_notes(self) -> tuple[str, ...]:
         if self._image is None or self._image.fits is Fits.YES:

@@ -100,6 +100,21 @@ def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int)
             step=STEP,
             hint="Find out whose it is; delete it by hand if nobody needs it",
         )
+    delete_file(session, path)
+
+
+def delete_file(session: DeviceSession, path: str) -> None:
+    """Delete a file, answering the questions about that file alone, and look that it is gone.
+
+    Args:
+        session: An open session.
+        path: The file; whoever calls has made sure that it may go.
+
+    Raises:
+        DeviceRefused: It is still there afterwards.
+        OutputNotUnderstood: The device asked about another file; nothing was confirmed.
+        DeviceUnreachable: The session was lost.
+    """
     command = session.platform.delete_command(path)
     dialogue = DeleteDialogue(
         host=session.name,

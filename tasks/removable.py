@@ -40,7 +40,9 @@ class Removable:
     reason: str = ""
 
 
-def could_go(session: DeviceSession, listing: str, *, file_system: str, lines: Iterable[str], wanted: str) -> str:
+def could_go(
+    session: DeviceSession, listing: str, *, file_system: str, lines: Iterable[str], kept: Iterable[str]
+) -> str:
     """Look at what a device needs, and return which files could go, as a hint; see `removable` for the arguments.
 
     A device that stops answering here has been looked at already: what was found is not lost for the want of a hint.
@@ -50,7 +52,7 @@ def could_go(session: DeviceSession, listing: str, *, file_system: str, lines: I
         software = read_software(session)
     except (DeviceUnreachable, OutputNotUnderstood) as error:
         return in_words(Removable(reason=error.message), file_system)
-    found = removable(software, listing, file_system=file_system, names=names, lines=lines, wanted=wanted)
+    found = removable(software, listing, file_system=file_system, names=names, lines=lines, kept=kept)
     return in_words(found, file_system)
 
 
@@ -61,7 +63,7 @@ def removable(
     file_system: str,
     names: FileSystems,
     lines: Iterable[str],
-    wanted: str,
+    kept: Iterable[str],
 ) -> Removable:
     """Return the images on a file system that are older than what runs and that nothing names.
 
@@ -71,7 +73,7 @@ def removable(
         file_system: The file system of the running image, with its colon.
         names: What the platform calls its file systems.
         lines: Global lines of its configurations.
-        wanted: Name of the image that is to come; never named.
+        kept: Names of files that stay whatever the device says of them: images that are to come, or were staged.
     """
     reason = _unreadable(software, listing) or _unsettled(software) or _strange(software, listing, file_system, names)
     if reason:
@@ -79,7 +81,7 @@ def removable(
     running = release_in(software.version.release)
     if running is None:
         return Removable(reason=f"it runs a release that has no number to compare ({software.version.release})")
-    said = _said(software, lines, wanted)
+    said = _said(software, lines, kept)
     old = [row for row in rows(DirFile, listing) if _is_image(row) and not _is_named(row.name, said)]
     installed = {release_in(row.version) for row in software.packages}
     releases = {row.name: release_of_image(row.name) for row in old}
@@ -153,11 +155,11 @@ def _is_image(row: DirFile) -> bool:
     return not row.permissions.startswith("d") and name.endswith(".bin") and not name.endswith(".smu.bin")
 
 
-def _said(software: SoftwareState, lines: Iterable[str], wanted: str) -> str:
+def _said(software: SoftwareState, lines: Iterable[str], kept: Iterable[str]) -> str:
     """Return all that names files, as one text in small letters."""
     booted = [path for boot in software.boot for path in boot.all_files]
     configured = [line for line in lines if line.startswith("boot ")]
-    return "\n".join((*booted, *configured, *software.package_files, software.running_file or "", wanted)).casefold()
+    return "\n".join((*booted, *configured, *software.package_files, software.running_file or "", *kept)).casefold()
 
 
 def _is_named(name: str, said: str) -> bool:

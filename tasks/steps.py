@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tasks.add import ADD
 from tasks.check import CHECK
+from tasks.clean import CLEAN
 from tasks.connectivity import REACH
 from tasks.copy import COPY
 from tasks.dead_man import DEAD_MAN
@@ -43,6 +44,7 @@ STEPS = (
     ADD,
     READY,
     REACH,
+    CLEAN,
 )
 
 DELIVERY = tuple(step for step in STEPS if step.is_delivery)

@@ -19,10 +19,11 @@ class DirTotals(Row):
 
 @row
 class DirFile(Row):
-    """One file or directory (permissions begin with `d`) of `dir`."""
+    """One file or directory (permissions begin with `d`) of `dir`; `modified` as printed, empty where it has none."""
 
     permissions: str
     size_bytes: int
+    modified: str
     name: str
 
 

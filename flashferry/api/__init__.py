@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flashferry.api.checking import CheckResult, ProbeOptions, ServerPlace, at_place, check, probe, read_image
+    from flashferry.api.cleaning import CleanRequest, CleanResult, clean
     from flashferry.api.fleet import FleetOptions, open_fleet, transcripts_told_by, whole_fleet, with_credentials
     from flashferry.api.jobs import (
         StageJob,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "checking": ("CheckResult", "ProbeOptions", "ServerPlace", "at_place", "check", "probe", "read_image"),
+    "cleaning": ("CleanRequest", "CleanResult", "clean"),
     "fleet": ("FleetOptions", "open_fleet", "transcripts_told_by", "whole_fleet", "with_credentials"),
     "jobs": ("StageJob", "StageOptions", "dead_run_notices", "job_for_image", "job_for_plan", "pace_notices"),
     "options": ("Overrides", "WaveBy", "journal_in", "state_folder"),
@@ -100,6 +102,8 @@ _MODULES = {
 __all__ = [
     "Backup",
     "CheckResult",
+    "CleanRequest",
+    "CleanResult",
     "Depot",
     "DepotFound",
     "DepotOptions",
@@ -138,6 +142,7 @@ __all__ = [
     "check_is_no_plan",
     "check_state",
     "checked_image",
+    "clean",
     "dead_run_notices",
     "device_history",
     "dry_run",

@@ -31,7 +31,7 @@ from flashferry.model.exit_codes import ExitCode
 from flashferry.nightly.faults import NightFault
 
 COMMANDS = {
-    "Staging": ("check", "probe", "plan", "stage", "recover", "ready"),
+    "Staging": ("check", "probe", "plan", "stage", "recover", "ready", "clean"),
     "What runs do and did": ("status", "run", "history", "report"),
     "Images by hand": ("serve", "images"),
     "For a team": ("service",),
@@ -46,7 +46,7 @@ FAMILIES = frozenset({"run", "images", "service", "nightly", "state", "lab"})
 VERBS = tuple(name for names in COMMANDS.values() for name in names if name not in FAMILIES)
 """The others."""
 
-CHANGING = frozenset({"probe", "stage", "recover"})
+CHANGING = frozenset({"probe", "stage", "recover", "clean"})
 """Those that change devices."""
 
 _CODES = {

@@ -83,6 +83,13 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
         ExitCode.REFUSED: "some devices are not ready, or nobody can tell; nothing was changed",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
+    "clean": {
+        ExitCode.OK: "all that somebody said yes to is deleted and gone, or was only shown, or there was nothing",
+        ExitCode.DEVICES_FAILED: "some devices failed; what was deleted there until then is told",
+        ExitCode.REFUSED: "of some devices nobody can tell what could go, or they may not be touched; none failed",
+        ExitCode.UNFINISHED: "nobody said yes to some devices; nothing was deleted there",
+        ExitCode.INTERRUPTED: "interrupted by the operator; what was deleted until then is told",
+    },
     "probe": {
         ExitCode.OK: "all devices were timed, and are as they were",
         ExitCode.DEVICES_FAILED: "some devices could not be timed",

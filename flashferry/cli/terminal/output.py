@@ -11,10 +11,11 @@ import errno
 import json
 import os
 import re
+import select
 import shlex
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -77,6 +78,7 @@ _YES = frozenset({"1", "true", "t", "yes", "y", "on"})
 
 _FAMILIES = (["run"], ["images"], ["service"], ["nightly"], ["lab"])
 _PROGRESS_EVERY_S = 2.0
+_ANSWER_LOOK_S = 0.2
 _GONE = frozenset({errno.EPIPE, errno.EIO})
 """What writing to a closed pipe or terminal ends in."""
 
@@ -96,6 +98,24 @@ def _write_line(text: str, *, err: bool) -> None:
     stream = sys.stderr if err else sys.stdout
     stream.write(f"{text}\n")
     stream.flush()
+
+
+def agreed(above: Sequence[str], question: str, interrupted: Callable[[], bool]) -> bool:
+    """Ask a person on standard error; return whether the answer is yes. Anything else, an end of input too, is no.
+
+    Args:
+        above: Lines that stand above the question.
+        question: The question.
+        interrupted: Whether the person wants to stop, looked at while nothing is typed.
+    """
+    for text in above:
+        echo(text, err=True)
+    sys.stderr.write(f"{shown(question)} [y/N] ")
+    sys.stderr.flush()
+    while not interrupted():
+        if select.select([sys.stdin], (), (), _ANSWER_LOOK_S)[0]:
+            return sys.stdin.readline().strip().casefold() in {"y", "yes"}
+    return False
 
 
 def say(text: str) -> None:

@@ -70,6 +70,7 @@ from flashferry.nightly.playing import Played
 from flashferry.nightly.reaping import Reaped
 from flashferry.planning.inspection import CheckRecord
 from flashferry.planning.readiness import ReadyRecord
+from flashferry.run.clean import CleanRecord
 from flashferry.run.dry_run import DryRecord
 from flashferry.run.recover import RecoveryRecord
 from flashferry.store.journal import Journal
@@ -236,6 +237,11 @@ CASES: dict[str, Case] = {
         "flashferry.planning.readiness.ready_fleet",
         lambda: (BUILT.one(ReadyRecord, host=HOST), BUILT.one(ReadyRecord, host=HOST, readiness=None)),
         ("--image", "IMAGE"),
+    ),
+    "clean": (
+        "flashferry.run.clean.clean_fleet",
+        lambda: (BUILT.one(CleanRecord, host=HOST), BUILT.one(CleanRecord, host=HOST, look=None)),
+        ("--dry-run",),
     ),
     "recover": ("flashferry.run.recover.recover", lambda: (BUILT.one(RecoveryRecord, host=HOST),), ()),
 }

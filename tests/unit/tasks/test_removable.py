@@ -53,7 +53,7 @@ def found(listing=LISTING, *, lines=(), outcomes=None, file_system="flash:", **t
         file_system=file_system,
         names=IOS_XE.file_systems,
         lines=lines,
-        wanted=WANTED,
+        kept=(WANTED,),
     )
 
 
@@ -151,5 +151,5 @@ def test_a_device_that_stops_answering_costs_the_hint_alone(lost):
         def show_version(self):
             raise lost("no prompt within 60 s", host="r1", hint="Look at the line")
 
-    hint = could_go(Gone(), LISTING, file_system="flash:", lines=(), wanted=WANTED)
+    hint = could_go(Gone(), LISTING, file_system="flash:", lines=(), kept=(WANTED,))
     assert hint == "Which files could go cannot be told: no prompt within 60 s"

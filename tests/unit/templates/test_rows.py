@@ -106,7 +106,8 @@ def test_single_file_of_dir():
         "16      -rw-             6694  Apr 22 2024 09:55:24 +02:00  x.cfg\r\n\r\n"
         "6816829440 bytes total (5304422400 bytes free)\r\n"
     )
-    assert rows(DirFile, output) == (DirFile(permissions="-rw-", size_bytes=6694, name="x.cfg"),)
+    wanted = DirFile(permissions="-rw-", size_bytes=6694, modified="Apr 22 2024 09:55:24 +02:00", name="x.cfg")
+    assert rows(DirFile, output) == (wanted,)
 
 
 def test_absent_file_of_dir():

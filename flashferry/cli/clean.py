@@ -1,0 +1,63 @@
+"""`flashferry clean`: delete old images that nothing names, file by file, with a yes per device."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flashferry import api
+from flashferry.api import FleetOptions
+from flashferry.cli.options.fleet import fleet, fleet_options
+from flashferry.cli.options.shared import JsonOption, StateOption
+from flashferry.cli.terminal.interrupt import stop_on_signals
+from flashferry.cli.terminal.output import EventLines, agreed, finish, say
+from flashferry.core.described import counted
+from flashferry.core.errors import ConfigInvalid
+
+if TYPE_CHECKING:
+    from tasks.clean import CleanLook
+
+
+@fleet_options
+def clean(
+    which: FleetOptions,
+    file: Annotated[
+        list[str] | None,
+        typer.Option("--file", metavar="NAME", help="Only the file of this name; may be repeated."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what could go; changes nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without a question per device.")] = False,
+    at_a_time: Annotated[
+        int, typer.Option("--at-a-time", metavar="N", min=1, max=1000, help="How many devices at the same time.")
+    ] = 20,
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Delete images that are older than what runs and that nothing names, after a yes for each device."""
+    if not (yes or dry_run or sys.stdin.isatty()):
+        raise ConfigInvalid(
+            "nobody is there to say yes: standard input is no terminal",
+            hint="Look with --dry-run first; --yes deletes without a question",
+        )
+    from flashferry.cli.view.clean_table import print_clean, to_be_deleted
+
+    nornir = fleet(which)
+    request = api.CleanRequest(files=tuple(file or ()), only_shown=dry_run, at_a_time=at_a_time)
+    stop = threading.Event()
+
+    def confirm(host: str, look: CleanLook) -> bool:
+        if yes:
+            return True
+        question = f"delete {counted(len(look.files), 'file')} from {host}?"
+        return agreed(to_be_deleted(host, look), question, stop.is_set)
+
+    with stop_on_signals(stop, _tell):
+        found = api.clean(nornir, request, confirm, state=state_dir, emit=EventLines(), interrupted=stop.is_set)
+    finish("clean", found.exit_code, {"devices": found.devices}, as_json=json, human=lambda: print_clean(found))
+
+
+def _tell(first: bool) -> None:
+    say("interrupted: the file under way is ended, no other is begun" if first else "still ending the file under way")

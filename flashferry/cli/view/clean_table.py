@@ -1,0 +1,66 @@
+"""Cleaning for people: what would go, before the question; then what went, a row per file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from flashferry.cli.view.layout import BAD, GOOD, complain, console, line, show
+from flashferry.core.described import counted
+from flashferry.model.states import Outcome
+
+if TYPE_CHECKING:
+    from flashferry.api.cleaning import CleanResult
+    from flashferry.run.clean import CleanRecord
+    from tasks.clean import CleanLook, OldFile
+
+
+def to_be_deleted(host: str, look: CleanLook) -> tuple[str, ...]:
+    """Return what stands above the question about a device: each file with date, size, and why it may go."""
+    return (
+        f"{host}: {counted(len(look.files), 'file')} could go from {look.file_system}, {_room(look.free_bytes)}",
+        *(f"  {one.path}  {one.size_bytes:,} bytes  {one.modified or 'no date'}: {one.reason}" for one in look.files),
+    )
+
+
+def print_clean(found: CleanResult) -> None:
+    """Print what became of each file, then what is to be said of each device."""
+    files = [_row(record, file) for record in found.devices if record.look for file in record.look.files]
+    if files:
+        show(files, wide_only=frozenset({"modified"}))
+    for record in found.devices:
+        _about(record)
+    gone = [file for record in found.devices for file in record.deleted]
+    told = f"{counted(len(gone), 'file')} deleted, {sum(file.size_bytes for file in gone):,} bytes"
+    console().print(told if gone else "nothing was deleted", style=GOOD if not found.exit_code else BAD)
+
+
+def _about(record: CleanRecord) -> None:
+    look = record.look
+    if look is not None and look.reason:
+        line(record.host, f"which files could go cannot be told: {look.reason}", "yellow")
+    elif look is not None and not look.files:
+        line(record.host, f"no image on {look.file_system} is older than what runs and named by nothing")
+    if look is not None and look.note:
+        line(record.host, look.note, "yellow")
+    if record.deleted and look is not None:
+        line(record.host, f"{look.file_system} {_room(record.free_bytes_after)}, {_room(look.free_bytes)} before")
+    if record.outcome is Outcome.NOT_BEGUN:
+        line(record.host, "nobody said yes: nothing was deleted")
+    complain(record.host, record.failure)
+
+
+def _row(record: CleanRecord, file: OldFile) -> dict[str, str | Text]:
+    is_gone = file in record.deleted
+    return {
+        "device": record.host,
+        "file": file.path,
+        "bytes": f"{file.size_bytes:,}",
+        "modified": file.modified or "-",
+        "is": Text("deleted" if is_gone else "there", style=GOOD if is_gone else ""),
+    }
+
+
+def _room(free: int | None) -> str:
+    return "room not told" if free is None else f"{free:,} bytes free"

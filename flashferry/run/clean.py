@@ -1,0 +1,197 @@
+"""Clean devices of old images: look at all of them, have somebody say yes to each, delete file by file.
+
+No lease is held, for nothing is set that would have to be put back: a run that begins meanwhile is seen by its lease
+here, and by its mark on the device, both looked at again right before each file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from nornir.core import Nornir
+from nornir.core.task import Result, Task
+from nornir.plugins.runners import ThreadedRunner
+
+from flashferry.core.errors import FlashferryError
+from flashferry.devices.connection import recent_of, session_of
+from flashferry.devices.errors import DeviceRefused, Interrupted, Stopped
+from flashferry.devices.identity import member_serials
+from flashferry.devices.session import DeviceSession
+from flashferry.model.record import Failure, failure_of
+from flashferry.model.states import Outcome
+from flashferry.monitor.events import Emit, Event, never_failing, silent
+from flashferry.store.leases import Lease, lease_by_name, lease_on
+from inventory.view import HostView, view
+from tasks.clean import STEP, CleanLook, OldFile, delete_old, look_for_old
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanRecord:
+    """What became of one device.
+
+    Attributes:
+        host: Inventory name.
+        site: Its site, or None.
+        outcome: DONE: all was deleted that somebody said yes to, or there was nothing, or it was only shown;
+            NOT_BEGUN: nobody said yes; REFUSED: nothing can be told, or the device may not be touched; FAILED, ERROR or
+            INTERRUPTED: it did not get to the end, see `deleted`.
+        look: What was found, or None where it could not be looked at.
+        deleted: What was deleted, each proven gone.
+        free_bytes_after: Room that is left behind the last of them, or None.
+        failure: What went wrong, or None.
+        seconds: How long it took, without the waiting for an answer.
+    """
+
+    host: str
+    site: str | None = None
+    outcome: Outcome
+    look: CleanLook | None = None
+    deleted: tuple[OldFile, ...] = ()
+    free_bytes_after: int | None = None
+    failure: Failure | None = None
+    seconds: float = 0.0
+
+
+Confirm = Callable[[str, CleanLook], bool]
+"""Tells whether all that was found on a device may go; called for one device after the other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaning:
+    """What all devices share.
+
+    Attributes:
+        held: Returns what runs have in hand by now, or left.
+        kept: Names of images that runs staged, by device: they stay.
+        only: Names of the files that are asked about; empty: any.
+        only_shown: Whether nothing is to be deleted.
+        at_a_time: Devices at the same time, >= 1.
+    """
+
+    held: Callable[[], tuple[Lease, ...]]
+    kept: Mapping[str, frozenset[str]]
+    only: frozenset[str] = frozenset()
+    only_shown: bool = False
+    at_a_time: int = 20
+
+
+def clean_fleet(
+    nornir: Nornir,
+    cleaning: Cleaning,
+    confirm: Confirm,
+    *,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> tuple[CleanRecord, ...]:
+    """Return a CleanRecord per device, in the order of the inventory; a device's fault is in its record.
+
+    Args:
+        nornir: The devices, with credentials.
+        cleaning: What is asked for.
+        confirm: Called in this thread, once all devices are looked at, for each that has files that could go.
+        emit: Takes events; called from several threads.
+        interrupted: Whether the operator wants to stop: the file under way is ended, no other is begun.
+
+    Raises:
+        ConfigInvalid: The inventory is wrong.
+    """
+    views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
+    work = _Cleaning(cleaning, views, never_failing(emit), interrupted)
+    runner = nornir.with_runner(ThreadedRunner(num_workers=cleaning.at_a_time))
+    looked = runner.run(task=work.look, name=STEP)
+    records: dict[str, CleanRecord] = {name: looked[name][0].result for name in views}
+    if not cleaning.only_shown:
+        open_ones = {name: one for name, one in records.items() if one.look is not None and one.look.files}
+        agreed = {name for name, one in open_ones.items() if not interrupted() and _agrees(confirm, name, one)}
+        records |= {name: replace(open_ones[name], outcome=Outcome.NOT_BEGUN) for name in open_ones.keys() - agreed}
+        if agreed:
+            deleting = runner.filter(filter_func=lambda host: host.name in agreed)
+            done = deleting.run(task=work.delete, name=STEP, looked=records)
+            records |= {name: done[name][0].result for name in agreed}
+    return tuple(records[name] for name in views)
+
+
+def _agrees(confirm: Confirm, host: str, record: CleanRecord) -> bool:
+    return record.look is not None and confirm(host, record.look)
+
+
+class _Cleaning:
+    """What is done to each device."""
+
+    def __init__(
+        self, cleaning: Cleaning, views: Mapping[str, HostView], emit: Emit, interrupted: Callable[[], bool]
+    ) -> None:
+        self._cleaning, self._views, self._emit, self._interrupted = cleaning, views, emit, interrupted
+        self._started_s = time.monotonic()
+
+    def look(self, task: Task) -> Result:
+        """Nornir task: return a CleanRecord of a first look."""
+        began_s = time.monotonic()
+        device = self._views[task.host.name]
+        record = CleanRecord(host=device.name, site=device.site, outcome=Outcome.DONE)
+        try:
+            session = self._session(task, device)
+            found = look_for_old(session, kept=self._kept(device), only=self._cleaning.only)
+            record = replace(record, look=found, outcome=Outcome.REFUSED if found.reason else Outcome.DONE)
+        except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others'
+            record = _failed(record, error, task)
+        return self._ended(task, record, began_s)
+
+    def delete(self, task: Task, looked: Mapping[str, CleanRecord]) -> Result:
+        """Nornir task: return the CleanRecord of a device of whose files somebody said that they may go."""
+        began_s = time.monotonic()
+        device, record = self._views[task.host.name], looked[task.host.name]
+        assert record.look is not None
+        try:
+            for file in record.look.files:
+                # The leases anew for each file: a run may have begun with the device meanwhile.
+                session = self._session(task, device)
+                free = delete_old(session, file, seen=record.look, kept=self._kept(device))
+                record = replace(record, deleted=(*record.deleted, file), free_bytes_after=free)
+                self._tell(device.name, "note", f"{file.path} is deleted and gone")
+        except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others'
+            record = _failed(record, error, task)
+        return self._ended(task, record, began_s)
+
+    def _session(self, task: Task, device: HostView) -> DeviceSession:
+        """Return a session with a device that nobody has in hand.
+
+        Raises:
+            Interrupted: The operator wants to stop.
+            DeviceRefused: A run has it.
+        """
+        if self._interrupted():
+            raise Interrupted("stopped by the operator; no further file is deleted", host=device.name, step=STEP)
+        held = self._cleaning.held()
+        lease = lease_by_name(held, device)
+        if lease is None:
+            session = session_of(task)
+            lease = lease_on(held, session.facts(), member_serials(session.show_version())) if held else None
+            if lease is None:
+                return session
+        raise lease.refusal(device.name)
+
+    def _kept(self, device: HostView) -> frozenset[str]:
+        return self._cleaning.kept.get(device.name, frozenset())
+
+    def _ended(self, task: Task, record: CleanRecord, began_s: float) -> Result:
+        task.host.close_connections()
+        text = record.failure.reason if record.failure else ""
+        self._tell(record.host, "failed" if record.failure else "done", text)
+        seconds = record.seconds + time.monotonic() - began_s
+        return Result(host=task.host, result=replace(record, seconds=seconds), changed=bool(record.deleted))
+
+    def _tell(self, host: str, status: str, text: str) -> None:
+        at_s = time.monotonic() - self._started_s
+        self._emit(Event(host=host, step=STEP, status=status, text=text, at_s=at_s))
+
+
+def _failed(record: CleanRecord, error: Exception, task: Task) -> CleanRecord:
+    outcome = Outcome.FAILED if isinstance(error, FlashferryError) else Outcome.ERROR
+    if isinstance(error, DeviceRefused):
+        outcome = Outcome.REFUSED
+    if isinstance(error, Stopped):
+        outcome = Outcome.INTERRUPTED
+    return replace(record, outcome=outcome, failure=failure_of(STEP, error, recent_of(task).lines()))

@@ -1,0 +1,184 @@
+"""Step `clean`: delete old images that nothing names, where somebody asked for it file by file.
+
+What could go is decided by `tasks.removable`, and decided again right before each file is deleted: between the two a
+colleague may have named it, and what was shown to the operator must be what goes. No other command that removes
+anything is ever given; `install remove inactive` would take what was staged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from flashferry.devices.errors import DeviceRefused
+from flashferry.devices.session import DeviceSession
+from flashferry.images.release import release_of_image
+from tasks.applet import of_another_run
+from tasks.file_system import file_system_of_image, free_bytes
+from tasks.partial_file import delete_file
+from tasks.readings import read_running, read_startup
+from tasks.removable import removable
+from tasks.software_state import SoftwareState, read_software
+from tasks.step import Step
+from templates.rows import DirFile, rows
+
+STEP = "clean"
+CLEAN = Step(word=STEP)
+LIST_LIMIT_S = 120.0
+"""Longest silence of `dir` of a large flash."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldFile:
+    """An image that could go.
+
+    Attributes:
+        path: For example `flash:cat9k_iosxe.17.03.05.SPA.bin`.
+        size_bytes: Its size.
+        modified: Its date as the device prints it; empty where it has none.
+        reason: Why it may go.
+    """
+
+    path: str
+    size_bytes: int
+    modified: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanLook:
+    """What one look at a device found.
+
+    Attributes:
+        serial_number: What the device calls itself.
+        file_system: Where it keeps what it runs, with its colon; empty where that is not told.
+        free_bytes: Room that is left there, or None where that is not told.
+        files: What could go of what was asked for, the largest first.
+        reason: Why nothing can be told; empty where something can.
+        note: What was not looked at; empty where all was.
+    """
+
+    serial_number: str
+    file_system: str
+    free_bytes: int | None
+    files: tuple[OldFile, ...] = ()
+    reason: str = ""
+    note: str = ""
+
+
+def look_for_old(session: DeviceSession, *, kept: Iterable[str], only: Collection[str] = ()) -> CleanLook:
+    """Look which old images could go from the file system that a device booted from. Changes nothing.
+
+    Args:
+        session: An open session.
+        kept: Names of images that stay whatever the device says of them.
+        only: Names of the files that are asked about; empty: any.
+
+    Raises:
+        DeviceRefused: The session is not privileged, another run has the device, or a file that is asked about is
+            there and must stay.
+        OutputNotUnderstood: An output is none that we know.
+        DeviceUnreachable: The session was lost.
+    """
+    _check_privilege(session)
+    running, startup = read_running(session, without_syslog=True), read_startup(session)
+    if (refusal := of_another_run(session.name, STEP, (*running.tcp.lines, *startup.tcp.lines))) is not None:
+        raise refusal
+    software, names = read_software(session), session.platform.file_systems
+    file_system = file_system_of_image(software.version, names)
+    serial = session.facts().serial_number
+    if file_system is None:
+        return CleanLook(serial_number=serial, file_system="", free_bytes=None, reason="it booted from no flash")
+    listing = session.ask(session.platform.list_command(file_system), limit_s=LIST_LIMIT_S)
+    lines = (*running.lines, *startup.lines)
+    found = removable(software, listing, file_system=file_system, names=names, lines=lines, kept=kept)
+    asked = [row for row in found.files if not only or row.name in only]
+    if not found.reason:
+        _check_asked(session, listing, only, {row.name for row in found.files})
+    return CleanLook(
+        serial_number=serial,
+        file_system=file_system,
+        free_bytes=free_bytes(listing),
+        files=tuple(_old(file_system, row, software.version.release) for row in asked),
+        reason=found.reason,
+        note=_unseen(software),
+    )
+
+
+def delete_old(session: DeviceSession, file: OldFile, *, seen: CleanLook, kept: Iterable[str]) -> int | None:
+    """Look once more, and delete one file; return the room that is left then, or None where that is not told.
+
+    Args:
+        session: An open session.
+        file: The file, as it was shown to whoever said yes.
+        seen: The look that it was shown by.
+        kept: As in `look_for_old`.
+
+    Raises:
+        DeviceRefused: Another device answers, the file is not what was shown or must stay by now, or it is still there
+            afterwards.
+        OutputNotUnderstood: An output, or a question, is none that we know; nothing was confirmed.
+        DeviceUnreachable: The session was lost; the file may be gone.
+    """
+    now = look_for_old(session, kept=kept)
+    if now.serial_number != seen.serial_number:
+        raise _stays(session, file, f"serial number {now.serial_number} answers, {seen.serial_number} was looked at")
+    if now.reason:
+        raise _stays(session, file, f"nobody can tell any more whether it may go: {now.reason}")
+    if not any(_is_same(one, file) for one in now.files):
+        raise _stays(session, file, "it is not what was shown: gone, changed, or named by something meanwhile")
+    delete_file(session, file.path)
+    listing = session.ask(session.platform.list_command(now.file_system), limit_s=LIST_LIMIT_S)
+    return free_bytes(listing)
+
+
+def _is_same(one: OldFile, other: OldFile) -> bool:
+    return (one.path, one.size_bytes, one.modified) == (other.path, other.size_bytes, other.modified)
+
+
+def _check_privilege(session: DeviceSession) -> None:
+    if not session.privileged:
+        raise DeviceRefused(
+            "expected the privileged prompt '#', found '>'",
+            host=session.name,
+            step=STEP,
+            hint="Give a user with privilege 15 or an enable secret",
+        )
+
+
+def _check_asked(session: DeviceSession, listing: str, only: Collection[str], old: Collection[str]) -> None:
+    """Refuse a file that is asked for, is there, and must stay; one that is not there is gone already."""
+    there = {row.name for row in rows(DirFile, listing)}
+    if staying := sorted(name for name in only if name in there and name not in old):
+        raise DeviceRefused(
+            f"{', '.join(staying)} must stay: no image older than what runs, or something names it",
+            host=session.name,
+            step=STEP,
+            hint="Leave --file out, with --dry-run, to see what could go",
+        )
+
+
+def _old(file_system: str, row: DirFile, running: str) -> OldFile:
+    release = release_of_image(row.name)
+    return OldFile(
+        path=f"{file_system}{row.name}",
+        size_bytes=row.size_bytes,
+        modified=" ".join(row.modified.split()),
+        reason=f"{release} is older than {running}, which runs; no boot variable, 'boot system' line or packages.conf "
+        "names it, and no run of this journal staged it",
+    )
+
+
+def _unseen(software: SoftwareState) -> str:
+    if software.is_stack or software.has_standby:
+        return "the flash of other members, or of the standby, is not looked at"
+    return ""
+
+
+def _stays(session: DeviceSession, file: OldFile, reason: str) -> DeviceRefused:
+    return DeviceRefused(
+        f"{file.path} stays: {reason}",
+        host=session.name,
+        step=STEP,
+        hint="Run 'flashferry clean --dry-run' to see what could go now",
+    )
