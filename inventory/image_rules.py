@@ -6,7 +6,7 @@ The rules of a fleet are read from a YAML file, by convention `images.yaml` in t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -45,11 +45,13 @@ class ImageChoice:
         image: File name or path, as written.
         reason: Why this one, in words: `explicit for the host`, `rule 2: model ISR4*`.
         path: Where the file is to be, for an image that was written with a folder; None for a bare name.
+        adds: Whether the rule has devices in install mode add it (`install add`) once they are restored.
     """
 
     image: str
     reason: str
     path: Path | None = None
+    adds: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,7 @@ class Rule:
         platform: As `Traits` has it.
         model: Shell pattern over the model, whatever its case.
         version: Condition on the present release.
+        adds: Whether devices in install mode are to add the image too.
     """
 
     number: int
@@ -69,6 +72,7 @@ class Rule:
     platform: str | None = None
     model: str | None = None
     version: VersionCondition | None = None
+    adds: bool = False
 
     def fits(self, traits: Traits) -> bool:
         """Return whether it is about such a device.
@@ -132,7 +136,7 @@ class ImageRules:
                 f"{traits} stays as it is, by {rule} in {self.source}",
                 hint="To give it an image, put a rule for it before that one, or name one in its data key 'image'",
             )
-        return self._choice(rule.image, str(rule))
+        return replace(self._choice(rule.image, str(rule)), adds=rule.adds)
 
     def _fits(self, rule: Rule, traits: Traits) -> bool:
         try:
@@ -184,7 +188,7 @@ __all__ = ["RULES_FILE", "ImageChoice", "ImageRules", "Traits", "load_image_rule
 RULES_FILE = "images.yaml"
 """The conventional name."""
 
-_KEYS = ("platform", "model", "version", "image", "stay")
+_KEYS = ("platform", "model", "version", "image", "stay", "add")
 
 
 def load_image_rules(path: Path, platforms: Sequence[str]) -> ImageRules:
@@ -257,6 +261,7 @@ def _rule(number: int, entry: object, path: Path, platforms: Sequence[str]) -> R
             platform=_platform(entry.get("platform"), platforms),
             model=_text("model", entry.get("model"), "a pattern such as ISR4*"),
             version=_version(entry.get("version")),
+            adds=entry.get("add", False),
         )
     except ConfigInvalid as error:
         raise ConfigInvalid(f"rule {number}: {error.message}", hint=error.hint) from None
@@ -271,6 +276,13 @@ def _check_keys(entry: dict[Any, Any]) -> None:
         raise ConfigInvalid(
             f"stay: expected true or false, found {described(stay)}",
             hint="Write 'stay: true' for devices that keep what they have, without quotes",
+        )
+    add = entry.get("add", False)
+    if not isinstance(add, bool) or (add and stay):
+        found = "'stay: true' beside it" if add is True else described(add)
+        raise ConfigInvalid(
+            f"add: expected true or false, with an image, found {found}",
+            hint="Write 'add: true' beside an image that devices in install mode are to add, without quotes",
         )
     if stay == (entry.get("image") not in (None, "")):
         found = "both" if stay else "neither"

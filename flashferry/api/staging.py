@@ -107,6 +107,7 @@ def dry_run(
         job.options,
         state_directory=state_folder(state),
         untuned=frozenset(job.request.untuned),
+        adds=job.request.adds,
         first=job.request.transports,
         emit=emit,
         interrupted=interrupted,

@@ -63,6 +63,7 @@ class PlannedDevice:
             one was no choice.
         tune: Whether it is to be tuned for its copy.
         tune_reason: Why it is not, in a sentence; else empty.
+        adds: Whether the rule of its image has it add the image (`install add`) once it is restored.
         expected_bytes_per_s: Rate to expect of a copy that has the link's share it needs, or None: nobody knows it.
         expected_source: Where that comes from; where it is assumed, it says so.
         is_assumed: Whether the rate is an assumption and not a measurement of this device.
@@ -95,6 +96,7 @@ class PlannedDevice:
     ceilings: str = ""
     tune: bool = True
     tune_reason: str = ""
+    adds: bool = False
     expected_bytes_per_s: float | None = None
     expected_source: str = ""
     is_assumed: bool = False

@@ -139,7 +139,7 @@ def _found(task: Task, device: HostView, inspection: Inspection) -> Found:
         return _without_image(base, device, traits, found)
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' plan
         return Found(planned=_failed(base, failure_of("check", error)), view=device)
-    seen = look(task, wanted, inspection.is_over, held=inspection.held)
+    seen = look(task, replace(wanted, adds=choice.adds), inspection.is_over, held=inspection.held)
     link = inspection.links.of(device, session.peer_address)
     planned = _planned(base, seen, wanted, choice)
     fit = seen.check.image if seen.check is not None else None
@@ -210,7 +210,7 @@ _ACTIONS = {
 
 def _planned(base: PlannedDevice, seen: CheckRecord, wanted: Wanted, choice: ImageChoice) -> PlannedDevice:
     check: CheckReport | None = seen.check
-    named = replace(base, image=wanted.image.name, image_reason=choice.reason)
+    named = replace(base, image=wanted.image.name, image_reason=choice.reason, adds=choice.adds)
     if check is None:
         assert seen.failure is not None, "a device that was not seen has a reason"
         return _failed(named, seen.failure)

@@ -63,6 +63,7 @@ def dry_run_fleet(
     *,
     state_directory: Path,
     untuned: frozenset[str] = frozenset(),
+    adds: frozenset[str] = frozenset(),
     first: Mapping[str, str] | None = None,
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
@@ -75,6 +76,7 @@ def dry_run_fleet(
         options: How the run is to be done.
         state_directory: Where learned link rates are; read only.
         untuned: Devices that are not tuned.
+        adds: Devices that are to add their image by its rule.
         first: By device: the transport to begin with where `auto` is asked for.
         emit: Takes events; called from several threads.
         interrupted: Whether the operator wants to stop.
@@ -84,8 +86,7 @@ def dry_run_fleet(
     """
     insists = options.device.any_image
     files = dict.fromkeys(images.values())
-    adds = options.device.add
-    wanted = {path: replace(wanted_image(path, options.vendor, is_insisted=insists), adds=adds) for path in files}
+    wanted = {path: wanted_image(path, options.vendor, is_insisted=insists) for path in files}
     given = GivenImages()
     for one_image in wanted.values():
         checked_name(one_image.image.name)
@@ -99,9 +100,9 @@ def dry_run_fleet(
         name = task.host.name
         mine = replace(options, device=replace(options.device, tune=False)) if name in untuned else options
         transport = choices[name][0]
-        record = _planned(
-            task, wanted[images[name]], mine, links, transport, ports.get(transport.name, 0), interrupted, held, given
-        )
+        its = replace(wanted[images[name]], adds=options.device.add or name in adds)
+        port = ports.get(transport.name, 0)
+        record = _planned(task, its, mine, links, transport, port, interrupted, held, given)
         task.host.close_connections()
         status, text = ("failed", record.failure.reason) if record.failure else ("done", "")
         emit(Event(host=task.host.name, step="plan", status=status, text=text, at_s=time.monotonic() - started))

@@ -194,6 +194,7 @@ def request_for_plan(nornir: Nornir, plan: FleetPlan, policy: RunPolicy, *, is_r
         policy=policy.waves,
         retry=policy.retry,
         untuned={} if always else {one.host: one.tune_reason for one in staged if not one.tune},
+        adds=frozenset(one.host for one in staged if one.adds),
         expected_s={one.host: one.total_s for one in staged if one.total_s is not None},
         identities={one.host: one.identity for one in staged if one.identity is not None},
         transports={one.host: one.transport for one in staged} if policy.transport == AUTO else {},

@@ -28,6 +28,7 @@ class FleetRequest:
         policy: When the run stops, and whether waves are approved.
         retry: Which failures are tried again.
         untuned: Devices that are not tuned, each with the reason.
+        adds: Devices that are to add their image by its rule, also where the run's options do not say so.
         expected_s: How long a device takes, in seconds, where that is known; asked where there is an end to keep.
         identities: What planned devices call themselves; another router in the place of one is refused.
         since: When the run begins, with a time zone; None: at once.
@@ -45,6 +46,7 @@ class FleetRequest:
     policy: WavePolicy = ONE_WAVE
     retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(times=0))
     untuned: Mapping[str, str] = field(default_factory=dict)
+    adds: frozenset[str] = frozenset()
     expected_s: Mapping[str, float] = field(default_factory=dict)
     identities: Mapping[str, str] = field(default_factory=dict)
     transports: Mapping[str, str] = field(default_factory=dict)

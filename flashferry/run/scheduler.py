@@ -262,7 +262,11 @@ class WaveScheduler:
         return replace(
             shared,
             image=self._fleet.images[host],
-            options=replace(shared.options, tune=False) if reason is not None else shared.options,
+            options=replace(
+                shared.options,
+                tune=shared.options.tune and reason is None,
+                add=shared.options.add or host in self._request.adds,
+            ),
             untuned_because=reason,
             wave=wave.number,
             attempt=attempt,

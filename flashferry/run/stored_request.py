@@ -58,6 +58,7 @@ def to_stored(request: FleetRequest, options: RunOptions, images: Mapping[str, I
             "policy": request.policy,
             "retry": request.retry,
             "untuned": dict(request.untuned),
+            "adds": sorted(request.adds),
             "expected_s": dict(request.expected_s),
             "identities": dict(request.identities),
             "transports": dict(request.transports),
@@ -110,6 +111,8 @@ def _read(stored: Mapping[str, Any]) -> KeptRequest:
         policy=decode(WavePolicy, stored["policy"]),
         retry=decode(RetryPolicy, stored["retry"]),
         untuned=dict(stored["untuned"]),
+        # Those of earlier releases knew no rule that adds.
+        adds=frozenset(stored.get("adds") or ()),
         expected_s=dict(stored["expected_s"]),
         identities=dict(stored["identities"]),
         # Requests of earlier releases have none: all went by FTP.
@@ -131,6 +134,7 @@ _OWN = frozenset(
         "policy",
         "retry",
         "untuned",
+        "adds",
         "expected_s",
         "identities",
         "transports",

@@ -86,3 +86,43 @@ def test_a_dry_run_says_what_would_be_added(router):
     assert done.code == 0
     assert f"once it is restored: install add file bootflash:{NAME}" in done.out
     assert NAME not in [file.name for file in router.world.files(DEVICE)]
+
+
+def by_rule(router, *, adds):
+    """Return a plan by a rule that says whether its image is added."""
+    router.image(SIZE_BYTES, NAME)
+    rules, plan = router.folder / "images.yaml", router.folder / f"night-{adds}.json"
+    rules.write_text(f"rules:\n  - {{platform: ios-xe, image: {NAME}, add: {str(adds).lower()}}}\n")
+    made = router.verb("plan", "--image-rules", rules, "--image-dir", router.folder, "--output", plan)
+    assert made.code == 0, made.err
+    (device,) = made.json["devices"]
+    assert device["adds"] is adds
+    return plan
+
+
+def test_a_rule_has_its_image_added(router):
+    """Without a word of the run's options: the plan has it, and the run does it."""
+    done = router.verb("stage", "--plan", by_rule(router, adds=True))
+    (device,) = done.json["run"]["devices"]
+    assert (done.code, device["added"]["outcome"]) == (0, "added"), done.err
+
+
+def test_a_rule_that_does_not_say_so_adds_nothing(router):
+    """As before: the copy alone."""
+    done = router.verb("stage", "--plan", by_rule(router, adds=False))
+    (device,) = done.json["run"]["devices"]
+    assert (done.code, device["added"]) == (0, None), done.err
+
+
+def test_a_resumed_run_knows_what_its_plan_adds(router):
+    """Killed in mid-copy: the rule is in what the run kept, and need not be there any more."""
+    plan = by_rule(router, adds=True)
+    router.world.fault(DEVICE, slow_flash_bytes_per_s=60_000)
+    with router.started("stage", "--inventory", router.inventory, "--plan", plan, "--json") as process:
+        assert router.until(lambda: any(one.name == NAME for one in router.world.files(DEVICE)), timeout_s=60)
+        process.kill()
+    router.world.fault(DEVICE, slow_flash_bytes_per_s=None)
+    (router.folder / "images.yaml").unlink()
+    done = router.verb("stage", "--resume", "latest", "--remove-partial")
+    (device,) = done.json["run"]["devices"]
+    assert (done.code, device["added"]["outcome"]) == (0, "added"), done.err

@@ -111,6 +111,11 @@ def test_without_rules_only_explicit_images_count():
         ("{colour: x, image: a.bin}", "rule 1: unknown key, text of 6 characters; expected some of platform, model"),
         ("{model: x}", "rule 1: expected either an 'image' or 'stay: true', found neither"),
         ("{stay: true, image: a.bin}", "rule 1: .*found both"),
+        (
+            "{image: a.bin, add: maybe}",
+            "rule 1: add: expected true or false, .*found text of 5 characters",
+        ),
+        ("{stay: true, add: true}", "rule 1: add: expected .*found 'stay: true' beside it"),
         ("{stay: maybe}", "rule 1: stay: expected true or false, found text of 5 characters"),
         ("{platform: iosxe, image: a.bin}", "rule 1: platform: expected ios or ios-xe, found 'iosxe'"),
         ("{model: 4331, image: a.bin}", r"rule 1: model: expected a pattern such as ISR4\*, found a number. Put it in"),
@@ -223,3 +228,11 @@ def test_trains_of_equal_numbers_are_not_compared():
 def test_what_is_no_release_is_none(text):
     """It is left to the caller to say so."""
     assert read_release(text) is None
+
+
+def test_a_rule_may_have_its_image_added(tmp_path):
+    """What it says goes with the choice; a device's own image has no rule that could say so."""
+    found = rules(tmp_path, "{model: C9300*, image: a.bin, add: true}, {image: b.bin}")
+    switch, other = device("ios-xe", "C9300-24UX", "17.6.1"), device("ios-xe", "C8000V", "17.6.1")
+    assert [found.choose(one).adds for one in (switch, other)] == [True, False]
+    assert not found.choose(switch, explicit="c.bin").adds
