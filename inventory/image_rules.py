@@ -277,18 +277,21 @@ def _check_keys(entry: dict[Any, Any]) -> None:
             f"stay: expected true or false, found {described(stay)}",
             hint="Write 'stay: true' for devices that keep what they have, without quotes",
         )
-    add = entry.get("add", False)
-    if not isinstance(add, bool) or (add and stay):
-        found = "'stay: true' beside it" if add is True else described(add)
-        raise ConfigInvalid(
-            f"add: expected true or false, with an image, found {found}",
-            hint="Write 'add: true' beside an image that devices in install mode are to add, without quotes",
-        )
+    _check_add(entry.get("add", False), stay=stay)
     if stay == (entry.get("image") not in (None, "")):
         found = "both" if stay else "neither"
         raise ConfigInvalid(
             f"expected either an 'image' or 'stay: true', found {found}",
             hint="Give one of the two: the image that these devices are to have, or that they stay as they are",
+        )
+
+
+def _check_add(add: object, *, stay: bool) -> None:
+    if not isinstance(add, bool) or (add and stay):
+        found = "'stay: true' beside it" if add is True else described(add)
+        raise ConfigInvalid(
+            f"add: expected true or false, with an image, found {found}",
+            hint="Write 'add: true' beside an image that devices in install mode are to add, without quotes",
         )
 
 

@@ -84,24 +84,20 @@ def look_for_old(session: DeviceSession, *, kept: Iterable[str], only: Collectio
     running, startup = read_running(session, without_syslog=True), read_startup(session)
     if (refusal := of_another_run(session.name, STEP, (*running.tcp.lines, *startup.tcp.lines))) is not None:
         raise refusal
-    software, names = read_software(session), session.platform.file_systems
-    file_system = file_system_of_image(software.version, names)
-    serial = session.facts().serial_number
+    software, serial = read_software(session), session.facts().serial_number
+    file_system = file_system_of_image(software.version, session.platform.file_systems)
     if file_system is None:
         return CleanLook(serial_number=serial, file_system="", free_bytes=None, reason="it booted from no flash")
     listing = session.ask(session.platform.list_command(file_system), limit_s=LIST_LIMIT_S)
-    lines = (*running.lines, *startup.lines)
+    names, lines = session.platform.file_systems, (*running.lines, *startup.lines)
     found = removable(software, listing, file_system=file_system, names=names, lines=lines, kept=kept)
-    asked = [row for row in found.files if not only or row.name in only]
     if not found.reason:
         _check_asked(session, listing, only, {row.name for row in found.files})
+    asked = [row for row in found.files if not only or row.name in only]
+    old = tuple(_old(file_system, row, software.version.release) for row in asked)
+    free, note = free_bytes(listing), _unseen(software)
     return CleanLook(
-        serial_number=serial,
-        file_system=file_system,
-        free_bytes=free_bytes(listing),
-        files=tuple(_old(file_system, row, software.version.release) for row in asked),
-        reason=found.reason,
-        note=_unseen(software),
+        serial_number=serial, file_system=file_system, free_bytes=free, files=old, reason=found.reason, note=note
     )
 
 

@@ -333,7 +333,7 @@ def _gone_on_with(kept: RunOptions, given: RunOptions) -> RunOptions:
         remove_partial=kept.device.remove_partial or given.device.remove_partial,
         add=kept.device.add or given.device.add,
         ready=kept.device.ready or given.device.ready,
-        dead_man=kept.device.dead_man or given.device.dead_man,
+        dead_man=kept.device.dead_man if given.device.dead_man is None else given.device.dead_man,
         any_image=kept.device.any_image or given.device.any_image,
         uncapped=kept.device.uncapped or given.device.uncapped,
         server_address=given.device.server_address or kept.device.server_address,

@@ -171,7 +171,7 @@ def stage_fleet(
     verify_signature: bool = False,
     add: bool = False,
     ready: bool = False,
-    dead_man: bool = False,
+    dead_man: bool | None = None,
     md5: str | None = None,
     sha512: str | None = None,
     any_image: bool = False,
@@ -197,7 +197,8 @@ def stage_fleet(
         remove_partial: What a broken copy of ours left on flash may be removed.
         verify_signature: Whether devices verify the vendor's signature inside the image.
         add: Whether devices in install mode add the image (`install add`) once they are restored.
-        dead_man: Whether devices are to take our lines back by themselves when nobody comes back to do it.
+        dead_man: Whether devices are to take our lines back by themselves when nobody comes back to do it; None: those
+            that an earlier run of this journal has shown to take it.
         ready: Whether devices are asked at the end whether they are ready to boot the image; `add` asks it, too.
         md5: What the vendor published for the image; another file is refused before any device is touched.
         sha512: The same.

@@ -49,10 +49,8 @@ def clean(
     stop = threading.Event()
 
     def confirm(host: str, look: CleanLook) -> bool:
-        if yes:
-            return True
         question = f"delete {counted(len(look.files), 'file')} from {host}?"
-        return agreed(to_be_deleted(host, look), question, stop.is_set)
+        return yes or agreed(to_be_deleted(host, look), question, stop.is_set)
 
     with stop_on_signals(stop, _tell):
         found = api.clean(nornir, request, confirm, state=state_dir, emit=EventLines(), interrupted=stop.is_set)

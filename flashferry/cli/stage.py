@@ -109,7 +109,7 @@ def stage(
     verify_signature: SignatureOption = False,
     add: AddOption = False,
     ready: ReadyOption = False,
-    dead_man: DeadManOption = False,
+    dead_man: DeadManOption = None,
     transport: TransportOption = None,
     state_dir: StateOption = None,
     events: EventsOption = None,

@@ -38,6 +38,7 @@ class RunContext:
         started_s: When the run began, by the monotonic clock.
         links: What the links carry.
         hash_speeds: Bytes per second by device, as learned in earlier runs.
+        dead_man_proven: Devices that an earlier run has shown to take an applet and to be rid of it.
         verb: `stage` or `probe`.
         slots: Where devices wait for a slot.
         copied: Told once the device has its copy behind it, or will have none.
@@ -68,6 +69,7 @@ class RunContext:
     started_s: float
     links: LinkRates = field(default_factory=LinkRates)
     hash_speeds: Mapping[str, float] = field(default_factory=dict)
+    dead_man_proven: frozenset[str] = frozenset()
     verb: str = "stage"
     slots: SlotPools = field(default_factory=lambda: SlotPools(Limits()))
     copied: Callable[[], None] = lambda: None

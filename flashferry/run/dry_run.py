@@ -27,6 +27,7 @@ from flashferry.run.device_plan import DevicePlan, plan_device
 from flashferry.run.run import RunOptions
 from flashferry.run.transports import served_for, transports_of
 from flashferry.store.leases import Lease, leases
+from flashferry.store.staged import dead_man_proven
 from flashferry.transports.listening import free_port
 from flashferry.transports.transport import Transport, checked_name
 from inventory.view import view
@@ -92,13 +93,13 @@ def dry_run_fleet(
         checked_name(one_image.image.name)
     chosen = nornir.filter(filter_func=lambda host: host.name in images)
     choices = transports_of([view(host) for host in chosen.inventory.hosts.values()], options, first=first)
-    held = leases(state_directory)
+    held, proven = leases(state_directory), dead_man_proven(state_directory)
     links, started, emit = LinkRates(state_directory), time.monotonic(), never_failing(emit)
     ports = {one.name: _port(one, options) for one in served_for(choices)}
 
     def one(task: Task) -> Result:
         name = task.host.name
-        mine = replace(options, device=replace(options.device, tune=False)) if name in untuned else options
+        mine = _own(options, is_untuned=name in untuned, is_proven=name in proven)
         transport = choices[name][0]
         its = replace(wanted[images[name]], adds=options.device.add or name in adds)
         port = ports.get(transport.name, 0)
@@ -110,6 +111,13 @@ def dry_run_fleet(
 
     results = chosen.run(task=one, name="dry-run")
     return tuple(results[name][0].result for name in chosen.inventory.hosts)
+
+
+def _own(options: RunOptions, *, is_untuned: bool, is_proven: bool) -> RunOptions:
+    """Return how one device is treated: what is told to none is as the run would have it."""
+    device = options.device
+    wanted = is_proven if device.dead_man is None else device.dead_man
+    return replace(options, device=replace(device, tune=device.tune and not is_untuned, dead_man=wanted))
 
 
 def _port(transport: Transport, options: RunOptions) -> int:

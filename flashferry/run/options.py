@@ -27,7 +27,8 @@ class DeviceOptions:
         server_address: Our address as devices reach it, or None: the inventory's, else the SSH connection's.
         add: Whether devices in install mode are to add the image (`install add`) once they are restored.
         ready: Whether devices are asked at the end whether they are ready to boot the image; `add` asks it, too.
-        dead_man: Whether devices are to take our lines back by themselves when nobody comes back to do it.
+        dead_man: Whether devices are to take our lines back by themselves when nobody comes back to do it; None: those
+            that an earlier run has shown to take it.
         any_image: Whether an image is staged also on a platform that it is not for, or on several.
         uncapped: Whether copies may run with neither a cap nor a pace.
         transport: By what devices fetch: `usual` (FTP, or the first that the inventory allows where it leaves FTP out),
@@ -47,7 +48,7 @@ class DeviceOptions:
     transport: str = AS_USUAL
     add: bool = False
     ready: bool = False
-    dead_man: bool = False
+    dead_man: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ from flashferry.run.transports import may_push, served_for, transports_of
 from flashferry.store.journal import Journal
 from flashferry.store.journal_rows import NewDevice
 from flashferry.store.ssh_preferences import SshPreferences
+from flashferry.store.staged import dead_man_proven
 from flashferry.store.status import last_hash_speeds
 from flashferry.store.stored_run import read_run
 from flashferry.transports.transport import Transport, checked_name
@@ -158,6 +159,7 @@ class _Run:
         self._nornir, self._request, self._options = nornir, request, options
         self._journal, self._emit, self._views = journal, emit, views
         self._hash_speeds = last_hash_speeds(journal.directory)
+        self._dead_man_proven = dead_man_proven(journal.directory) if options.verb == "stage" else frozenset()
         self._links = LinkRates(journal.directory)
         self._started = time.monotonic()
 
@@ -261,6 +263,7 @@ class _Run:
             started_s=self._started,
             links=self._links,
             hash_speeds=self._hash_speeds,
+            dead_man_proven=self._dead_man_proven,
             verb=self._options.verb,
             owner=local_owner(),
             certificate=self._options.certificate_and_key,

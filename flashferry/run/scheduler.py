@@ -259,6 +259,7 @@ class WaveScheduler:
         reason = self._request.untuned.get(host)
         resumed = self._request.resumed
         earlier = (*before.earlier, before.failure) if before is not None and before.failure is not None else ()
+        wanted = shared.options.dead_man
         return replace(
             shared,
             image=self._fleet.images[host],
@@ -266,6 +267,7 @@ class WaveScheduler:
                 shared.options,
                 tune=shared.options.tune and reason is None,
                 add=shared.options.add or host in self._request.adds,
+                dead_man=host in shared.dead_man_proven if wanted is None else wanted,
             ),
             untuned_because=reason,
             wave=wave.number,

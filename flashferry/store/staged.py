@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.core.json_access import Node, parsed
-from flashferry.model.states import Outcome
+from flashferry.model.states import Outcome, Restored
 from flashferry.store.reader import reading
 from flashferry.store.tables import staged_rows
 
@@ -67,3 +67,21 @@ def last_staged(directory: Path, hosts: Collection[str]) -> dict[tuple[str, str]
                 ),
             )
     return found
+
+
+def dead_man_proven(directory: Path) -> frozenset[str]:
+    """Return the devices that took an applet in the last run that had one for them, and were proven restored.
+
+    Args:
+        directory: State directory; need not exist.
+
+    Raises:
+        ConfigInvalid: There is a journal and it cannot be read.
+    """
+    took: dict[str, bool] = {}
+    with reading(directory) as database:
+        for row in staged_rows(database) if database is not None else ():
+            record = Node(parsed(row.record) or {})
+            if (is_armed := record.flag("dead_man", "is_armed")) is not None:
+                took[row.host] = is_armed and record.text("restored") == Restored.RESTORED.value
+    return frozenset(host for host, is_proven in took.items() if is_proven)

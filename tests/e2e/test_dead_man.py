@@ -156,3 +156,18 @@ def test_a_dry_run_tells_it(router):
     done = router.verb("stage", "--image", router.image(SIZE_BYTES, NAME), "--dead-man", "--dry-run")
     assert "an EEM applet that takes our lines and itself back" in done.out
     assert router.configurations() == before
+
+
+def test_what_a_device_has_shown_to_take_it_has_from_then_on(router):
+    """Unless it is told not to; before that, only where somebody asks for it."""
+    image = router.image(SIZE_BYTES, NAME)
+    armed = []
+    for number, options in enumerate(((), ("--dead-man",), (), ("--no-dead-man",), ())):
+        for one in router.world.files(DEVICE):
+            if one.name == NAME:
+                one.path.unlink()
+        done = router.verb("stage", "--image", image, "--tune", "always", *options)
+        assert done.code == 0, (number, done.err)
+        (device,) = done.json["run"]["devices"]
+        armed.append(device["dead_man"] is not None and device["dead_man"]["is_armed"])
+    assert armed == [False, True, True, False, True]

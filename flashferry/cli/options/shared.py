@@ -199,10 +199,11 @@ AddOption = Annotated[
     ),
 ]
 DeadManOption = Annotated[
-    bool,
+    bool | None,
     _option(
         "--dead-man/--no-dead-man",
-        help="Have devices take our lines back by themselves (EEM applet with a countdown) should nobody come back.",
+        help="Have devices take our lines back by themselves (EEM applet with a countdown) should nobody come back "
+        "(default: those that an earlier run has shown to take it).",
     ),
 ]
 ReadyOption = Annotated[
