@@ -42,6 +42,8 @@ def _about(record: CleanRecord) -> None:
         line(record.host, f"which files could go cannot be told: {look.reason}", "yellow")
     elif look is not None and not look.files:
         line(record.host, f"no image on {look.file_system} is older than what runs and named by nothing")
+    for file in look.files if look is not None and not record.deleted else ():
+        line(record.host, f"{file.path} may go: {file.reason}")
     if look is not None and look.note:
         line(record.host, look.note, "yellow")
     if record.deleted and look is not None:

@@ -133,4 +133,5 @@ def told(found: Readiness) -> str:
         return "it runs the image already"
     if found.is_good:
         return "ready to boot the image"
-    return f"ready to boot the image: {found.verdict.value}; " + "; ".join(one.sentence for one in found.in_the_way)
+    reasons = dict.fromkeys(one.sentence for one in found.in_the_way)  # both supervisors may lack the same
+    return f"ready to boot the image: {found.verdict.value}; {'; '.join(reasons)}"
