@@ -8,7 +8,7 @@ export PYTHONSAFEPATH := 1
 unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo night service-demo test test-long matrix adversary check wheel lock clean
+.PHONY: demo night service-demo sites-demo test test-long matrix adversary check wheel lock clean
 demo: $(VENV)/.ready
 	$(BIN)/flashferry lab demo
 
@@ -20,6 +20,10 @@ night: $(VENV)/.ready
 service-demo: $(VENV)/.ready
 	$(BIN)/flashferry lab service-demo
 
+# Sites that work for themselves: a centre with a Redis, two depots with agents, neighbours, and a line that is cut in mid-run.
+sites-demo: $(VENV)/.ready
+	$(BIN)/flashferry lab sites-demo
+
 # More workers than processors, for the slow tests mostly wait; tests/conftest.py has them stand among the others.
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal -m "not long" $(PYTEST_ARGS)
@@ -28,9 +32,10 @@ test: $(VENV)/.ready
 test-long: $(VENV)/.ready
 	$(BIN)/python -m pytest --numprocesses 6 --dist worksteal -m long $(PYTEST_ARGS)
 
-# Every kill point times every fault, ten to twenty minutes; test-long plays a choice of them. Puts docs/fault-matrix.md's table.
+# Every kill point times every fault, half an hour and more; test-long plays a choice of them. Puts docs/fault-matrix.md's tables.
 matrix: $(VENV)/.ready
 	PYTHONPATH=. $(BIN)/python -m tests.e2e.matrix --update-docs
+	PYTHONPATH=. $(BIN)/python -m tests.e2e.matrix --activation --update-docs
 
 # Five hundred routers that lie, each by a seed; test-long plays a choice of them. `--update-docs` puts docs/adversary.md's table.
 adversary: $(VENV)/.ready
@@ -42,15 +47,16 @@ check: $(VENV)/.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The wheel, in an environment of its own and away from the checkout: a package that is missing from it shows here.
+# The wheel, in environments of its own and away from the checkout: a file that is missing from it shows here, and so does
+# a dependency that nobody declared.
 wheel: $(VENV)/.ready
 	$(BIN)/python .ci/wheel_test.py
 
 # Pins anew. Index lines are left out on purpose: the file must not name a registry.
 lock:
-	uv pip compile --universal --python-version 3.11 --generate-hashes --extra cml --extra lab --extra scp --extra service \
+	uv pip compile --universal --python-version 3.11 --generate-hashes --extra cml --extra lab --extra scp --extra service --extra sites \
 	  --no-header --no-emit-index-url --quiet pyproject.toml -o requirements.txt
-	uv pip compile --universal --python-version 3.11 --generate-hashes --extra cml --extra lab --extra scp --extra service --extra netbox --group dev -c requirements.txt \
+	uv pip compile --universal --python-version 3.11 --generate-hashes --extra cml --extra lab --extra scp --extra service --extra sites --extra netbox --group dev -c requirements.txt \
 	  --no-strip-extras --no-header --no-emit-index-url --quiet pyproject.toml -o requirements-dev.txt
 
 $(VENV)/bin/python:

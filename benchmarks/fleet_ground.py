@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -53,10 +54,12 @@ class FlashWatch:
     Args:
         world: The world.
         image: The image.
+        look_s: How long it waits between two looks; a copy takes longer.
     """
 
     world: World
     image: Path
+    look_s: float = _LOOK_S
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -86,6 +89,12 @@ class FlashWatch:
         """Return how many copies began on all devices together."""
         return sum(seen.begun for seen in self._seen.values())
 
+    def stand(self) -> tuple[int, int]:
+        """Return how many devices hold a part of the image now, and how many the whole."""
+        whole_bytes = self.image.stat().st_size
+        sizes = [seen.size_bytes for seen in self._seen.values()]
+        return sum(0 < size < whole_bytes for size in sizes), sum(size == whole_bytes for size in sizes)
+
     def wrong(self) -> list[str]:
         """Return the devices whose file is not the image."""
         wanted = hashlib.sha512(self.image.read_bytes()).digest()
@@ -97,7 +106,7 @@ class FlashWatch:
 
     def _look(self) -> None:
         whole_bytes = self.image.stat().st_size
-        while not self._stop.wait(_LOOK_S):
+        while not self._stop.wait(self.look_s):
             for seen in self._seen.values():
                 with contextlib.suppress(FileNotFoundError):
                     size = seen.path.stat().st_size
@@ -119,10 +128,19 @@ class Controller:
         world: The world.
         folder: Where its state, its output and what it says are kept.
         arguments: Verb and options.
+        inside_pid: A process in whose namespace it runs, such as a depot's; None for the world's core.
+        environment: What it finds in its environment besides.
     """
 
-    def __init__(self, world: World, folder: Path, *arguments: str) -> None:
-        inside = [sys.executable, "-P", "-m", "flashferry.lab.enter", str(world.core_pid), "--"]
+    def __init__(
+        self,
+        world: World,
+        folder: Path,
+        *arguments: str,
+        inside_pid: int | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        inside = [sys.executable, "-P", "-m", "flashferry.lab.enter", str(inside_pid or world.core_pid), "--"]
         self._out, self._errors = folder / "out.json", folder / "errors.log"
         with self._out.open("wb") as out, self._errors.open("wb") as errors:
             self.process = subprocess.Popen(
@@ -130,7 +148,7 @@ class Controller:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=errors,
-                env=os.environ | {"FLASHFERRY_STATE_DIR": str(folder / "state")},
+                env=os.environ | {"FLASHFERRY_STATE_DIR": str(folder / "state")} | dict(environment or {}),
             )
 
     def server_pid(self) -> int | None:

@@ -111,8 +111,34 @@ class CopyTap:
         site = self._site_of.get(head[16:20])
         if site is None or source < _FIRST_PASSIVE_PORT or target in self._ssh_ports:
             return
-        payload = int.from_bytes(head[2:4]) - ip_bytes - (head[ip_bytes + 12] >> 4) * 4
-        self._payload[site][moment] += payload
+        self._payload[site][moment] += _payload_bytes(head)
+
+
+class WireTap(CopyTap):
+    """Counts the payload of all TCP but SSH that leaves for a site, its depot included: what is sent again, too.
+
+    Args:
+        world: The world.
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._site_of |= {socket.inet_aton(depot.address): site for site, depot in world.depots.items()}
+
+    def payload_bytes(self, site: str) -> int:
+        """Return the payload that was sent to a site so far."""
+        return sum(self._payload[site].values())
+
+    def _note(self, head: bytes, moment: int) -> None:
+        ports = struct.unpack_from("!HH", head, (head[0] & 15) * 4)
+        site = self._site_of.get(head[16:20])
+        if site is not None and not self._ssh_ports.intersection(ports):
+            self._payload[site][moment] += _payload_bytes(head)
+
+
+def _payload_bytes(head: bytes) -> int:
+    ip_bytes = (head[0] & 15) * 4
+    return int.from_bytes(head[2:4]) - ip_bytes - (head[ip_bytes + 12] >> 4) * 4
 
 
 def _moment(about: list[tuple[int, int, bytes]]) -> int:

@@ -24,7 +24,7 @@ from inventory.values import READERS, check_values
 CONTEXT_KEY = "flashferry"
 """Under this key of a config context stand our keys."""
 
-_NUMBERS = ("link_rate_bps", "cap_share", "max_copies")
+_NUMBERS = ("link_rate_bps", "cap_share", "max_copies", "lan_rate_bps")
 _NAUTOBOT = "pynautobot_dictionary"
 _LIFTED = ("location", "role", "status", "tenant", "device_type", "serial", "tags", "config_context", "custom_fields")
 """What of Nautobot's record is worth a filter, or holds keys of ours."""

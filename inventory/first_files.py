@@ -50,6 +50,15 @@ _SITE_KEYS = (
     ),
     ("How many copies may run over the link at once; as the run has it where it is not given.", ("max_copies: 4",)),
     (
+        "The site's depot, host name or URL: images cross the WAN once, to it, and the routers pull over the LAN.",
+        ("depot: depot.branch1.example.net",),
+    ),
+    (
+        "Where no host can stand: one router pulls over the WAN and serves the others; a depot goes before it.",
+        ("neighbours: true",),
+    ),
+    ("Rate of the LAN between depot or neighbours and the routers in bit/s.", ("lan_rate_bps: 1_000_000_000",)),
+    (
         "When the site may be worked on; at any time where it is not given. On these days a window opens.",
         ("windows:", '  - {days: [mon, tue, wed, thu], from: "22:00", until: "05:00", timezone: Europe/Berlin}'),
     ),
@@ -67,6 +76,8 @@ _SITE_KEYS = (
         ("transports: [scp, sftp]",),
     ),
     ("Forbid those that carry login and image in clear text, FTP and HTTP.", ("clear_text: false",)),
+    ("Somebody can get at their consoles should one not come back from a restart.", ("console_access: true",)),
+    ("Others are reached through them: they are restarted last.", ("upstream: true",)),
     ("The image of all of them, where no rule shall decide.", ("image: c2900-universalk9-mz.SPA.158-3.M9.bin",)),
 )
 """What a site may have, each with its lines; commented in what is written."""

@@ -29,7 +29,7 @@ _PUBLIC = frozenset(
         *_ATTRIBUTES,
         _GROUP,
         *("cap_share", "host_keys", "image", "link_rate_bps", "max_copies", "site", "source_interface", "vrf"),
-        *("clear_text", "transports"),
+        *("clear_text", "console_access", "depot", "lan_rate_bps", "neighbours", "transports", "upstream"),
         *("device_role", "device_type", "location", "role", "status", "tags", "tenant"),
     }
 )

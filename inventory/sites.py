@@ -14,8 +14,8 @@ from inventory.view import HostView
 if TYPE_CHECKING:
     from nornir.core.inventory import Host
 
-_SHARED = ("link_rate_bps", "cap_share", "windows", "max_copies")
-"""What belongs to the link, and is therefore the same for all of a site's devices."""
+_SHARED = ("link_rate_bps", "cap_share", "windows", "max_copies", "depot", "neighbours", "lan_rate_bps")
+"""What belongs to the link or to the site as a whole, and is therefore the same for all of a site's devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,9 @@ class Site:
         vrf: VRF through which they reach us; None where none is given or they differ.
         windows: When its devices may be worked on; none means at any time.
         max_copies: How many copies may run over its link at once, or None: as the run has it.
+        depot: Host name or URL of its depot: images cross the link once, and devices pull over the LAN; or None.
+        neighbours: Whether its devices serve each other.
+        lan_rate_bps: Rate of the LAN between depot or neighbours and devices in bit/s, or None where nobody said.
     """
 
     name: str
@@ -39,6 +42,9 @@ class Site:
     vrf: str | None
     windows: tuple[TimeWindow, ...]
     max_copies: int | None
+    depot: str | None = None
+    neighbours: bool = False
+    lan_rate_bps: float | None = None
 
     @property
     def cap_bps(self) -> float | None:
@@ -50,7 +56,7 @@ def sites_of(devices: Iterable[HostView]) -> dict[str, Site]:
     """Return the sites of some devices, by name. A device without a site is in none: its link is nobody else's.
 
     Raises:
-        ConfigInvalid: Two devices of a site disagree on what the link carries, its windows or its copies.
+        ConfigInvalid: Two devices of a site disagree on what the link carries, its windows, its copies, or its depot.
     """
     members: dict[str, list[HostView]] = {}
     for device in devices:
@@ -87,6 +93,9 @@ def _site(name: str, devices: list[HostView]) -> Site:
         vrf=_common([device.vrf for device in devices]),
         windows=first.windows,
         max_copies=first.max_copies,
+        depot=first.depot,
+        neighbours=first.neighbours,
+        lan_rate_bps=first.lan_rate_bps,
     )
 
 
@@ -109,6 +118,8 @@ def _common(values: list[str | None]) -> str | None:
 def _told(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "none"
+    if isinstance(value, bool):
+        return str(value).lower()
     return "none" if value is None else f"{value:.12g}" if isinstance(value, float) else str(value)
 
 

@@ -24,6 +24,11 @@ WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 INTERFACE = re.compile(r"[A-Za-z][A-Za-z-]*\d+(?:[/.:]\d+)*")
 """An interface name as one word: `GigabitEthernet0/0/0`, `Gi0`, `Loopback0`, `Vlan10`, `Te1/1/1.100`."""
 
+DEPOT_URL = re.compile(
+    r"https?://(?:[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?(?:/[A-Za-z0-9._~/-]*)?"
+)
+"""Where a depot serves, without a login: that is no business of an inventory."""
+
 _WINDOW_KEYS = ("days", "from", "until", "timezone")
 _CLOCKS = {"from": "'22:00'", "until": "'05:00'"}
 
@@ -121,6 +126,19 @@ def read_interface(value: object) -> str | None:
     )
 
 
+def read_depot(value: object) -> str | None:
+    """Return where a site's depot is: its host name or address, or the URL at which it serves."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and (WORD.fullmatch(value) or DEPOT_URL.fullmatch(value)):
+        return value
+    raise ConfigInvalid(
+        "expected the depot's host name, or its URL such as https://depot.example.net:8443/ without a login, found "
+        f"{described(value)}",
+        hint="Give the name by which the site's devices reach it; its login is given where the depot is set up",
+    )
+
+
 def read_rate(value: object) -> float | None:
     """Return a link's rate in bit/s."""
     return _number(value, low=1_000, high=1e12)
@@ -190,6 +208,17 @@ def read_clear_text(value: object) -> bool | None:
         f"expected true or false, found {described(value)}",
         hint="Without quotes: false forbids FTP and HTTP, which carry login and image in clear text",
     )
+
+
+def read_flag(value: object) -> bool:
+    """Return a yes or no; no where the key is absent."""
+    if isinstance(value, str) and value.strip().lower() in _BOOLEANS:
+        return _BOOLEANS[value.strip().lower()]
+    if value is None or value == "":
+        return False
+    if isinstance(value, bool):
+        return value
+    raise ConfigInvalid(f"expected true or false, found {described(value)}", hint="Write it without quotes")
 
 
 def read_windows(value: object) -> tuple[TimeWindow, ...]:
@@ -287,6 +316,9 @@ READERS: Mapping[str, Callable[[object], object]] = {
     "site": read_word,
     "link_rate_bps": read_rate,
     "cap_share": read_share,
+    "depot": read_depot,
+    "neighbours": read_flag,
+    "lan_rate_bps": read_rate,
     "max_copies": read_copies,
     "windows": read_windows,
     "server_address": read_word,
@@ -295,6 +327,8 @@ READERS: Mapping[str, Callable[[object], object]] = {
     "transports": read_transports,
     "clear_text": read_clear_text,
     "image": read_image,
+    "console_access": read_flag,
+    "upstream": read_flag,
     "host_keys": read_policy,
     "known_hosts": read_path,
     "enable_secret": read_secret,

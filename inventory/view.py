@@ -96,6 +96,11 @@ class HostView:
         clear_text: Whether its login and image may cross in clear text; None: nobody said, which means yes.
         image: The image that this device is to have, a file name or a path as written; it goes before all rules.
         groups: Names of its groups and their groups, the nearest first.
+        console_access: Whether somebody can get at its console when it does not come back from a restart.
+        is_upstream: Whether others are reached through it, so that it is restarted after them.
+        depot: Host name or URL of the site's depot, from which its devices pull over the LAN; or None.
+        neighbours: Whether the devices of its site serve each other.
+        lan_rate_bps: Rate of the LAN between its depot, or its neighbours, and the devices in bit/s; None: nobody said.
     """
 
     name: str
@@ -115,6 +120,11 @@ class HostView:
     image: str | None = None
     groups: tuple[str, ...] = ()
     is_cap_share_stated: bool = False
+    console_access: bool = False
+    is_upstream: bool = False
+    depot: str | None = None
+    neighbours: bool = False
+    lan_rate_bps: float | None = None
 
     @property
     def cap_bps(self) -> float | None:
@@ -160,6 +170,11 @@ def view(host: InventoryHost) -> HostView:
         clear_text=policy.clear_text,
         image=read_key(host, "image", values.read_image, data),
         groups=tuple(group.name for group in host.extended_groups()),
+        console_access=read_key(host, "console_access", values.read_flag, data),
+        is_upstream=read_key(host, "upstream", values.read_flag, data),
+        depot=read_key(host, "depot", values.read_depot, data),
+        neighbours=read_key(host, "neighbours", values.read_flag, data),
+        lan_rate_bps=read_key(host, "lan_rate_bps", values.read_rate, data),
     )
 
 

@@ -8,7 +8,7 @@ one refuses to add, and our lines would be what differs. What the device says of
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from nornir.core.task import Result, Task
@@ -17,12 +17,17 @@ from flashferry.devices.connection import session_of
 from flashferry.devices.errors import InstallRefused, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
 from flashferry.images.release import ImageRelease, release_in
-from tasks.install import InstallAnswer, InstallOutcome, run_install
-from tasks.software_state import Issu, Mode, SoftwareState, Topic, read_software
+from tasks.install import InstallAnswer, InstallOutcome, run_install, without_add
+from tasks.software_state import Issu, Mode, Outcome, SoftwareState, Topic, read_software
 from tasks.step import Step
+from tasks.verify import MEASURABLE_S
 
 STEP = "add"
 ADD = Step(word=STEP, doing="adding", record_field="added")
+
+
+NOTHING_TO_ADD_TO = "nothing is added: it does not boot from packages"
+"""What is said before the copy of a device in bundle mode that is to add its image."""
 
 
 class AddOutcome(StrEnum):
@@ -51,6 +56,7 @@ class AddReport:
         version: The version as `show install summary` has it, or None.
         lines: The device's lines that this rests on.
         duration_s: How long the device took, in seconds.
+        bytes_per_s: How fast it went through the image; None where that was not looked at, or took too short to tell.
     """
 
     outcome: AddOutcome
@@ -58,11 +64,18 @@ class AddReport:
     version: str | None = None
     lines: tuple[str, ...] = ()
     duration_s: float = 0.0
+    bytes_per_s: float | None = None
 
 
-def add(task: Task, path: str, release: ImageRelease | None, tell: Callable[[str], None] = lambda _: None) -> Result:
+def add(
+    task: Task,
+    path: str,
+    release: ImageRelease | None,
+    size_bytes: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Result:
     """Nornir task: return an AddReport. See `add_image`."""
-    return Result(host=task.host, result=add_image(session_of(task), path, release, tell=tell))
+    return Result(host=task.host, result=add_image(session_of(task), path, release, size_bytes=size_bytes, tell=tell))
 
 
 def add_image(
@@ -70,6 +83,7 @@ def add_image(
     path: str,
     release: ImageRelease | None,
     *,
+    size_bytes: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> AddReport:
     """Have a device add an image that lies on its flash, unless that was done before.
@@ -78,23 +92,30 @@ def add_image(
         session: An open session.
         path: The image's file, for example `bootflash:image.bin`; it was proven by its hash.
         release: The image's release, or None where its name tells none.
+        size_bytes: The file's size, or None: then how fast it was added is not told.
         tell: Told the device's lines of progress.
 
     Raises:
-        InstallRefused: The device does not add it now, or another version is added.
+        InstallRefused: The device does not add it now, its release has no command that only adds, or another version is
+            added.
         OutputNotUnderstood: What the device shows cannot be read, or behind the command it does not show the image.
         DeviceUnreachable: The session was lost.
     """
     state = read_software(session)
+    if (known := already(state, release)) is not None:
+        return known
+    if (older := without_add(state.version, path, knows_summary=_knows_summary(state))) is not None:
+        raise _refused(session.name, older.reason, older.hint)
     if state.mode is Mode.BUNDLE:
         booted = state.answers[Topic.VERSION].lines_with("System image")
         return AddReport(outcome=AddOutcome.NOT_APPLICABLE, lines=booted)
-    if (known := already(state, release)) is not None:
-        return known
     if (reason := objection(session.name, state, release)) is not None:
         raise reason
     answer = run_install(session, session.platform.add_command(path), step=STEP, tell=tell)
-    return judge(session.name, answer, before=state, after=read_software(session), release=release)
+    report = judge(session.name, answer, before=state, after=read_software(session), release=release)
+    if size_bytes is None or report.duration_s < MEASURABLE_S:
+        return report
+    return replace(report, bytes_per_s=size_bytes / report.duration_s)
 
 
 def already(state: SoftwareState, release: ImageRelease | None) -> AddReport | None:
@@ -103,7 +124,7 @@ def already(state: SoftwareState, release: ImageRelease | None) -> AddReport | N
         return None
     for states, outcome in (("C", AddOutcome.RUNS_IT), ("I", AddOutcome.ALREADY_ADDED)):
         found = next((each for each in state.versions(states) if release_in(each) == release), None)
-        if found is not None and not state.versions("U", "D"):
+        if found is not None and not state.versions("U", "D") and not state.lacking(found, states):
             return AddReport(outcome=outcome, version=found, lines=_rows_of(state, found))
     return None
 
@@ -132,9 +153,21 @@ def objection(host: str, state: SoftwareState, release: ImageRelease | None) -> 
     if others:
         seen = ", ".join(others)
         return _refused(host, f"expected no other version added, found {seen}: a device keeps one at a time", _OTHER)
+    if state.untold_members:
+        seen = ", ".join(state.untold_members)
+        return _refused(host, f"expected the packages of every member, nothing is told of member {seen}", _MEMBERS)
+    for states in ("I", "C"):
+        there = next((each for each in state.versions(states) if release_in(each) == release), None)
+        if release is not None and there is not None:
+            seen = ", ".join(state.lacking(there, states))
+            return _refused(host, f"expected {there} on every member, or on none; it is missing on {seen}", _MEMBERS)
     if state.issu is Issu.GOING_ON:
         return _refused(host, "expected no upgrade in service, one is going on", "Wait until it is over")
     return None
+
+
+def _knows_summary(state: SoftwareState) -> bool:
+    return state.answers[Topic.INSTALL].outcome is not Outcome.NOT_THERE
 
 
 def _refused(host: str, reason: str, hint: str) -> InstallRefused:
@@ -157,8 +190,12 @@ def judge(
         InstallRefused: It did not add the image, and says why.
         OutputNotUnderstood: It says that it did, and does not show it; or it says nothing that we know.
     """
+    summary = after.answers[Topic.INSTALL]
     found = [each for each in after.versions("I") if each not in before.versions("I")]
-    if after.answers[Topic.INSTALL].is_read and len(found) == 1 and release in {None, release_in(found[0])}:
+    lacking = after.lacking(found[0], "I") if len(found) == 1 else ()
+    # Without a release to compare, what appeared may be what somebody else added.
+    is_wanted = answer.outcome is InstallOutcome.DONE if release is None else release in map(release_in, found)
+    if summary.is_read and len(found) == 1 and is_wanted and not lacking:
         return AddReport(
             outcome=AddOutcome.ADDED,
             command=answer.command,
@@ -167,15 +204,16 @@ def judge(
             duration_s=answer.duration_s,
         )
     said = "; ".join(line.strip() for line in answer.lines) or "nothing"
+    missing = f", missing on {', '.join(lacking)}" if lacking else ""
     if answer.outcome in {InstallOutcome.DONE, InstallOutcome.UNKNOWN}:
         raise OutputNotUnderstood(
-            f"'{answer.command}': expected {release or 'the image'} in state I in "
-            f"'{after.answers[Topic.INSTALL].command}', found {', '.join(found) or 'none'}; the device said: {said}",
+            f"'{answer.command}': expected {release or 'the image'} in state I in '{summary.command}', "
+            f"found {', '.join(found) or 'none'}{missing}; the device said: {said}",
             host=host,
             step=STEP,
             hint="Look at the device: what it says and what it shows do not agree",
         )
-    raise InstallRefused(f"'{answer.command}': {said}", host=host, step=STEP, hint=_HINTS[answer.outcome])
+    raise InstallRefused(f"'{answer.command}'{missing}: {said}", host=host, step=STEP, hint=_HINTS[answer.outcome])
 
 
 def _rows_of(state: SoftwareState, version: str) -> tuple[str, ...]:
@@ -187,6 +225,7 @@ _OTHER = (
     "'install remove inactive' discards it, and with it every image file that was only copied: look at the list that "
     "the device shows before you confirm, then stage again with --add"
 )
+_MEMBERS = "See to that member, or have what is half added discarded, then stage again with --add"
 _HINTS = {
     InstallOutcome.ALREADY_ADDED: "A package is added already and not shown as inactive: look at the device",
     InstallOutcome.NO_ROOM: "Adding needs the image's size once more on each member: make room ('flashferry check' "

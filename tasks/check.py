@@ -37,6 +37,7 @@ from tasks.fetching.ceilings import Ceiling, ceilings
 from tasks.fetching.fit import network_protocols, protocols_refusal, trust_refusal, trusting, trustpoints
 from tasks.file_system import default_file_system, file_named, file_system_of_image, free_bytes
 from tasks.hashing import hash_limits
+from tasks.install import OlderTrain, without_add
 from tasks.readings import Configured, read_running, read_startup, told
 from tasks.removable import could_go
 from tasks.room import MemberRoom, Room, room_of_members
@@ -145,7 +146,7 @@ class _Look:
         self._version = parse_version(printed)
         self._file_systems: str | None = None
         self._file_system = self._find_file_system()
-        self._listing = self._list()
+        self._listing = _listing(session, self._file_system)
         self._present = _present(session, self._listing, wanted.image) if wanted is not None else None
         self._image = self._fit(printed)
 
@@ -175,7 +176,7 @@ class _Look:
             configuration=configuration,
             authorization=user,
             proof=proof,
-            refusal_hint=held.hint if held is not None else self._hint(refusal, (*running.lines, *startup.lines)),
+            refusal_hint=held.hint if held is not None else self._hint(refusal, (running.text, startup.text)),
             image=self._image,
             trustpoints=trustpoints(running.commands),
             ceilings=self._ceilings(running),
@@ -224,9 +225,6 @@ class _Look:
             self._file_systems = self._session.ask(self._platform.commands.file_systems)
         return self._file_systems
 
-    def _list(self) -> str:
-        return _listing(self._session, self._file_system)
-
     def _proof(self, *, signature: bool) -> VerifyReport | None:
         """Compare size, then hash: a hash takes minutes on a slow device, a size nothing."""
         wanted, present = self._wanted, self._present
@@ -234,11 +232,13 @@ class _Look:
             return None
         if present.size_bytes != wanted.image.size_bytes or present.permissions.startswith("d"):
             return None
-        with self._hashing():
-            return self._proof_of(wanted, signature=signature)
-
-    def _proof_of(self, wanted: Wanted, *, signature: bool) -> VerifyReport | None:
         path = f"{self._file_system}{wanted.image.name}"
+        if wanted.proven is not None and wanted.proven.is_at(path, present.modified):
+            return wanted.proven.report
+        with self._hashing():
+            return self._proof_of(wanted, path, signature=signature)
+
+    def _proof_of(self, wanted: Wanted, path: str, *, signature: bool) -> VerifyReport | None:
         proof = prove_present(self._session, path, wanted.image, self._interrupted)
         if proof is None or not signature:
             return proof
@@ -253,8 +253,15 @@ class _Look:
             free_bytes=free_bytes(self._listing),
             members=self._members(),
             mode=mode_of(self._version),
-            adds=self._wanted is not None and self._wanted.adds,
+            adds=self._wanted is not None and self._wanted.adds and self._older_train is None,
         )
+
+    @cached_property
+    def _older_train(self) -> OlderTrain | None:
+        """Return the train of a device that cannot only add the image, where it is to add it."""
+        if self._wanted is None or not self._wanted.adds:
+            return None
+        return without_add(self._version, f"{self._file_system}{self._wanted.image.name}")
 
     def _members(self) -> tuple[MemberRoom, ...]:
         if len(self._version.members) < 2:
@@ -359,6 +366,7 @@ class _Look:
         if self._wanted is not None:
             room = self._room.notes(self._wanted.image.size_bytes)
         return (
+            *((self._older_train.note,) if self._older_train is not None else ()),
             *room,
             *(configuration.notes if configuration else ()),
             *(user.notes if user else ()),

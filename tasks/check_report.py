@@ -21,6 +21,23 @@ from templates.version import SoftwareVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenFile:
+    """A file that this very device proved in this very process.
+
+    Attributes:
+        report: The proof.
+        modified: When the file was changed last, as the device printed it behind the proof; empty: nobody looked.
+    """
+
+    report: VerifyReport
+    modified: str
+
+    def is_at(self, path: str, modified: str) -> bool:
+        """Tell whether a file of that image's size is the one that was proven, not written to since."""
+        return bool(modified) and (self.report.path, self.modified) == (path, modified)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """The image that a device is to have.
 
@@ -29,12 +46,14 @@ class Wanted:
         inside: The name that the file carries in itself, or None where it carries none.
         is_insisted: Whether the operator wants it also on a platform that it is not for.
         adds: Whether it is to be added (`install add`) behind the copy, which needs its size once more.
+        proven: The file as the device proved it a while ago, or None: a file of its size is hashed.
     """
 
     image: Image
     inside: str | None = None
     is_insisted: bool = False
     adds: bool = False
+    proven: ProvenFile | None = None
 
     @classmethod
     def of(cls, file: ImageFile, *, is_insisted: bool = False, adds: bool = False) -> Wanted:

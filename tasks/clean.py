@@ -89,7 +89,7 @@ def look_for_old(session: DeviceSession, *, kept: Iterable[str], only: Collectio
     if file_system is None:
         return CleanLook(serial_number=serial, file_system="", free_bytes=None, reason="it booted from no flash")
     listing = session.ask(session.platform.list_command(file_system), limit_s=LIST_LIMIT_S)
-    names, lines = session.platform.file_systems, (*running.lines, *startup.lines)
+    names, lines = session.platform.file_systems, (running.text, startup.text)
     found = removable(software, listing, file_system=file_system, names=names, lines=lines, kept=kept)
     if not found.reason:
         _check_asked(session, listing, only, {row.name for row in found.files})
@@ -160,8 +160,8 @@ def _old(file_system: str, row: DirFile, running: str) -> OldFile:
         path=f"{file_system}{row.name}",
         size_bytes=row.size_bytes,
         modified=" ".join(row.modified.split()),
-        reason=f"{release} is older than {running}, which runs; no boot variable, 'boot system' line or packages.conf "
-        "names it, and no run of this journal staged it",
+        reason=f"{release} is older than {running}, which runs; no boot variable, no line of a configuration and no "
+        "packages.conf names it, and no run of this journal staged it",
     )
 
 

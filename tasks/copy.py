@@ -112,7 +112,7 @@ def copy_image(
     started = time.monotonic()
     session.converse(copy_command(offer, target, session.platform), watch, watch.check)
     wall_s = time.monotonic() - started
-    result = _checked_result(session, dialogue, size_bytes, target, _last_view(dialogue, witness))
+    result = checked_result(session, dialogue, size_bytes, target, _last_view(dialogue, witness))
     return CopyReport(target=target, device=result, wall_s=wall_s, transcript=dialogue.transcript)
 
 
@@ -127,9 +127,24 @@ def _last_view(dialogue: CopyDialogue, witness: Callable[[], ServerView]) -> Ser
         time.sleep(_LOOK_AGAIN_S)
 
 
-def _checked_result(
+def checked_result(
     session: DeviceSession, dialogue: CopyDialogue, size_bytes: int, target: str, seen: ServerView
 ) -> CopyResult:
+    """Return the line that counts the bytes of a copy whose dialogue is over.
+
+    Args:
+        session: The device's.
+        dialogue: The dialogue.
+        size_bytes: Size of the image.
+        target: Where the copy went.
+        seen: What was seen from the other side.
+
+    Raises:
+        FileInTheWay: There is a file already.
+        DeviceRefused: The device does not take the command, or its question is one that we answer with no.
+        CopyFailed: It gave up, or copied another number of bytes.
+        DeviceOverloaded: It gave up for want of memory.
+    """
     host = session.name
     outcome: CopyOutcome = dialogue.outcome()
     if outcome.refused is not None and outcome.refused.finds_file:

@@ -23,6 +23,7 @@ from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
 from tasks.applet import BYPASS, SESSION_USER, applet_body, applet_of, is_as_typed, may_be_carried, without_applet
 from tasks.readings import Configured, read_running, told
+from tasks.restore_plan import undo_rank
 from tasks.step import Step
 from tasks.tcp_config import Change
 from tasks.tune import LATE_PAUSES_S
@@ -74,11 +75,11 @@ def countdown_s(size_bytes: int, slowest_bytes_per_s: float) -> int:
 
 
 def undo_lines(changes: Iterable[Change]) -> tuple[str, ...]:
-    """Return what puts back all that was set, or may be, a mark last.
+    """Return what puts back all that was set, or may be, a mark last, a list behind what refers to it.
 
     A line that the device does not show is its default: what we typed is what was there.
     """
-    ordered = sorted(changes, key=lambda change: change.is_mark)
+    ordered = sorted(changes, key=undo_rank)
     return tuple(dict.fromkeys(change.undo(is_default=change.shown == "") for change in ordered))
 
 
@@ -168,8 +169,7 @@ class _Arming:
         refused = self._refusal((bypassing,))
         if refused is None:
             return bypassing, None
-        has_user = any(line.startswith(SESSION_USER) for line in running.lines)
-        if not has_user and first(CommandAuthorization, running.commands) is not None:
+        if _is_authorized(running):
             return "", (
                 "an AAA server authorizes commands, the device takes no applet that goes by without it "
                 f"({refused}), and no '{SESSION_USER.strip()}' names a user for it"
@@ -182,7 +182,7 @@ class _Arming:
         refused = self._refusal((head, *self._body))
         reason = f"the device does not take all of the applet ({refused})" if refused is not None else None
         if reason is None:
-            reason = self._unproven()
+            reason = self._unproven(head)
         if reason is not None:
             _take_back(self._session, self._change)
         return reason
@@ -192,12 +192,15 @@ class _Arming:
         words = refusals(self._session.configure(lines), lines)
         return next((f"{line!r}: {said}" for line, said in words.items()), None)
 
-    def _unproven(self) -> str | None:
-        """Return what is missing from the proof that the applet counts, or None."""
+    def _unproven(self, head: str) -> str | None:
+        """Return what is missing from the proof that the applet counts, and may do what it is to do, or None."""
         for pause_s in (0.0, *LATE_PAUSES_S):
             time.sleep(pause_s)
-            body = applet_shown(read_running(self._session).text, self._change)
-            if body is not None and is_as_typed(body, self._body):
+            running = read_running(self._session)
+            body = applet_shown(running.text, self._change)
+            if body is None or not is_as_typed(body, self._body):
+                continue
+            if any(f"{line} ".startswith(f"{head} ") for line in running.lines) or not _is_authorized(running):
                 break
         else:
             return "the device does not show the applet as it was typed"
@@ -205,6 +208,12 @@ class _Arming:
         if re.search(rf"\s{re.escape(self._change.keyword)}\s*$", listed, re.MULTILINE) is None:
             return "the device does not list the applet among those that are registered"
         return None
+
+
+def _is_authorized(running: Configured) -> bool:
+    """Tell whether an AAA server is asked about an applet's commands, with no user that they are given as."""
+    has_user = any(line.startswith(SESSION_USER) for line in running.lines)
+    return not has_user and first(CommandAuthorization, running.commands) is not None
 
 
 def applet_shown(configuration: str, change: Change) -> tuple[str, ...] | None:

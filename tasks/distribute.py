@@ -31,7 +31,7 @@ from tasks.partial_file import file_at, remove_file
 from tasks.room import needed_bytes
 from tasks.software_state import ASK_LIMIT_S, Mode, read_software
 from tasks.step import Step
-from tasks.verify import verify_image
+from tasks.verify import MEASURABLE_S, verify_image
 from templates.rows import CopyError, CopyResult, last, rows
 
 STEP = "distribute"
@@ -67,10 +67,12 @@ class DistributionReport:
     Attributes:
         mode: How the device boots: `install` or `bundle`.
         copies: The image on each other member; empty where there is none, or the device does it by itself.
+        bytes_per_s: How fast it copied inside the box; None where nothing was copied, or took too short to tell.
     """
 
     mode: str
     copies: tuple[MemberCopy, ...] = ()
+    bytes_per_s: float | None = None
 
 
 def distribute(
@@ -114,7 +116,7 @@ def hand_on(
         DeviceUnreachable: The session was lost.
     """
     active = _system_of(path)
-    listing, state = _file_systems(session), read_software(session)
+    listing, state = listed_file_systems(session), read_software(session)
     places = other_places(state, listing, active)
     if not places or state.mode is Mode.INSTALL:
         return DistributionReport(mode=state.mode.value) if places else None
@@ -123,7 +125,7 @@ def hand_on(
     work = _Work(session, path, image, remove_partial, interrupted, tell)
     copies = tuple(work.hand_to(place) for place in places)
     _check_same(session.name, places, other_places(read_software(session), listing, active))
-    return DistributionReport(mode=state.mode.value, copies=copies)
+    return DistributionReport(mode=state.mode.value, copies=copies, bytes_per_s=_speed(copies, image.size_bytes))
 
 
 def has_members(session: DeviceSession, path: str) -> bool:
@@ -134,14 +136,27 @@ def has_members(session: DeviceSession, path: str) -> bool:
         OutputNotUnderstood: No prompt came in time.
         DeviceUnreachable: The session was lost.
     """
-    return may_have_members(_file_systems(session), _system_of(path), session.platform.file_systems)
+    return may_have_members(listed_file_systems(session), _system_of(path), session.platform.file_systems)
+
+
+def _speed(copies: tuple[MemberCopy, ...], size_bytes: int) -> float | None:
+    """Return how fast the copies that were made went, in bytes per second."""
+    made = [one.duration_s for one in copies if not one.was_there]
+    return len(made) * size_bytes / sum(made) if sum(made) >= MEASURABLE_S else None
 
 
 def _system_of(path: str) -> str:
     return f"{path.partition(':')[0]}:"
 
 
-def _file_systems(session: DeviceSession) -> str:
+def listed_file_systems(session: DeviceSession) -> str:
+    """Return what a device says of its file systems.
+
+    Raises:
+        DeviceRefused: The user may not list them.
+        OutputNotUnderstood: No prompt came in time.
+        DeviceUnreachable: The session was lost.
+    """
     return session.ask(session.platform.commands.file_systems, limit_s=ASK_LIMIT_S)
 
 

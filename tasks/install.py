@@ -1,4 +1,4 @@
-"""Install commands of IOS-XE: typed, followed to the prompt, and told apart by what the device says.
+"""Install commands of IOS-XE: typed, followed to the prompt, told apart by what the device says; trains without them.
 
 Facts
 -----
@@ -10,6 +10,16 @@ Facts
   (public note of a C9200L).
 * None of these commands is answered by us: each is given in the form that asks nothing. One that asks all the same is
   left, and the session with it.
+* Trains without `install add` have commands that also switch what boots next: they are the owner's, and never given.
+* Catalyst 3650 and 3850 with 3.x take an image apart by `software install file flash:X switch 1-N`: it rewrites
+  `packages.conf`, from which each switch boots next.
+* Switches with 16.5.1a and 16.6.1 have `request platform software package install switch all file flash:X auto-copy`
+  (pyntc gives it to these; earlier 16.x are taken for the same); `show install summary` was seen from 16.6.6 on
+  (genieparser).
+* A router that boots from packages and knows no `show install summary` has `request platform software package expand
+  file bootflash:X`, which puts a `packages.conf` beside them.
+* Catalyst 2960, 3560 and 3750 and IE switches boot from a file; a `.tar` does not boot by being copied. `archive
+  download-sw` takes it apart and names what is in it in the boot variable; `/leave-old-sw` keeps what was there.
 """
 
 from __future__ import annotations
@@ -24,6 +34,8 @@ from flashferry.devices.dialogue import STUCK_S, Dialogue
 from flashferry.devices.errors import OutputNotUnderstood
 from flashferry.devices.prompts import is_syslog
 from flashferry.devices.session import DeviceSession
+from tasks.software_state import Mode, mode_of
+from templates.version import SoftwareVersion
 
 START_LIMIT_S = 60.0
 """Without any sign of life for so long, the device did not take the command."""
@@ -35,6 +47,13 @@ TOTAL_LIMIT_S = 2400.0
 """No install command takes longer than 40 minutes; what is not over by then is told as not known."""
 
 _TOLD_LINES = 6
+
+_NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+"""`03.06.05E`, `16.5.1a`, `16.4.20170410:165034` of a build of developers, `15.5(3)S` of a router with 3.16."""
+
+_FIRST_WITH_ADD = (16, 6, 2)
+_FIRST_OF_16 = (16, 0, 0)
+_ALL_HAVE_ADD = (17, 0, 0)
 
 
 class InstallOutcome(StrEnum):
@@ -218,3 +237,74 @@ class _Progress(Dialogue):
             raise _Silent(f"nothing was heard for {SILENCE_LIMIT_S:.0f} s")
         if now_s - self._started_s > TOTAL_LIMIT_S:
             raise _Silent(f"it was not over after {TOTAL_LIMIT_S:.0f} s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OlderTrain:
+    """A device whose release has no command that only adds an image.
+
+    Attributes:
+        release: The release that runs on it.
+        command: What its owner gives in its place, with the image's path.
+    """
+
+    release: str
+    command: str
+
+    @property
+    def reason(self) -> str:
+        """Return why nothing is added, for a refusal."""
+        return (
+            f"expected a release that has 'install add', found {self.release}: what it has instead also switches what "
+            "boots next, so it is not given"
+        )
+
+    @property
+    def hint(self) -> str:
+        """Return what its owner can do."""
+        return f"The image stays on the flash. When its time has come, its owner gives: {self.command}"
+
+    @property
+    def note(self) -> str:
+        """Return what is said before the copy."""
+        return (
+            f"nothing will be added: release {self.release} has no 'install add', and what it has instead also "
+            f"switches what boots next. Its owner gives, when its time has come: {self.command}"
+        )
+
+
+def without_add(version: SoftwareVersion, path: str, *, knows_summary: bool = True) -> OlderTrain | None:
+    """Return the train of a device that cannot only add an image, or None where it can, or nobody knows.
+
+    Args:
+        version: What `show version` tells.
+        path: The image on the device, for example `flash:image.bin`.
+        knows_summary: Whether the device knows `show install summary`, as far as it was asked.
+    """
+    command = _command(version, path, knows_summary=knows_summary)
+    return OlderTrain(release=version.release, command=command) if command else None
+
+
+def _command(version: SoftwareVersion, path: str, *, knows_summary: bool) -> str:
+    mode, numbers = mode_of(version), _numbers(version.release)
+    if mode is Mode.BUNDLE and path.endswith(".tar"):
+        return f"archive download-sw /leave-old-sw {path}"
+    if mode is not Mode.INSTALL or numbers is None:
+        return ""
+    if version.members and numbers < _FIRST_OF_16:
+        return f"software install file {path} switch {_all_of(version)}"
+    if version.members and numbers < _FIRST_WITH_ADD:
+        return f"request platform software package install switch all file {path} auto-copy"
+    if not version.members and not knows_summary and numbers < _ALL_HAVE_ADD:
+        return f"request platform software package expand file {path}"
+    return ""
+
+
+def _all_of(version: SoftwareVersion) -> str:
+    numbers = [member.number for member in version.members]
+    return f"{min(numbers)}-{max(numbers)}" if len(numbers) > 1 else str(numbers[0])
+
+
+def _numbers(release: str) -> tuple[int, int, int] | None:
+    found = _NUMBERS.match(release)
+    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None

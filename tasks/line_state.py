@@ -47,6 +47,8 @@ def line_state(
         others: All global lines that it shows.
         is_undone: Whether the line that was there before has just been sent.
     """
+    if change.serves is not None:
+        return _serving_state(change, now, others)
     if change.shown and change.shown in others and change.shown != change.before:
         return LineState.OURS
     if now == change.before:
@@ -61,6 +63,22 @@ def line_state(
         return LineState.OURS if is_undone else LineState.UNCERTAIN
     is_explained = is_undone or (change.shown is None and _may_be_ours(change, now))
     return LineState.UNCERTAIN if is_explained else LineState.FOREIGN
+
+
+def _serving_state(change: Change, now: str | None, others: Iterable[str]) -> LineState:
+    """Return what stands where a line was meant to be by which the device serves others.
+
+    Its name was free a moment before it was typed. What stands there otherwise, though nobody saw ours, or beside ours,
+    is not to be forgotten: a list of somebody's may have got our entries.
+    """
+    kind = change.serves
+    assert kind is not None
+    if now is None:
+        return LineState.BEFORE
+    if kind.stands_for(change.ours, now):
+        return LineState.OURS
+    is_there = any(kind.stands_for(change.ours, line) for line in others)
+    return LineState.UNCERTAIN if change.shown is None or is_there else LineState.FOREIGN
 
 
 def _is_ours(change: Change, now: str | None) -> bool:

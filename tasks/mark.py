@@ -20,11 +20,11 @@ from tasks.named_line import NamedLine
 COMMAND = "alias exec"
 """How a mark begins: the one command that changes nothing, is shown and can be taken back, on all platforms so far."""
 
-LOOK = "show running-config | include ip tcp|ip ssh|ip scp|source-interface|flashferry"
+LOOK = "show running-config | include ip tcp|ip ssh|ip scp|ip tftp|tftp-server|source-interface|flashferry"
 """What shows all lines that a run may leave on a device, a `no` as well, and its mark: for who has to look by hand.
 
-The parser takes an alternation of plain words (as of `include` everywhere); some lines that it shows are nobody's work
-but the device's own.
+A list of ours shows by its remark, whose number takes all of it back. The parser takes an alternation of plain words
+(as of `include` everywhere); some lines that it shows are nobody's work but the device's own.
 """
 
 _PREFIX = "flashferry-"

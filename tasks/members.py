@@ -5,16 +5,19 @@ Facts
 * A stack lists `flash:` (the active's, `flash-1:` by another name) and `flash-2:`, `flash-3:`, ...; older switches have
   `flash2:` (genieparser: show file systems of Catalyst 9300, 3850 and 3750).
 * The other supervisor's are `stby-bootflash:`, `stby-flash:`, `stby-harddisk:`: the active's with `stby-` in front.
+  Where one is listed and how the supervisors are cannot be read, there is one, and nobody knows how it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from flashferry.devices.platforms.platform import FileSystems
-from tasks.software_state import STANDBY, SoftwareState
+from tasks.software.boot_variables import STANDBY
+from tasks.software_state import Outcome, SoftwareState, Topic
 from templates.rows import FileSystem, rows
+from templates.version import SoftwareVersion
 
 READY_STATE = "ready"
 """What `show switch` says of a member that takes part, in small letters."""
@@ -69,10 +72,25 @@ def other_places(state: SoftwareState, file_systems: str, active: str) -> tuple[
             for number in numbers
             if number != own
         )
-    if not state.has_standby:
+    unknown = state.redundancy is None and state.answers[Topic.REDUNDANCY].outcome is not Outcome.NOT_THERE
+    if not state.has_standby and not (unknown and f"stby-{active}" in known):
         return ()
     peer = state.redundancy.peer if state.redundancy is not None else ""
     return (Place(place=STANDBY, file_system=_listed((f"stby-{active}",), known), state=peer),)
+
+
+def count_others(version: SoftwareVersion, file_systems: Callable[[], str], active: str) -> int:
+    """Return how many other switches or supervisors a device has, as far as a check sees it.
+
+    Args:
+        version: What `show version` tells; its table has the members of a stack.
+        file_systems: Returns the output of `show file systems`; asked of a device without such a table only.
+        active: The file system that gets the image, with its colon.
+    """
+    if len(version.members) > 1:
+        return len(version.members) - 1
+    listed = {name for row in rows(FileSystem, file_systems()) for name in row.names}
+    return int(f"stby-{active}" in listed)
 
 
 def may_have_members(file_systems: str, active: str, names: FileSystems) -> bool:

@@ -34,10 +34,11 @@ _BUSY = re.compile(r"\bbusy\b|\bin (exclusive )?use\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlashFile:
-    """What is at a copy's target; `size_bytes` is None where there is no file."""
+    """What is at a copy's target; `size_bytes` is None where there is no file, `modified` is as printed."""
 
     path: str
     size_bytes: int | None
+    modified: str = ""
 
 
 def look(task: Task, path: str) -> Result:
@@ -68,7 +69,7 @@ def file_at(session: DeviceSession, path: str) -> FlashFile:
     name = _name(path)
     for row in rows(DirFile, output):
         if _name(row.name) == name and not row.permissions.startswith("d"):
-            return FlashFile(path=path, size_bytes=row.size_bytes)
+            return FlashFile(path=path, size_bytes=row.size_bytes, modified=row.modified)
     error = first(DirError, output)
     if error is not None and "no such file" in error.reason.lower():
         return FlashFile(path=path, size_bytes=None)

@@ -8,7 +8,7 @@ from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
 from tasks.configuration import holds_syslog
 from tasks.tcp_config import TcpLines, tcp_lines_of
-from templates.config_sections import ConfigNotUnderstood, sections
+from templates.config_sections import ConfigNotUnderstood, lines_of, sections
 
 READINGS = 3
 """So often a configuration is read that a log line fell into."""
@@ -23,7 +23,7 @@ class Configured:
 
     Attributes:
         text: All of it.
-        lines: Its global lines.
+        lines: Its global lines, a standard list's entries among them, however the list is shown.
         comments: Its comments in the first column, the stamps among them, as one text.
         tcp: The lines that staging may change.
     """
@@ -84,6 +84,6 @@ def _configured(session: DeviceSession, text: str) -> Configured:
             host=session.name,
             hint="Look at the banners, macros and certificates of the device's configuration",
         ) from None
-    lines = tuple(one.line for one in found if one.line and not one.is_comment)
+    lines = lines_of(found)
     comments = "\n".join(one.line for one in found if one.is_comment)
     return Configured(text=text, lines=lines, comments=comments, tcp=tcp_lines_of(lines, session.platform))

@@ -2,8 +2,9 @@
 
 Facts
 -----
-* What runs, what any boot table names, now or from the next reload on, what a `boot system` line names, and what
-  `packages.conf` names must stay; so must patches (`.smu.bin`), whose absence kept stack members down (CSCwe70969).
+* What runs, what any boot table names, now or from the next reload on, what a line of a configuration names (`boot
+  system`, but also `tftp-server` or an applet's action), and what `packages.conf` names must stay; so must patches
+  (`.smu.bin`), whose absence kept stack members down (CSCwe70969).
 * A file that nothing names may be there for a purpose all the same: an image that was staged for a later night is one.
   So of all files only images older than what runs are ever named, by the release in their names.
 * Where one of the tables cannot be read, a member is away, or an operation is half done, nobody can tell what is
@@ -25,6 +26,8 @@ from tasks.software_state import Issu, Mode, Outcome, SoftwareState, Topic, read
 from templates.rows import DirFile, DirTotals, first, rows
 
 _READY = "ready"
+_PATCHES = (".smu.bin", ".apsp.bin", ".apdp.bin")
+"""Patches of the system, and of the access points of a Catalyst 9800."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +75,7 @@ def removable(
         listing: Output of `dir` of the file system.
         file_system: The file system of the running image, with its colon.
         names: What the platform calls its file systems.
-        lines: Global lines of its configurations.
+        lines: Its configurations, in whole or in parts; a file that they name stays.
         kept: Names of files that stay whatever the device says of them: images that are to come, or were staged.
     """
     reason = _unreadable(software, listing) or _unsettled(software) or _strange(software, listing, file_system, names)
@@ -109,6 +112,9 @@ def _unreadable(software: SoftwareState, listing: str) -> str:
         return "the listing of its files is not whole"
     if not software.answers[Topic.BOOT].is_read or any(one.next is None for one in software.boot):
         return "what is booted next is not told"
+    own = {"", *(str(unit.number) for unit in software.units if unit.active)}
+    if software.units and own.isdisjoint(one.place for one in software.boot):
+        return "what is booted next is not told of the active member"
     needed = (Topic.INSTALL, Topic.PACKAGES) if software.mode is Mode.INSTALL else ()
     missing = next((topic for topic in needed if not software.answers[topic].is_read), None)
     return f"'{software.answers[missing].command}' is not told" if missing is not None else ""
@@ -152,14 +158,15 @@ def _begins_a_row(line: str) -> bool:
 
 def _is_image(row: DirFile) -> bool:
     name = row.name.casefold()
-    return not row.permissions.startswith("d") and name.endswith(".bin") and not name.endswith(".smu.bin")
+    return not row.permissions.startswith("d") and name.endswith(".bin") and not name.endswith(_PATCHES)
 
 
 def _said(software: SoftwareState, lines: Iterable[str], kept: Iterable[str]) -> str:
     """Return all that names files, as one text in small letters."""
     booted = [path for boot in software.boot for path in boot.all_files]
-    configured = [line for line in lines if line.startswith("boot ")]
-    return "\n".join((*booted, *configured, *software.package_files, software.running_file or "", *kept)).casefold()
+    installed = [row.version for row in software.packages]
+    named = (*booted, *lines, *software.package_files, *installed, software.running_file or "", *kept)
+    return "\n".join(named).casefold()
 
 
 def _is_named(name: str, said: str) -> bool:

@@ -206,10 +206,17 @@ class _Restoring:
                 "doing; it was left alone",
                 host=self._session.name,
                 step=STEP,
-                hint=f"If nobody wants {it}, put back by hand what was there, then run 'flashferry recover'; else "
+                hint=f"If nobody wants {it}, {self._by_hand(ours)}, then run 'flashferry recover'; else "
                 f"let go of the device with 'flashferry recover --forget {self._session.name}'",
             )
         return seen
+
+    def _by_hand(self, ours: str) -> str:
+        """Return what somebody has to do in place of us about a line of ours."""
+        change = next(one for one in self._changes if one.ours == ours)
+        if change.serves is None:
+            return "put back by hand what was there"
+        return f"enter '{change.off}' by hand" + (", which takes all of that list" if change.is_list else "")
 
     def _renamed(self, seen: Configured) -> list[tuple[str, str | None]]:
         """Return new lines of no family of ours that may be one of ours, where nobody saw what became of that."""

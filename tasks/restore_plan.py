@@ -62,12 +62,12 @@ def plan_restore(
         is_sure: Also take back what is shown as before: a device may be late in showing what is in force, and what
             takes our line back does nothing where it is gone.
     """
-    shown, undone = frozenset(others), frozenset(sent)
-    found = [(change, present.of(change.keyword)) for change in changes]
+    lines = tuple(others)
+    shown, undone = frozenset(lines), frozenset(sent)
+    found = [(one, one.line_in(present, lines, beside=changes)) for one in changes if not one.is_entry]
     stands = [(change, now, line_state(change, now, shown, is_undone=change.before in undone)) for change, now in found]
     undo = [one for one in stands if one[2] is LineState.OURS or (is_sure and _may_be_late(*one))]
-    # A mark goes last: until then others are to see whose the device is. An applet stays as long as lines do.
-    undo.sort(key=lambda one: (one[0].is_mark, one[0].is_applet))
+    undo.sort(key=lambda one: undo_rank(one[0]))
 
     def left(kind: LineState) -> tuple[ForeignChange, ...]:
         return tuple(
@@ -81,6 +81,15 @@ def plan_restore(
         foreign=left(LineState.FOREIGN),
         uncertain=left(LineState.UNCERTAIN),
     )
+
+
+def undo_rank(change: Change) -> tuple[bool, bool, bool]:
+    """Return by what lines are put in the order in which they are taken back.
+
+    A mark goes last: until then others are to see whose the device is. An applet stays as long as lines do, and a list
+    as long as a line refers to it.
+    """
+    return change.is_mark, change.is_applet, change.is_list
 
 
 def _may_be_late(change: Change, now: str | None, stands: LineState) -> bool:

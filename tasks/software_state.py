@@ -8,9 +8,6 @@ Facts
 -----
 * `show install summary` ends with the timer's line between two rules; 16.6 prints none and ends with the last package
   (genieparser, C9300 16.6.6), so that there an output that was cut cannot be told from a whole one by its end.
-* `show boot` prints a block per member on Catalyst 3850 and 9300, one for the active and one for the standby supervisor
-  on ASR 1000, Catalyst 9400 and 9500, and `BOOT path-list` with a block per further member on 2960 and 3750. Only some
-  tell the register there; `show version` tells it everywhere.
 * `show issu state detail` takes locks first and tells of them. `Slot being modified` stands there from `loadversion` to
   `commitversion`, also behind `acceptversion` and where the `terminal state` is reached (genieparser, ASR 1000).
 * A user below privilege 15 gets a caret for what he may not give: then a caret says nothing about the platform.
@@ -26,13 +23,12 @@ from enum import Enum
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.prompts import is_syslog
 from flashferry.devices.session import DeviceSession
+from tasks.software.boot_variables import STANDBY, Boot, boots
 from templates.rows import (
     AbortTimer,
-    BootVariable,
     ConfigRegister,
     InstalledPackage,
     IssuLine,
-    ManualBoot,
     PackageFile,
     Privilege,
     RedundancyState,
@@ -144,35 +140,6 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Boot:
-    """What one member, or one supervisor, boots.
-
-    Attributes:
-        place: The member's number, `standby` for the other supervisor; empty for the device that answers.
-        now: The boot variable that it was started with, as printed; empty where none is set, None where not told.
-        next: The same from the next reload on.
-        register: The configuration register as of the next reload, or None where not told.
-        manual: Whether ROMMON waits for somebody at the console, or None where not told.
-    """
-
-    place: str
-    now: str | None = None
-    next: str | None = None
-    register: str | None = None
-    manual: bool | None = None
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """Return what is tried at the next reload, in its order, for example `flash:packages.conf`."""
-        return boot_files(self.next or "")
-
-    @property
-    def all_files(self) -> tuple[str, ...]:
-        """Return what the variable names now or from the next reload on."""
-        return tuple(dict.fromkeys((*boot_files(self.now or ""), *self.files)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SoftwareState:
     """A device's software as one look found it.
 
@@ -223,9 +190,24 @@ class SoftwareState:
         found = (row.version for row in self.packages if row.type == IMAGE and row.state in states)
         return tuple(dict.fromkeys(found))
 
+    @property
+    def install_places(self) -> tuple[str, ...]:
+        """Return the members or supervisors whose packages are told, each once."""
+        return tuple(dict.fromkeys(place for row in self.packages for place in row.places))
 
-STANDBY = "standby"
-"""The place of the other supervisor."""
+    @property
+    def untold_members(self) -> tuple[str, ...]:
+        """Return the members of a stack whose packages are not told."""
+        numbers = (*(unit.number for unit in self.units), *(member.number for member in self.version.members))
+        told = self.install_places
+        return tuple(dict.fromkeys(str(one) for one in numbers if str(one) not in told)) if self.is_stack else ()
+
+    def lacking(self, version: str, *states: str) -> tuple[str, ...]:
+        """Return who has a version of a whole image in none of some states: members or supervisors, told of or not."""
+        rows_of_it = (row for row in self.packages if (row.type, row.version) == (IMAGE, version))
+        having = {place for row in rows_of_it if row.state in states for place in row.places}
+        return (*(place for place in self.install_places if place not in having), *self.untold_members)
+
 
 IMAGE = "IMG"
 """The type of a row of `show install summary` that is a whole image, no patch."""
@@ -313,45 +295,12 @@ def mode_of(version: SoftwareVersion) -> Mode:
     return Mode.BUNDLE if version.image_path else Mode.UNKNOWN
 
 
-def boot_files(paths: str) -> tuple[str, ...]:
-    """Return the files of a boot variable, in its order: `bootflash:/x.bin,12;flash:y;` names two."""
-    return tuple(path for one in paths.split(";") if (path := one.split(",")[0].strip()))
-
-
 def package_files(text: str) -> tuple[str, ...]:
     """Return the names of the files that a `packages.conf` names, each once."""
     return tuple(dict.fromkeys(row.file for row in rows(PackageFile, text)))
 
 
-def boots(text: str, *, register: str | None = None) -> tuple[Boot, ...]:
-    """Return what each member or supervisor boots, by `show boot` or `show bootvar`.
-
-    Args:
-        text: The output.
-        register: What `show version` says of the register, for where this does not tell it.
-    """
-    variables, manuals = rows(BootVariable, text), rows(ManualBoot, text)
-    registers = {row.standby: row.next or row.now for row in rows(ConfigRegister, text)}
-    places = dict.fromkeys((row.switch, row.standby) for row in variables)
-    found = []
-    for switch, standby in places:
-        own = {row.when: row.paths for row in variables if (row.switch, row.standby) == (switch, standby)}
-        told = {row.value.lower() for row in manuals if (row.switch, row.standby) == (switch, standby)}
-        both = own.get("")
-        found.append(
-            Boot(
-                place=STANDBY if standby else switch,
-                now=own.get("Current", both),
-                next=own.get("next reload", both),
-                register=registers.get(standby) or (None if standby else register),
-                manual=_YES_OR_NO.get(next(iter(told))) if len(told) == 1 else None,
-            )
-        )
-    return tuple(found)
-
-
 _NOT_ASKED = Outcome.NOT_ASKED
-_YES_OR_NO = {"yes": True, "no": False}
 _CARET = re.compile(r"Invalid input detected|Unknown command")
 """The parser does not know the word; any other refusal may be about the user."""
 
@@ -362,6 +311,9 @@ _SUMMARY_REST = re.compile(
 )
 _WITHOUT_TIMER = re.compile(r"16\.[1-6](?:\D|$)")
 """Releases that print no line about the timer: 16.6 was seen; earlier ones have no timer that anybody described."""
+
+_HEADER = re.compile(r"Load for five secs: |Time source is ")
+"""What `terminal exec prompt timestamp` has printed in front of every answer."""
 
 _STACK_ROW = re.compile(r"\s*\*?\s*\d+\s+[A-Z]\w*\s+[0-9a-fA-F]{4}\.")
 
@@ -381,7 +333,8 @@ def _not_for_this_user(answer: Answer) -> Answer:
 
 
 def _without_syslog(text: str) -> str:
-    return "\n".join(line for line in text.splitlines() if not line.strip() or not is_syslog(line))
+    kept = (line for line in text.splitlines() if not _HEADER.match(line))
+    return "\n".join(line for line in kept if not line.strip() or not is_syslog(line))
 
 
 def _register(version: str) -> str | None:
@@ -419,7 +372,7 @@ def _is_summary(text: str, told: Mapping[Topic, Answer]) -> bool:
 
 
 def _is_boot(text: str, _: Mapping[Topic, Answer]) -> bool:
-    return bool(rows(BootVariable, text))
+    return bool(boots(text))
 
 
 def _is_stack(text: str, _: Mapping[Topic, Answer]) -> bool:

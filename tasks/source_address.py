@@ -43,6 +43,28 @@ def _is_ipv4(text: str) -> bool:
     return all(int(part) <= 255 for part in text.split(".")) and not text.startswith(("0.", "127."))
 
 
+_INTERFACE_ROW = re.compile(r"(?m)^([A-Za-z]\S*)\s+(\d{1,3}(?:\.\d{1,3}){3})\s+(?:YES|NO)\b.*\bup\s+up\s*$")
+
+
+def interface_with(session: DeviceSession, *, named: str | None = None) -> tuple[str, str] | None:
+    """Return name and address of the interface from which a copy is to come; None where there is none of them up.
+
+    Args:
+        session: An open session.
+        named: The inventory's source interface; None: the interface with the address that we reach the device at.
+
+    Raises:
+        DeviceUnreachable: The session was lost.
+    """
+    try:
+        listed = _INTERFACE_ROW.findall(session.ask(session.platform.commands.addresses, limit_s=60))
+    except (DeviceRefused, OutputNotUnderstood):
+        return None
+    reached = session.peer_address
+    is_meant = (lambda row: row[1] == reached) if named is None else (lambda row: same_interface(named, row[0]))
+    return next((row for row in listed if is_meant(row)), None)
+
+
 _NAME = re.compile(r"([A-Za-z-]+)\s*([\d/.:]*)")
 
 

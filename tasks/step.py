@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from flashferry.images.digests import Image
 
-CHECK_WORD, COPY_WORD = "check", "pull"
+ACTIVATE_WORD, CHECK_WORD, COPY_WORD = "activate", "check", "pull"
 """Words of steps that are known beyond them."""
 
 ENDS_WAY = frozenset({"connect", "check", "snapshot"})

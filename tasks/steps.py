@@ -15,6 +15,7 @@ from tasks.connectivity import REACH
 from tasks.copy import COPY
 from tasks.dead_man import DEAD_MAN
 from tasks.distribute import DISTRIBUTE
+from tasks.neighbours.serve import SERVE
 from tasks.partial_file import REMOVE
 from tasks.readiness.look import READY
 from tasks.restore import RESTORE
@@ -39,6 +40,7 @@ STEPS = (
     COPY_RECOVERY,
     REMOVE,
     VERIFY,
+    SERVE,
     RESTORE,
     DISTRIBUTE,
     ADD,

@@ -29,8 +29,9 @@ from dataclasses import dataclass, replace
 
 from flashferry.devices.platforms import PLATFORMS
 from flashferry.devices.platforms.platform import ChannelWindow, Platform, Setting, TcpSettings, ValueKind
+from flashferry.devices.platforms.serving import ServingLine
 from flashferry.tcp.path import LARGEST_UNSCALED_BYTES
-from flashferry.transports import WAYS
+from flashferry.transports import ALL_WAYS, NEIGHBOUR
 from flashferry.transports.transport import Transport
 from tasks.applet import APPLET, is_applet
 from tasks.mark import MARK, is_mark, mark_of
@@ -42,16 +43,19 @@ WINDOW_SIZE = "window-size"
 EXTRAS = {name: one.keyword for platform in PLATFORMS for name, one in platform.tcp.extras.items()}
 """Optional settings: the name that the operator gives, and the keyword."""
 
-_OF_TRANSPORTS = tuple(dict.fromkeys(one for transport in WAYS for one in transport.settings))
-_CHANNELS = tuple(dict.fromkeys(one for platform in PLATFORMS for one in platform.ssh.windows))
+_SERVING = tuple(dict.fromkeys(platform.serving for platform in PLATFORMS if platform.serving is not None))
+_OF_TRANSPORTS = tuple(dict.fromkeys(one for transport in ALL_WAYS for one in transport.settings))
+_BLOCKS = tuple(dict.fromkeys(one for serving in _SERVING for one in serving.blocks))
+_CHANNELS = (*dict.fromkeys(one for platform in PLATFORMS for one in platform.ssh.windows), *_BLOCKS)
 _BESIDE_TCP = (*_OF_TRANSPORTS, *(one.setting for one in _CHANNELS))
 _SETTINGS = (*(one for platform in PLATFORMS for one in platform.tcp.all), *_BESIDE_TCP)
 """All that we ever set or put back, apart from our mark. What a journal says beyond that was not written by us."""
 
-SCOPE = 2
-"""Which lines a snapshot has: 1 those of TCP and FTP, as releases before this one read them; 2 those of SSH and HTTP
-as well. What one does not have it cannot be held against."""
+SCOPE = 3
+"""Which lines a snapshot has: 1 those of TCP and FTP, as early releases read them; 2 those of SSH and HTTP as well; 3
+those of copies from a neighbour as well. What one does not have it cannot be held against."""
 
+_SINCE_SCOPE_3 = (*NEIGHBOUR.settings, *(one.setting for one in _BLOCKS))
 _SINCE_SCOPE_2 = tuple(one for one in _BESIDE_TCP if one.keyword != "source-interface")
 
 _WHOLE_FAMILIES = tuple(f"{platform.tcp.family} " for platform in PLATFORMS)
@@ -91,7 +95,7 @@ class TcpLines:
 
     def as_in(self, scope: int) -> TcpLines:
         """Return those of them that a snapshot of that scope has; see `SCOPE`."""
-        newer = () if scope >= SCOPE else _SINCE_SCOPE_2
+        newer = {1: _SINCE_SCOPE_2, 2: _SINCE_SCOPE_3}.get(scope, ())
         return TcpLines(lines=tuple(line for line in self.lines if not any(one.is_set_by(line) for one in newer)))
 
 
@@ -117,9 +121,13 @@ def is_told_whole(line: str) -> bool:
     return f"{line} ".removeprefix("no ").startswith(_COMMANDS) or _own(line) is not None
 
 
-def _own(line: str) -> NamedLine | None:
-    """Return what kind of line of a run's own a line is, a mark or an applet; None where it is neither."""
-    return next((kind for kind in (MARK, APPLET) if kind.is_one(line)), None)
+_SERVED = tuple(kind for serving in _SERVING for kind in serving.lines)
+
+
+def _own(line: str) -> NamedLine | ServingLine | None:
+    """Return what kind of line with a name of its own a line is: a mark, an applet, or one that serves a neighbour."""
+    kinds: tuple[NamedLine | ServingLine, ...] = (MARK, APPLET, *_SERVED)
+    return next((kind for kind in kinds if kind.is_one(line)), None)
 
 
 def _settings(keyword: str) -> tuple[Setting, ...]:
@@ -171,6 +179,33 @@ class Change:
     def is_applet(self) -> bool:
         """Return whether it is what undoes the others when nobody comes back (`tasks.applet`)."""
         return is_applet(self.ours)
+
+    @property
+    def serves(self) -> ServingLine | None:
+        """Return what kind of line it is by which the device serves others of its site; None of any other."""
+        return next((kind for kind in _SERVED if kind.is_one(self.ours)), None)
+
+    @property
+    def is_list(self) -> bool:
+        """Return whether another line of ours refers to it, and means everybody where it is gone before that one."""
+        return any(serving.access_list is self.serves for serving in _SERVING)
+
+    @property
+    def is_entry(self) -> bool:
+        """Return whether it is in such a list and lets one device in: it goes with the list, never by itself."""
+        return self.serves is not None and self.serves.is_entry(self.ours)
+
+    def line_in(self, present: TcpLines, others: Iterable[str], beside: Iterable[Change] = ()) -> str | None:
+        """Return the line that stands where ours is meant to be, or None.
+
+        Args:
+            present: The lines that staging may change.
+            others: All global lines; one that serves others is looked for there alone.
+            beside: All changes of ours there: a list is ours where it has no other entries than theirs.
+        """
+        if self.serves is None:
+            return present.of(self.keyword)
+        return self.serves.line_in(self.ours, others, [one.ours for one in beside])
 
     @property
     def kind(self) -> ValueKind:
@@ -320,7 +355,8 @@ def plan_tune(
     wanted: list[Change] = []
     channel: tuple[Change, ...] = ()
     if window_bytes is not None:
-        wanted += _tuned(present, platform.tcp, window_bytes, extras)
+        if transport.is_over_tcp:
+            wanted += _tuned(present, platform.tcp, window_bytes, extras)
         channel = _channel(present, transport.windows(platform), window_bytes)
         wanted += channel[:1]
     needed = transport.wanted(source_interface=source_interface)

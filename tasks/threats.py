@@ -21,8 +21,8 @@ from flashferry.devices.session import DeviceSession
 from tasks.configuration_state import lock_holder, pending_rollback
 from tasks.line_state import LineState, line_state
 from tasks.readings import Configured, read_startup, told
-from tasks.tcp_config import Change, TcpLines, tcp_lines
-from templates.config_sections import ConfigNotUnderstood
+from tasks.tcp_config import Change, TcpLines, tcp_lines_of
+from templates.config_sections import ConfigNotUnderstood, lines_of, sections
 from templates.rows import ArchiveEntry, ArchiveSection, ExclusiveMode, first, rows
 
 MOST_ARCHIVES = 14
@@ -151,9 +151,15 @@ def _is_elsewhere(path: str, platform: Platform) -> bool:
 def holds_ours(changes: tuple[Change, ...], configuration: str, platform: Platform) -> bool:
     """Tell whether a stored configuration holds lines of ours; of one that is no configuration nobody can tell."""
     try:
-        lines = tcp_lines(configuration, platform)
+        shown = lines_of(sections(configuration))
     except ConfigNotUnderstood:
         return True
-    return any(
-        line_state(change, lines.of(change.keyword)) is LineState.OURS for change in changes if change.shown != ""
-    )
+    lines = tcp_lines_of(shown, platform)
+    return any(_is_held(change, lines, shown) for change in changes if change.shown != "")
+
+
+def _is_held(change: Change, lines: TcpLines, shown: tuple[str, ...]) -> bool:
+    if (kind := change.serves) is not None:
+        # Whatever stands beside it; who is let in stands in somebody's list, too.
+        return not change.is_entry and any(kind.stands_for(change.ours, line) for line in shown)
+    return line_state(change, change.line_in(lines, shown)) is LineState.OURS

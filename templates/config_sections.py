@@ -15,7 +15,7 @@ Facts
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 _TAKES_TEXT = re.compile(
@@ -33,6 +33,8 @@ _TYPED_BANNER = re.compile(
 _MACRO = re.compile(r"macro name \S+\s*")
 _CHAIN = re.compile(r"crypto (?:pki|ca) certificate chain ")
 _CERTIFICATE = re.compile(r"\s+certificate(?: [a-z-]+)*(?: [0-9A-Fa-f]{2,})?\s*")
+_NUMBERED_LIST = re.compile(r"ip access-list standard (\d{1,2})")
+_SEQUENCE = re.compile(r"^\d+ (?=permit |deny |remark )")
 _KEY_STRING = re.compile(r"\s+key-string\s*")
 
 
@@ -86,6 +88,22 @@ def global_lines(configuration: str) -> tuple[str, ...]:
         ConfigNotUnderstood: See `sections`.
     """
     return tuple(one.line for one in sections(configuration) if one.line and not one.is_comment)
+
+
+def lines_of(found: Iterable[Section]) -> tuple[str, ...]:
+    """Return the global commands of sections; a standard list that is shown as a section as the lines that set it.
+
+    `ip access-list standard 9` with `10 permit 10.0.0.1` below it is `access-list 9 permit 10.0.0.1`.
+    """
+    return tuple(line for one in found if one.line and not one.is_comment for line in _as_lines(one))
+
+
+def _as_lines(section: Section) -> tuple[str, ...]:
+    head = _NUMBERED_LIST.fullmatch(section.line)
+    if head is None or not section.body:
+        return (section.line,)
+    entries = (_SEQUENCE.sub("", " ".join(line.split())) for line in section.body)
+    return tuple(f"access-list {head[1]} {entry}" for entry in entries)
 
 
 def _told_apart(configuration: str) -> Iterator[tuple[str, bool]]:

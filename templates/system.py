@@ -81,8 +81,8 @@ class InstalledPackage(Row):
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Return where it is, one by one: `R0`, `R1`, or the numbers of switches."""
-        return tuple(self.location.removeprefix("Switch ").split())
+        """Return where it is, one by one: `R0`, `R1`, or the numbers of switches; `1/R0` of a chassis."""
+        return tuple(self.location.removeprefix("Switch ").removeprefix("Chassis ").split())
 
 
 @row

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 _NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
-_READY_S = 20.0
+_READY_S = 120.0
 
 
 def chromium() -> str | None:

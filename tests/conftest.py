@@ -9,8 +9,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Self
@@ -19,7 +20,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from flashferry.core.outside import forget_secrets
+from flashferry.lab.authority import Authority
+from flashferry.lab.broker import PORT, Broker, broker_tls, missing_broker, running_broker
 from flashferry.lab.namespaces import probe
+from flashferry.lab.world import World
 
 # Of the processors' time, what the host of a virtual machine took; of all time, that in which somebody waited for one.
 # Beside the workers of a whole run the second is reached (0.66 with four on two processors), so that a clocked test has
@@ -59,6 +63,9 @@ settings.load_profile("any machine")
 # Workers have the width of a terminal that is not there, and commands heed it.
 os.environ.pop("COLUMNS", None)
 
+# By this text files with long tests are known before they are read.
+_SAYS_LONG = "mark.long"
+
 _BEGUN = pytest.StashKey[_Lost]()
 
 
@@ -71,13 +78,29 @@ def _was_starved(item: pytest.Item) -> bool:
     return stolen > _STARVED_STOLEN or waiting > _STARVED_WAITING
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files without a long test unread where only those are asked for: five of six, and each worker reads all."""
+    if config.option.markexpr != "long" or collection_path.suffix != ".py":
+        return None
+    return None if _says_long(collection_path) else True
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    hidden = {item.path for item in items if item.get_closest_marker("long") is not None and not _says_long(item.path)}
+    if hidden:
+        raise pytest.UsageError(f"`{_SAYS_LONG}` must stand in each file with long tests: {sorted(map(str, hidden))}")
+    yield
     if "PYTEST_XDIST_WORKER" in os.environ:
         items[:] = _spread(items)
     for item in items:
         if item.get_closest_marker("clocked") is not None:
             item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=2, condition=partial(_was_starved, item)))
+
+
+@cache
+def _says_long(path: Path) -> bool:
+    return _SAYS_LONG in path.read_text(encoding="utf-8")
 
 
 def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
@@ -122,6 +145,35 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     counting = getattr(getattr(config, "failures_db", None), "sock", None)
     if counting is not None:
         counting.close()
+
+
+@pytest.fixture
+def new_redis_server(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
+    """Return what starts a real Redis that ends with the test: `world=` in its core, `tls=True` with certificates."""
+    if reason := missing_broker():
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"Redis must run in CI. {reason}")
+        pytest.skip(reason)
+    with ExitStack() as stack:
+
+        def start(*, world: World | None = None, tls: bool = False, name: str = "redis") -> Broker:
+            address = "127.0.0.1" if world is None else world.server_address
+            broker = Broker(
+                folder=tmp_path / name,
+                address=address,
+                port=0 if world is None else PORT,
+                namespace_pid=None if world is None else world.core_pid,
+                tls=broker_tls(Authority("Lab sites"), tmp_path / f"{name}-tls", address) if tls else None,
+            )
+            return stack.enter_context(running_broker(broker))
+
+        yield start
+
+
+@pytest.fixture
+def redis_server(new_redis_server: Callable[..., Broker]) -> Broker:
+    """Return a real Redis on loopback, with a password and an append-only file; `kill9()` it, `start()` it again."""
+    return new_redis_server()
 
 
 @pytest.fixture

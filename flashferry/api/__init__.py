@@ -12,8 +12,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flashferry.api.activating import ActivationOptions, ActivationPlan, activate, activation_plan
+    from flashferry.api.bulk_probing import known_depot_paths, probe_depot_path
     from flashferry.api.checking import CheckResult, ProbeOptions, ServerPlace, at_place, check, probe, read_image
     from flashferry.api.cleaning import CleanRequest, CleanResult, clean
+    from flashferry.api.depots import (
+        SyncedImage,
+        SyncRequest,
+        SyncResult,
+        VerifyResult,
+        depot_list,
+        depot_sync,
+        depot_verify,
+    )
     from flashferry.api.fleet import FleetOptions, open_fleet, transcripts_told_by, whole_fleet, with_credentials
     from flashferry.api.jobs import (
         StageJob,
@@ -48,9 +59,16 @@ if TYPE_CHECKING:
     from flashferry.api.staging import DryRunResult, carry_out, dry_run, stage, stage_fleet
     from flashferry.api.state import Backup, Pruned, StateCheck, back_up, check_state, prune, put_back
     from flashferry.api.watching import View, Watchers, roster_of, watchers
+    from flashferry.depot.catalogue.proof import Held, HeldState
     from flashferry.depot.daemon import Depot
     from flashferry.depot.looking import DepotFound, look_for_depot
     from flashferry.depot.options import DepotOptions
+    from flashferry.depot.probing.findings import PathFound, ProbeAsked
+    from flashferry.depot.probing.methods import SshAccess
+    from flashferry.depot.probing.web import WebSource
+    from flashferry.depot.sync.filling import SyncPhase, SyncProgress
+    from flashferry.depot.sync.rsync import RsyncSource
+    from flashferry.depot.sync.source import Login, Source
     from flashferry.images.files import checked_image
     from flashferry.model.exit_codes import ExitCode, run_exit_code
     from flashferry.model.plan_file import load_plan, save_plan
@@ -60,8 +78,19 @@ if TYPE_CHECKING:
     from flashferry.run.options import DeviceOptions, RunOptions
 
 _PLACES = {
+    "activating": ("ActivationOptions", "ActivationPlan", "activate", "activation_plan"),
+    "bulk_probing": ("known_depot_paths", "probe_depot_path"),
     "checking": ("CheckResult", "ProbeOptions", "ServerPlace", "at_place", "check", "probe", "read_image"),
     "cleaning": ("CleanRequest", "CleanResult", "clean"),
+    "depots": (
+        "SyncRequest",
+        "SyncResult",
+        "SyncedImage",
+        "VerifyResult",
+        "depot_list",
+        "depot_sync",
+        "depot_verify",
+    ),
     "fleet": ("FleetOptions", "open_fleet", "transcripts_told_by", "whole_fleet", "with_credentials"),
     "jobs": ("StageJob", "StageOptions", "dead_run_notices", "job_for_image", "job_for_plan", "pace_notices"),
     "options": ("Overrides", "WaveBy", "journal_in", "state_folder"),
@@ -82,9 +111,16 @@ _PLACES = {
     "staging": ("DryRunResult", "carry_out", "dry_run", "stage", "stage_fleet"),
     "state": ("Backup", "Pruned", "StateCheck", "back_up", "check_state", "prune", "put_back"),
     "watching": ("View", "Watchers", "roster_of", "watchers"),
+    "flashferry.depot.catalogue.proof": ("Held", "HeldState"),
     "flashferry.depot.daemon": ("Depot",),
     "flashferry.depot.looking": ("DepotFound", "look_for_depot"),
     "flashferry.depot.options": ("DepotOptions",),
+    "flashferry.depot.sync.filling": ("SyncPhase", "SyncProgress"),
+    "flashferry.depot.sync.rsync": ("RsyncSource",),
+    "flashferry.depot.sync.source": ("Login", "Source"),
+    "flashferry.depot.probing.findings": ("PathFound", "ProbeAsked"),
+    "flashferry.depot.probing.methods": ("SshAccess",),
+    "flashferry.depot.probing.web": ("WebSource",),
     "flashferry.model.exit_codes": ("ExitCode", "run_exit_code"),
     "flashferry.images.files": ("checked_image",),
     "flashferry.model.plan_file": ("load_plan", "save_plan"),
@@ -100,6 +136,8 @@ _MODULES = {
 }
 
 __all__ = [
+    "ActivationOptions",
+    "ActivationPlan",
     "Backup",
     "CheckResult",
     "CleanRequest",
@@ -113,26 +151,43 @@ __all__ = [
     "ExitCode",
     "Finding",
     "FleetOptions",
+    "Held",
+    "HeldState",
+    "Login",
     "Overrides",
+    "PathFound",
     "PlanRequest",
     "PlanResult",
+    "ProbeAsked",
     "ProbeOptions",
     "Pruned",
     "ReadyRequest",
     "ReadyResult",
     "RecoveryResult",
     "ReportFormat",
+    "RsyncSource",
     "RunOptions",
     "ServeOptions",
     "ServerPlace",
     "Serving",
+    "Source",
+    "SshAccess",
     "StageJob",
     "StageOptions",
     "StateCheck",
     "Steered",
+    "SyncPhase",
+    "SyncProgress",
+    "SyncRequest",
+    "SyncResult",
+    "SyncedImage",
+    "VerifyResult",
     "View",
     "Watchers",
     "WaveBy",
+    "WebSource",
+    "activate",
+    "activation_plan",
     "approve",
     "at_place",
     "back_up",
@@ -144,6 +199,9 @@ __all__ = [
     "checked_image",
     "clean",
     "dead_run_notices",
+    "depot_list",
+    "depot_sync",
+    "depot_verify",
     "device_history",
     "dry_run",
     "forget",
@@ -154,6 +212,7 @@ __all__ = [
     "job_for_plan",
     "job_for_resume",
     "journal_in",
+    "known_depot_paths",
     "load_plan",
     "look_at_host",
     "look_for_depot",
@@ -162,6 +221,7 @@ __all__ = [
     "parse_threshold",
     "plan",
     "probe",
+    "probe_depot_path",
     "prune",
     "put_back",
     "read_image",

@@ -45,6 +45,7 @@ class FleetOptions:
         secrets_command: Program that prints a device's credentials, with its arguments as in a shell.
         transcript: Folder for transcripts of the sessions, secrets masked; None for none.
         state_dir: Folder of our state where another than the usual one is meant; known host keys are kept there too.
+        at_depot: Whether this host is the depot of its devices' sites: images go to them over the LAN.
     """
 
     inventory: Path | str
@@ -55,6 +56,7 @@ class FleetOptions:
     secrets_command: str | None = None
     transcript: Path | None = None
     state_dir: Path | None = None
+    at_depot: bool = False
 
     @property
     def folder(self) -> Path:
@@ -113,12 +115,24 @@ def whole_fleet(options: FleetOptions, *, tell: Tell | None = None) -> Nornir:
         nornir.inventory.defaults.data.setdefault(KNOWN_HOSTS, known_hosts_in(options.state_dir).absolute())
     for data in (nornir.inventory.defaults.data, *(host.data for host in nornir.inventory.hosts.values())):
         data.update(rules)
+    if options.at_depot:
+        _look_from_the_depot(nornir)
     if options.transcript is not None:
         from flashferry.devices.connection import TRANSCRIPTS
         from flashferry.devices.transcript_files import transcripts_in
 
         nornir.config.user_defined[TRANSCRIPTS] = transcripts_in(options.transcript, tell=tell or _nobody)
     return nornir
+
+
+def _look_from_the_depot(nornir: Nornir) -> None:
+    """Have devices with a depot be as their depot sees them: behind the LAN, and nobody else brings their images.
+
+    Windows stay, and so does the share of the rate. On a LAN whose rate nobody states copies find their pace.
+    """
+    for host in nornir.inventory.hosts.values():
+        if host.get("depot") is not None:
+            host.data |= {"link_rate_bps": host.get("lan_rate_bps"), "depot": None, "neighbours": False}
 
 
 def transcripts_told_by(nornir: Nornir, tell: Tell) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.api.options import Overrides, state_folder
+from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.images.files import checked_image
-from flashferry.model.fleet_plan import FleetPlan, TuneMode
+from flashferry.model.fleet_plan import Action, FleetPlan, Supply, TuneMode, limited_to
 from flashferry.model.links import LinkRates, told_pace
 from flashferry.model.retry import RetryPolicy
 from flashferry.run.make_request import RunPolicy, request_for_image, request_for_plan
@@ -64,11 +66,17 @@ class StageJob:
         nornir: The devices, with credentials.
         request: Which of them get which image, in which waves, under which limits.
         options: How it is done.
+        elsewhere: Sites whose depots a plan counts on, where the images of this run are not a depot's.
+        not_chosen: Devices that a plan stages and the run leaves alone, for others were chosen.
+        has_no_canary: Whether the plan's canaries are all among these.
     """
 
     nornir: Nornir
     request: FleetRequest
     options: RunOptions
+    elsewhere: tuple[str, ...] = ()
+    not_chosen: tuple[str, ...] = ()
+    has_no_canary: bool = False
 
     @property
     def devices(self) -> Nornir:
@@ -126,6 +134,7 @@ def job_for_plan(
     *,
     path: Path | None = None,
     inventory: Path | str | None = None,
+    is_part: bool = False,
 ) -> StageJob:
     """Return the job to carry a plan out; what the options say overrides it.
 
@@ -135,10 +144,14 @@ def job_for_plan(
         options: What overrides it.
         path: Where the plan's file is, which the run then keeps.
         inventory: Where the inventory is: kept for `resume`.
+        is_part: Whether the devices are those that somebody chose: all others of the plan are left alone. Else one
+            that the plan stages and that is missing is refused.
 
     Raises:
-        ConfigInvalid: The plan's end is past, an image changed, or a device is not in the inventory any more.
+        ConfigInvalid: The plan's end is past, an image changed, a device is not in the inventory any more, or none of
+            the chosen ones is to be staged.
     """
+    whole, plan = plan, _chosen_of(plan, nornir) if is_part else plan
     now = datetime.now().astimezone()
     until = options.overrides.until
     if until is None and plan.ends_at is not None:
@@ -172,11 +185,49 @@ def job_for_plan(
     if path is not None:
         kept = {"path": str(path.absolute()), "digest": plan.digest}
         request = replace(request, stored={**request.stored, PLAN: kept})
-    return StageJob(nornir=nornir, request=request, options=replace(options.run, device=insisted))
+    run = replace(options.run, device=insisted)
+    return StageJob(
+        nornir=nornir,
+        request=request,
+        options=run,
+        elsewhere=_at_other_depots(plan, request),
+        not_chosen=tuple(one.host for one in whole.of(Action.STAGE) if one.host not in request.images),
+        has_no_canary=bool(whole.canaries) and not plan.canaries,
+    )
+
+
+def _chosen_of(plan: FleetPlan, nornir: Nornir) -> FleetPlan:
+    """Return a plan with those of its devices that were chosen.
+
+    Raises:
+        ConfigInvalid: It stages none of them.
+    """
+    chosen = limited_to(plan, nornir.inventory.hosts)
+    if plan.of(Action.STAGE) and not chosen.of(Action.STAGE):
+        raise ConfigInvalid(
+            f"expected a device that the plan stages among those chosen, found none of its "
+            f"{counted(len(plan.of(Action.STAGE)), 'device')}",
+            hint="Check --host, --group and --filter; without them the whole plan is carried out",
+        )
+    return chosen
+
+
+def _at_other_depots(plan: FleetPlan, request: FleetRequest) -> tuple[str, ...]:
+    """Return the sites whose devices a plan has pull from a depot, and which get the image from here now.
+
+    A run at the depot itself has its images in the depot's catalogue.
+    """
+    counted = {one.host: one.site for one in plan.devices if one.pulls_from is Supply.DEPOT}
+    other = {path for path in set(request.images.values()) if CatalogueFolder(path.parent).proven(path.name) is None}
+    return tuple(
+        sorted({counted[host] or host for host, path in request.images.items() if host in counted and path in other})
+    )
 
 
 def pace_notices(job: StageJob, state: Path | str | None = None) -> tuple[str, ...]:
-    """Return which links have no cap, in a sentence; refuse before any device is asked.
+    """Return which links have no cap, and which carry more than was planned, in a sentence each.
+
+    A link without a cap is refused before any device is asked, where copies would not find a pace either.
 
     Args:
         job: The run.
@@ -187,7 +238,16 @@ def pace_notices(job: StageJob, state: Path | str | None = None) -> tuple[str, .
     """
     devices = [view(job.nornir.inventory.hosts[name]) for name in job.request.images]
     told = told_pace(devices, LinkRates(state_folder(state)), uncapped=job.options.device.uncapped)
-    return (told,) if told else ()
+    return (*((told,) if told else ()), *_more_than_planned(job))
+
+
+def _more_than_planned(job: StageJob) -> Iterator[str]:
+    if job.elsewhere:
+        yield (
+            f"the plan counts on depots ({', '.join(job.elsewhere)}), and this run serves their devices itself: each "
+            "copy crosses the site's link, and takes longer than planned; by 'stage --plan FILE --sites FILE' their "
+            "agents do it"
+        )
 
 
 def dead_run_notices(journal: Journal) -> Iterator[str]:

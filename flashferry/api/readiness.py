@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from flashferry.planning.readiness import ReadyRecord
     from tasks.check_report import Wanted
 
-_TAKES_PART = frozenset({"stage", "already there"})
-"""What a plan does with the devices that are to have its images in the end (`flashferry.model.fleet_plan.Action`)."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyRequest:
@@ -126,23 +123,11 @@ def ready(
 
 def _of_plan(nornir: Nornir, path: Path) -> tuple[Nornir, dict[str, Wanted], str]:
     """Return the devices of a plan, the image of each, and the plan's digest."""
-    from flashferry.core.files import reading
-    from flashferry.model.plan_file import check_against, plan_from
-    from flashferry.planning.readiness import planned_image
+    from flashferry.model.plan_file import check_against, read_plan
+    from flashferry.planning.readiness import planned_images
 
-    try:
-        with reading(path) as file:
-            plan = plan_from(file.read(), path)
-    except OSError as error:
-        raise ConfigInvalid(
-            f"plan {path}: cannot be read: {error.strerror}", hint="Check the path and the file's rights"
-        ) from None
-    known = {one.name: planned_image(one) for one in plan.images}
-    images = {
-        device.host: image
-        for device in plan.devices
-        if device.action.value in _TAKES_PART and device.image and (image := known.get(device.image)) is not None
-    }
+    plan = read_plan(path)
+    images = planned_images(plan)
     if not images:
         raise ConfigInvalid(f"plan {path}: it stages nothing", hint="Give a plan that has devices to stage")
     check_against(plan, set(nornir.inventory.hosts))

@@ -22,6 +22,7 @@ from flashferry.model.exit_codes import ExitCode
 from flashferry.model.states import Restored
 from flashferry.monitor.events import Emit, silent
 from flashferry.run import recover as recovery
+from flashferry.run.neighbours.board import may_serve
 from flashferry.run.recover import RecoveryRecord, pending
 from flashferry.run.resume import is_done, kept_request, resumed
 from flashferry.store.reader import find_run
@@ -101,7 +102,8 @@ def recover(
             only=only,
             vouched=frozenset(vouched),
         )
-    is_whole = all(record.restored is Restored.RESTORED for record in records)
+    # Untouched: the configuration of a device whose activation came to its end with the new image.
+    is_whole = all(record.restored in {Restored.RESTORED, Restored.UNTOUCHED} for record in records)
     return RecoveryResult(devices=records, exit_code=ExitCode.OK if is_whole else ExitCode.RESTORE_INCOMPLETE)
 
 
@@ -253,6 +255,9 @@ def job_for_resume(
     left = _left_to_do(journal, run_id, kept.request)
     _check_known(run_id, left, everything)
     chosen = fleet.selection
+    if chosen == Selection():
+        # Nobody who names devices means others, too.
+        left = (*left, *_may_serve(kept.request, left, everything))
     nornir = with_credentials(narrowed(everything, replace(chosen, hosts=chosen.hosts or left)), fleet, ask=ask)
     recovered = _restored_first(run_id, everything, fleet, journal, ask, tell, emit, interrupted)
     if interrupted():
@@ -362,6 +367,11 @@ def _left_to_do(journal: Journal, run_id: str, request: FleetRequest) -> tuple[s
     run = read_run(journal.directory, run_id, with_transfers=False)
     done = {device.host for device in run.devices if is_done(device)}
     return tuple(host for host in request.images if host not in done) or tuple(request.images)
+
+
+def _may_serve(request: FleetRequest, left: tuple[str, ...], everything: Nornir) -> tuple[str, ...]:
+    """Return those of a run's other devices that may serve those left: they have the image by now."""
+    return may_serve((host for host in request.images if host not in left), left, everything.inventory.hosts)
 
 
 def _check_known(run_id: str, hosts: tuple[str, ...], nornir: Nornir) -> None:

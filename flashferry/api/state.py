@@ -16,7 +16,9 @@ from flashferry.api.options import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import found_in, make_private_directory, scratch_folder
 from flashferry.core.writing import sync_folder
+from flashferry.store.own_database import moment
 from flashferry.store.run_lock import is_run_alive, locked_runs
+from flashferry.store.sites import pruning
 from flashferry.store.upkeep.archives import DAMAGED, unpack, write_archive
 from flashferry.store.upkeep.copies import DATABASES, copy_database, faults_of, old_runs, remove_runs
 
@@ -70,11 +72,13 @@ class Pruned:
 
     Attributes:
         before: Runs that ended before this time.
-        runs: The runs.
+        runs: The runs of the journal.
+        site_runs: Those of the centre's ledger of sites.
     """
 
     before: datetime
     runs: tuple[str, ...]
+    site_runs: tuple[str, ...] = ()
 
 
 def newest_backup(folder: Path) -> datetime | None:
@@ -204,7 +208,7 @@ def _gone_unless_whole(target: Path) -> Iterator[None]:
 
 
 def prune(days: int, *, is_dry: bool, state: Path | str | None = None) -> Pruned:
-    """Remove runs that ended long ago from the journal; how fast copies went stays, for forecasts are made of it.
+    """Remove runs that ended long ago from journal and ledger of sites; how fast copies went stays, for forecasts.
 
     A run that holds a device, or has not ended, stays whatever its age.
 
@@ -214,7 +218,7 @@ def prune(days: int, *, is_dry: bool, state: Path | str | None = None) -> Pruned
         state: The state folder.
 
     Raises:
-        ConfigInvalid: Too few days, or the journal cannot be used.
+        ConfigInvalid: Too few days, or journal or ledger cannot be used.
     """
     if days < _LEAST_DAYS:
         raise ConfigInvalid(f"expected at least {_LEAST_DAYS} day, found {days}", hint="Check --older-than")
@@ -224,7 +228,8 @@ def prune(days: int, *, is_dry: bool, state: Path | str | None = None) -> Pruned
     runs = tuple(run for run in old_runs(directory, before.isoformat()) if run not in alive)
     if runs and not is_dry:
         remove_runs(directory, runs)
-    return Pruned(before=before, runs=runs)
+    site_runs = pruning.remove_runs(directory, moment(before), is_dry=is_dry)
+    return Pruned(before=before, runs=runs, site_runs=site_runs)
 
 
 def _check_empty(target: Path, *, besides: Path | None = None) -> None:

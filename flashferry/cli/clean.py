@@ -37,6 +37,11 @@ def clean(
     json: JsonOption = False,
 ) -> None:
     """Delete images that are older than what runs and that nothing names, after a yes for each device."""
+    if strange := next((name for name in file or () if ":" in name or "/" in name), None):
+        raise ConfigInvalid(
+            f"--file {strange}: expected the name of a file alone",
+            hint="Leave out the file system and the folder: only the flash that a device booted from is looked at",
+        )
     if not (yes or dry_run or sys.stdin.isatty()):
         raise ConfigInvalid(
             "nobody is there to say yes: standard input is no terminal",
@@ -54,7 +59,13 @@ def clean(
 
     with stop_on_signals(stop, _tell):
         found = api.clean(nornir, request, confirm, state=state_dir, emit=EventLines(), interrupted=stop.is_set)
-    finish("clean", found.exit_code, {"devices": found.devices}, as_json=json, human=lambda: print_clean(found))
+    finish(
+        "clean",
+        found.exit_code,
+        {"devices": found.devices},
+        as_json=json,
+        human=lambda: print_clean(found, asked=file or ()),
+    )
 
 
 def _tell(first: bool) -> None:

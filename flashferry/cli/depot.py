@@ -1,4 +1,8 @@
-"""`flashferry depot`: one file server for all runs of this host, which share its port and the caps of their sites."""
+"""`flashferry depot`: one file server for all runs of this host, which share its port and the caps of their sites.
+
+By itself it serves until a signal ends it; with a command behind it, it looks after the catalogue: what the depots of
+other sites fetch from here, or what this one has from elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flashferry import api
-from flashferry.cli.command_line import OUTPUT
+from flashferry.cli.command_line import OUTPUT, App
+from flashferry.cli.depot_looks import list_held, verify
+from flashferry.cli.depot_probe import probe
+from flashferry.cli.depot_sync import CatalogueOption, sync
 from flashferry.cli.options.server import listening_options
-from flashferry.cli.options.shared import StateOption
+from flashferry.cli.options.shared import StateOption, is_typed
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import JSON_VARIABLE, echo, say
+from flashferry.core.errors import ConfigInvalid
 from flashferry.core.log_file import logging_to
 from flashferry.core.outside import told
 from flashferry.fileserver import ServerGone
@@ -43,6 +51,7 @@ class LogFormat(StrEnum):
 
 @listening_options
 def depot(
+    ctx: typer.Context,
     listening: dict[str, Any],
     socket: Annotated[
         Path | None,
@@ -59,6 +68,23 @@ def depot(
             "--drain-minutes", metavar="MINUTES", min=0.01, help="How long transfers get to finish at its end."
         ),
     ] = 60.0,
+    catalogue: CatalogueOption = None,
+    mirrors: Annotated[
+        Path | None,
+        typer.Option(
+            "--mirrors",
+            metavar="FILE",
+            help="The sites whose depots may fetch images of the catalogue from here: logins, addresses, links.",
+        ),
+    ] = None,
+    plans: Annotated[
+        Path | None,
+        typer.Option(
+            "--plans",
+            metavar="DIR",
+            help="Folder of plans that they may fetch, plan-DIGEST.json each (default: plans in the catalogue).",
+        ),
+    ] = None,
     log_file: Annotated[
         Path | None,
         typer.Option(
@@ -85,20 +111,40 @@ def depot(
     ] = False,
 ) -> None:
     """Serve all runs of this host until Ctrl-C: one port, and each site's cap and slots shared by all of them."""
+    if ctx.invoked_subcommand is not None:
+        _check_place(ctx)
+        return
     options = api.DepotOptions(
         state=api.state_folder(state_dir),
         socket=socket,
         **listening,
         drain_s=drain_minutes * 60,
+        catalogue=catalogue,
+        plans=plans,
+        mirrors=mirrors,
     )
+    tell = partial(_tell, as_json=as_json)
     log = nullcontext() if log_file is None else logging_to(log_file, is_json=log_format is LogFormat.JSON)
-    with stop_on_signals() as stop, log, api.Depot(options) as running:
+    with stop_on_signals() as stop, log, api.Depot(options, tell) as running:
         _tell_ready(running, as_json=as_json)
-        tell = partial(_tell, as_json=as_json)
         _until_over(running, stop, tell)
         if not running.server.ended_in_order:
             tell("ended", f"error: {running.server.gone}; what it was sending was cut. Start it again")
             raise typer.Exit(int(ExitCode.DEVICES_FAILED))
+
+
+def _check_place(ctx: typer.Context) -> None:
+    """Refuse options that stand before a command: each command has its own.
+
+    Raises:
+        ConfigInvalid: One does.
+    """
+    if given := [name for name in ctx.params if is_typed(ctx, name)]:
+        option = f"--{given[0].replace('_', '-')}"
+        raise ConfigInvalid(
+            f"{option}: expected behind 'depot {ctx.invoked_subcommand}', found before it",
+            hint=f"Write it behind the command, as in 'flashferry depot {ctx.invoked_subcommand} {option} ...'",
+        )
 
 
 def _tell_ready(running: Depot, *, as_json: bool) -> None:
@@ -143,3 +189,15 @@ def _tell(event: str, text: str, *, as_json: bool) -> None:
         echo(json.dumps(told({"event": event, "text": text})))
     else:
         say(text)
+
+
+app = App(
+    help="Serve all runs of this host until Ctrl-C; with a command: look after the catalogue of images.",
+    no_args_is_help=False,
+    invoke_without_command=True,
+)
+app.callback()(depot)
+app.command("sync")(sync)
+app.command("list")(list_held)
+app.command("verify")(verify)
+app.command("probe")(probe)

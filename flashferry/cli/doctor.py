@@ -68,9 +68,18 @@ class LabVerb(Verb):
         Raises:
             ConfigInvalid: What it needs is not installed.
         """
-        if missing := missing_packages():
-            raise ConfigInvalid(f"flashferry lab: {in_words(missing)}", hint=way_out(missing))
+        check_packages()
         return super().invoke(ctx)
+
+
+def check_packages() -> None:
+    """Check that what the lab needs is installed.
+
+    Raises:
+        ConfigInvalid: Something is not.
+    """
+    if missing := missing_packages():
+        raise ConfigInvalid(f"flashferry lab: {in_words(missing)}", hint=way_out(missing))
 
 
 def missing_packages() -> tuple[str, ...]:

@@ -15,11 +15,14 @@ import typer
 
 from flashferry.cli.command_line import App
 from flashferry.cli.doctor import LabVerb
+from flashferry.cli.lab_bulk import bulk
+from flashferry.cli.lab_bulk import ssh as ssh_study
 from flashferry.cli.lab_cml import LATENCIES, LatencyOption, keep_up, night
 from flashferry.cli.lab_experiment import experiment, fairness, sweep
 from flashferry.cli.lab_peers import peers
 from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.service_demo.command import service_demo
+from flashferry.cli.sites_demo.command import sites_demo
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, result_document
 from flashferry.core.errors import ConfigInvalid
@@ -27,9 +30,13 @@ from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from flashferry.lab.state import LabState
-    from flashferry.lab.world import World
+    from flashferry.lab.world import Site, World
 
 app = App(help="Stand-in routers behind an emulated WAN, to rehearse on.")
+experiments = App(no_args_is_help=False, invoke_without_command=True)
+experiments.callback()(experiment)
+experiments.command("ssh", cls=LabVerb)(ssh_study)
+experiments.command("bulk", cls=LabVerb)(bulk)
 
 _SSH_PORT = 22
 _DOWN_S, _LOOK_S = 60.0, 0.1
@@ -40,10 +47,11 @@ WorldArgument = Annotated[
     str,
     typer.Argument(
         metavar="WORLD",
-        help="A world of the lab (published, two-sites, transports, fleet, team, fleet-40, sites-200), or a file of "
-        "your own that ends in .toml.",
+        help="A world of the lab (published, two-sites, sites-depots, transports, fleet, team, fleet-40, sites-200), "
+        "or a file of your own that ends in .toml.",
     ),
 ]
+SiteArgument = Annotated[str, typer.Argument(metavar="SITE", help="Name of a site of the running lab.")]
 
 
 @app.command(cls=LabVerb)
@@ -114,6 +122,10 @@ def down() -> None:
 @app.command("exec", cls=LabVerb, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def run_inside(
     command: Annotated[list[str], typer.Argument(help="The command and its arguments.")],
+    site: Annotated[
+        str | None,
+        typer.Option("--site", metavar="SITE", help="Run it on this site's depot host, not in front of the WAN."),
+    ] = None,
     json: Annotated[
         bool,
         typer.Option(
@@ -126,9 +138,23 @@ def run_inside(
         # Called by its path, as out of a virtual environment that is not activated: it is the one that is meant.
         command = [str(Path(sys.argv[0]).absolute()), *command[1:]]
     if json:
-        _report(command)
+        _report(command, site)
     else:
-        _become(command)
+        _become(command, site)
+
+
+@app.command(cls=LabVerb)
+def cut(site: SiteArgument) -> None:
+    """Cut a site's WAN link: packets are lost both ways until it is mended."""
+    _ask_link(site, "cut")
+    echo(f"The link of {site} is cut; 'flashferry lab mend {site}' mends it.")
+
+
+@app.command(cls=LabVerb)
+def mend(site: SiteArgument) -> None:
+    """Mend a site's WAN link that was cut."""
+    _ask_link(site, "mend")
+    echo(f"The link of {site} carries packets.")
 
 
 @app.command(cls=LabVerb)
@@ -159,8 +185,9 @@ def demo(seed: SeedOption = 1) -> None:
 
 
 app.command(cls=LabVerb)(service_demo)
+app.command(cls=LabVerb)(sites_demo)
 app.command(cls=LabVerb)(night)
-app.command(cls=LabVerb)(experiment)
+app.add_typer(experiments, name="experiment")
 app.command(cls=LabVerb)(sweep)
 app.command(cls=LabVerb)(fairness)
 app.command(cls=LabVerb)(peers)
@@ -173,18 +200,36 @@ def _known_hosts() -> Path:
     return state_path().with_suffix(".known_hosts")
 
 
-def _become(command: list[str]) -> NoReturn:
-    """Enter the running lab's core namespace and become a command."""
-    _enter(command)
+def _ask_link(site: str, what: str) -> None:
+    """Ask something of a site's link in the running lab."""
+    from flashferry.lab.control import ask
+    from flashferry.lab.errors import LabError
+
+    state = _running()
+    if not state.links:
+        raise ConfigInvalid(f"the lab has no WAN link: it runs on {state.rung}", hint="Start it as root, with TUN")
+    if site not in state.links:
+        raise ConfigInvalid(
+            f"unknown site {site!r}: the lab has {', '.join(state.links)}", hint="Give one of these names"
+        )
+    try:
+        ask(Path(state.links[site]), {"do": what})
+    except LabError as error:
+        raise ConfigInvalid(str(error).rstrip(".")) from None
+
+
+def _become(command: list[str], site: str | None = None) -> NoReturn:
+    """Enter a namespace of the running lab and become a command."""
+    _enter(command, site)
     try:
         os.execvp(command[0], command)  # noqa: S606 -- becoming the user's own command is the purpose
     except OSError as error:
         raise _not_a_program(command[0], error) from None
 
 
-def _report(command: list[str]) -> None:
-    """Run a command in the running lab's core namespace and print what came of it as JSON."""
-    _enter(command)
+def _report(command: list[str], site: str | None) -> None:
+    """Run a command in a namespace of the running lab and print what came of it as JSON."""
+    _enter(command, site)
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     except OSError as error:
@@ -193,8 +238,8 @@ def _report(command: list[str]) -> None:
     typer.echo(result_document("lab-exec", ExitCode.OK, told))
 
 
-def _enter(command: list[str]) -> None:
-    """Enter the running lab's core namespace, if there is such a command to run in it."""
+def _enter(command: list[str], site: str | None) -> None:
+    """Enter the running lab's core, or a site's depot host, if there is such a command to run in it."""
     from flashferry.lab.enter import enter_core
     from flashferry.lab.errors import LabError
 
@@ -203,10 +248,22 @@ def _enter(command: list[str]) -> None:
             f"{command[0]}: expected a program, found none of that name", hint="Install it, or give its whole path"
         )
     try:
-        enter_core(_running().core_pid)
+        state = _running()
+        enter_core(state.core_pid if site is None else _depot_pid(state, site))
     except LabError as error:
         raise ConfigInvalid(str(error).rstrip(".")) from None
     os.environ.setdefault("FLASHFERRY_KNOWN_HOSTS", str(_known_hosts()))
+
+
+def _depot_pid(state: LabState, site: str) -> int:
+    """Return a process in the namespace of a site's depot host."""
+    pids = {depot.site: depot.pid for depot in state.depots}
+    if site not in pids:
+        raise ConfigInvalid(
+            f"there is no depot at {site!r}: the lab has depots at {', '.join(pids) or 'no site'}",
+            hint="Give a site that has one, or leave --site out",
+        )
+    return pids[site]
 
 
 def _not_a_program(name: str, error: OSError) -> ConfigInvalid:
@@ -237,12 +294,23 @@ def _introduction(world: World, inventory: Path, reason: str) -> str:
             f"  password {one.password}  enable {one.enable_secret}  {one.platform}"
             for one in site.devices
         ]
+        lines += _depot_lines(site)
     lines += [
         "In another terminal:",
         f"  flashferry lab exec flashferry check --inventory {inventory}",
         f"  flashferry lab ssh {world.devices[0].name}",
     ]
     return "\n".join(lines)
+
+
+def _depot_lines(site: Site) -> list[str]:
+    """Return what is said of a site's depot host."""
+    if site.depot is None:
+        return []
+    lan = f", LAN {site.lan.describe()}" if site.lan is not None else ""
+    return [
+        f"  {site.depot.name:<10} {site.depot.address}  depot host{lan}: flashferry lab exec --site {site.name} ..."
+    ]
 
 
 def _described(world: World, inventory: Path, reason: str) -> dict[str, object]:
@@ -253,7 +321,7 @@ def _described(world: World, inventory: Path, reason: str) -> dict[str, object]:
         "server_address": world.server_address,
         "core_pid": world.core_pid,
         "inventory": str(inventory),
-        "sites": [{"name": site.name, "network": site.network, "link": site.profile.as_json()} for site in world.sites],
+        "sites": [_described_site(site) for site in world.sites],
         "devices": [
             {
                 "name": one.name,
@@ -269,3 +337,11 @@ def _described(world: World, inventory: Path, reason: str) -> dict[str, object]:
             for one in world.devices
         ],
     }
+
+
+def _described_site(site: Site) -> dict[str, object]:
+    described: dict[str, object] = {"name": site.name, "network": site.network, "link": site.profile.as_json()}
+    if site.depot is not None:
+        lan = site.lan.as_json() if site.lan is not None else None
+        described["depot"] = {"name": site.depot.name, "address": site.depot.address, "lan": lan}
+    return described

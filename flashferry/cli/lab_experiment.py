@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flashferry.cli.command_line import OUTPUT
+from flashferry.cli.doctor import check_packages
 from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import finish, say
@@ -48,6 +49,7 @@ LinksOption = Annotated[
 
 
 def experiment(
+    ctx: typer.Context,
     output: OutputOption = Path("experiment"),
     runs: Annotated[int, typer.Option("--runs", min=1, help="Runs per arm and server, each with its seed.")] = 3,
     links: LinksOption = 3,
@@ -72,6 +74,9 @@ def experiment(
     json: JsonOption = False,
 ) -> None:
     """Run the published experiment: five clients, four servers, 100 ms, 0.01 % loss, 50 Mbit/s."""
+    if ctx.invoked_subcommand is not None:
+        return
+    check_packages()
     from flashferry.lab.errors import LabError
     from flashferry.lab.experiment import study
     from flashferry.lab.experiment.tables import conditions

@@ -31,22 +31,22 @@ from flashferry.model.exit_codes import ExitCode
 from flashferry.nightly.faults import NightFault
 
 COMMANDS = {
-    "Staging": ("check", "probe", "plan", "stage", "recover", "ready", "clean"),
+    "Staging": ("check", "probe", "plan", "stage", "recover", "ready", "activate", "clean"),
     "What runs do and did": ("status", "run", "history", "report"),
     "Images by hand": ("serve", "images"),
-    "For a team": ("service",),
+    "For a team": ("service", "sites"),
     "Nights on a lab": ("nightly",),
     "This host": ("init", "doctor", "depot", "state", "lab", "completion", "man"),
 }
 """Commands in the groups and the order of the help; a module of that name has a function of that name, or an `app`."""
 
-FAMILIES = frozenset({"run", "images", "service", "nightly", "state", "lab"})
+FAMILIES = frozenset({"run", "images", "service", "sites", "nightly", "depot", "state", "lab"})
 """Those with commands of their own: `app` in a module of that name."""
 
 VERBS = tuple(name for names in COMMANDS.values() for name in names if name not in FAMILIES)
 """The others."""
 
-CHANGING = frozenset({"probe", "stage", "recover", "clean"})
+CHANGING = frozenset({"probe", "stage", "recover", "activate", "clean"})
 """Those that change devices."""
 
 _CODES = {
@@ -54,6 +54,7 @@ _CODES = {
     Kind.SERVICE_REFUSED: ExitCode.USAGE,
     Kind.SERVICE_UNUSABLE: ExitCode.SERVICE,
     Kind.APPROVAL_WANTED: ExitCode.APPROVAL,
+    Kind.SYNC_STOPPED: ExitCode.INTERRUPTED,
     **dict.fromkeys(
         (
             Kind.CODEC_ERROR,

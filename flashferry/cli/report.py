@@ -6,18 +6,17 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
 from flashferry import api
 from flashferry.api.reporting import ReportFormat
-from flashferry.cli.command_line import OUTPUT
+from flashferry.cli.options.reports import CheckOption, FormatOption, ReportedRun, ReportFileOption, ThresholdOption
 from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption, StateOption, is_typed
 from flashferry.cli.terminal.output import printed, say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
-from flashferry.reports.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from flashferry.reports.model import Report
@@ -26,37 +25,11 @@ if TYPE_CHECKING:
 
 def report(
     ctx: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN|latest", help="The run; shortened where that is unique.")],
-    form: Annotated[
-        ReportFormat | None, typer.Option("--format", help="How to write it (default: table).", rich_help_panel=OUTPUT)
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            envvar=OUTPUT_VARIABLE,
-            metavar="FILE",
-            help="Write to a file (default: standard output).",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    threshold: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--threshold",
-            metavar="NAME=VALUE",
-            help=f"Hold every device against this; may be repeated. {', '.join(THRESHOLDS)}. Shown by junit and table.",
-        ),
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Leave with 3 where an image, a configuration or a threshold is not as it must be, or nobody can tell "
-            "(default: 0 once the report is written, whatever it says).",
-        ),
-    ] = False,
+    run: ReportedRun,
+    form: FormatOption = None,
+    output: ReportFileOption = None,
+    threshold: ThresholdOption = None,
+    check: CheckOption = False,
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:

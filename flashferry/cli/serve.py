@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +17,7 @@ from flashferry.cli.options.shared import AddressOption, MetricsOption, StateOpt
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.outlet import outlets
 from flashferry.cli.terminal.output import JSON_VARIABLE, copy_line, say
-from flashferry.core.errors import ConfigInvalid
+from flashferry.cli.terminal.questions import password_of
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -103,7 +100,7 @@ def serve(
         stream_samples=as_json,
         state=state_dir,
     )
-    password = None if user is None else _password_of(user)
+    password = None if user is None else password_of(user, PASSWORD_VARIABLE, f"Password of the FTP user {user}: ")
     with (
         outlets() as is_whole,
         _measured(metrics, options.cap_bytes_per_s) as measure,
@@ -145,24 +142,6 @@ def _measured(target: str | None, cap_bytes_per_s: float | None) -> Iterator[Cal
 
     with serve_metrics(target, cap_bytes_per_s) as metrics:
         yield metrics
-
-
-def _password_of(user: str) -> str:
-    """Return the password of the fixed login, from the environment or typed in.
-
-    Raises:
-        ConfigInvalid: There is none and nobody to ask.
-    """
-    # Taken out, so that no process started from here inherits it.
-    password = os.environ.pop(PASSWORD_VARIABLE, None)
-    if password is not None:
-        return password
-    if not sys.stdin.isatty():
-        raise ConfigInvalid(
-            f"--user {user}: expected its password in {PASSWORD_VARIABLE}, found nothing",
-            hint=f"Set {PASSWORD_VARIABLE}, or start it on a terminal, where the password is asked for",
-        )
-    return getpass.getpass(f"Password of the FTP user {user}: ")
 
 
 def _bps(mbps: float | None) -> float | None:

@@ -36,6 +36,7 @@ from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.digests import published
 from flashferry.model.fleet_plan import TuneMode
+from inventory.selection import Selection
 from inventory.transport_policy import NAMES
 from tasks.tcp_config import EXTRAS
 
@@ -99,6 +100,22 @@ def stage(
             help="Tries after a failure that may pass, such as a lost session (default: 2).",
         ),
     ] = None,
+    sites: Annotated[
+        Path | None,
+        typer.Option(
+            "--sites",
+            metavar="FILE",
+            help="Give each site its part of the plan: the centre's settings, whose agents carry it out.",
+        ),
+    ] = None,
+    leave_out: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--leave-out",
+            metavar="NAME",
+            help="With --sites: leave this site of the plan, or this device, out of the run; may be repeated.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print what would be sent to each device; change nothing.")
     ] = False,
@@ -118,6 +135,7 @@ def stage(
 ) -> None:
     """Have devices pull an image: tune TCP, copy, verify the hash, put the configuration back, prove it."""
     _check_one_job(image, plan, resume)
+    _check_left_out(leave_out, sites)
     tune = _tune(tune, no_tune=no_tune)
     tunes = tune is not TuneMode.NEVER
     run = api.RunOptions(
@@ -140,6 +158,13 @@ def stage(
     run = api.at_place(run, server)
     options = api.StageOptions(run=run, overrides=waves, tune=tune, retries=retries)
     shown = _Shown(events=events, metrics=metrics, as_json=json)
+    if sites is not None:
+        from flashferry.cli.sites.following import Shown
+        from flashferry.cli.sites.staging import stage_at_sites
+
+        chosen = _check_for_sites(plan, which, server, options, dry_run=dry_run)
+        told = Shown(events=events, metrics=metrics, as_json=json)
+        stage_at_sites(sites, chosen, state_dir, told, without=leave_out or ())
     if resume is not None:
         api.check_as_begun(options, dry_run=dry_run)
         _resume(which, resume, options, state_dir, shown)
@@ -171,7 +196,8 @@ def _job(
         return api.job_for_image(fleet(which), image, options, inventory=which.inventory, state=state_dir)
     found = api.load_plan(plan)
     say(f"plan {plan}: SHA-256 {found.digest}, made at {found.created_at}")
-    return api.job_for_plan(fleet(which), found, options, path=plan, inventory=which.inventory)
+    is_part = which.selection != Selection()
+    return api.job_for_plan(fleet(which), found, options, path=plan, inventory=which.inventory, is_part=is_part)
 
 
 def _run(job: StageJob, journal: Journal, shown: _Shown, first: Sequence[str]) -> None:
@@ -215,6 +241,11 @@ def _excluded(job: StageJob) -> Iterator[str]:
     if excluded := job.request.excluded:
         count, hosts = len(excluded), names([device.host for device, _ in excluded])
         yield f"the plan leaves {counted(count, 'device')} alone: {hosts}; the report says why"
+    if job.not_chosen:
+        others = counted(len(job.not_chosen), "device")
+        yield f"not chosen, so left alone: {others} of the plan: {names(job.not_chosen)}"
+    if job.has_no_canary:
+        yield "the plan's canaries are not among the chosen devices: no other one waits for them"
 
 
 def _resume(which: FleetOptions, run: str, options: StageOptions, state_dir: Path | None, shown: _Shown) -> None:
@@ -243,6 +274,33 @@ def _dry_run(job: StageJob, state_dir: Path | None, *, as_json: bool) -> None:
         found = api.dry_run(job, state=state_dir, emit=EventLines(), interrupted=stop.is_set)
     result: dict[str, object] = {"devices": found.devices}
     finish("dry-run", found.exit_code, result, as_json=as_json, human=lambda: print_dry_run(found.devices))
+
+
+def _check_for_sites(
+    plan: Path | None, which: FleetOptions, server: api.ServerPlace, options: StageOptions, *, dry_run: bool
+) -> Path:
+    """Check that nothing is said to sites but a plan, and return its file.
+
+    Raises:
+        ConfigInvalid: There is no plan, or something is said that the plan and the sites' own settings say.
+    """
+    plain = api.StageOptions(run=api.at_place(api.RunOptions(verb="stage"), server))
+    if plan is None or dry_run or which.selection != Selection() or options != plain:
+        what = "no plan" if plan is None else "a dry run" if dry_run else "more about devices, images, waves or tuning"
+        raise ConfigInvalid(
+            f"--sites: expected --plan FILE with it and nothing else that a plan says, found {what}",
+            hint="Each site carries out its part of the plan as it stands, with its agent's own settings; --leave-out "
+            "leaves sites or devices out",
+        )
+    return plan
+
+
+def _check_left_out(names: list[str] | None, sites: Path | None) -> None:
+    if names and sites is None:
+        raise ConfigInvalid(
+            "--leave-out: expected --sites FILE with it, found none",
+            hint="From here --host, --group and --filter choose among the plan's devices",
+        )
 
 
 def _check_one_job(image: Path | None, plan: Path | None, resume: str | None) -> None:

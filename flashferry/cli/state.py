@@ -77,12 +77,17 @@ def prune(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Remove runs that ended long ago from the journal; the speed of their copies stays, for forecasts need it.
+    """Remove runs that ended long ago, those of sites too; the speed of their copies stays, for forecasts need it.
 
     A run that holds a device stays whatever its age.
     """
     found = api.prune(days, is_dry=not yes, state=state_dir)
-    result: dict[str, object] = {"before": found.before, "runs": found.runs, "removed": yes}
+    result: dict[str, object] = {
+        "before": found.before,
+        "runs": found.runs,
+        "site_runs": found.site_runs,
+        "removed": yes,
+    }
     finish("state-prune", ExitCode.OK, result, as_json=json, human=lambda: _print_pruned(found, removed=yes))
 
 
@@ -111,8 +116,12 @@ def _print_restored(files: tuple[str, ...], state_dir: Path | None) -> None:
 def _print_pruned(found: Pruned, *, removed: bool) -> None:
     out = console()
     when = found.before.astimezone().strftime("%Y-%m-%d")
-    if not found.runs:
+    if not found.runs and not found.site_runs:
         out.print(f"no run ended before {when} that may go")
         return
-    out.print(f"{counted(len(found.runs), 'run')} ended before {when}: {found.runs[0]} to {found.runs[-1]}")
-    out.print("removed from the journal" if removed else "nothing was removed; with --yes they are")
+    for runs, where in ((found.runs, "the journal"), (found.site_runs, "the ledger of sites")):
+        if runs:
+            gone = f", removed from {where}" if removed else f", in {where}"
+            out.print(f"{counted(len(runs), 'run')} ended before {when}: {runs[0]} to {runs[-1]}{gone}")
+    if not removed:
+        out.print("nothing was removed; with --yes they are")

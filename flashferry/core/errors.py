@@ -57,6 +57,16 @@ class Kind(StrEnum):
     IMAGE_UNKNOWN = "ImageUnknown"
     IMAGE_UNREADABLE = "ImageUnreadable"
     CATALOGUE_INVALID = "CatalogueInvalid"
+    MANIFEST_INVALID = "ManifestInvalid"
+
+    # A depot's catalogue, and the source that it is filled from.
+    CATALOGUE_BUSY = "CatalogueBusy"
+    CATALOGUE_FULL = "CatalogueFull"
+    SOURCE_UNREACHABLE = "SourceUnreachable"
+    SOURCE_REFUSED = "SourceRefused"
+    SOURCE_WRONG = "SourceWrong"
+    SOURCE_CHANGED = "SourceChanged"
+    SYNC_STOPPED = "SyncStopped"
 
     # What is found or decided, and never raised.
     POLICY_VIOLATION = "PolicyViolation"
@@ -80,6 +90,12 @@ class Kind(StrEnum):
     SERVICE_REFUSED = "ServiceRefused"
     SERVICE_UNUSABLE = "ServiceUnusable"
     APPROVAL_WANTED = "ApprovalWanted"
+
+    # What passes between a centre and its sites.
+    WIRE_ERROR = "WireError"
+    UNKNOWN_KEY = "UnknownKey"
+    BROKER_UNREACHABLE = "BrokerUnreachable"
+    ORDER_REFUSED = "OrderRefused"
 
 
 class FlashferryError(Exception):

@@ -44,6 +44,9 @@ def check_regular(path: Path, *, follow_links: bool = True, folder_fd: int | Non
         OSError: It is not there, or out of reach.
     """
     name = path if folder_fd is None else path.name
+    if "\0" in str(name):
+        # A plan may say so; the system's own word for it is no OSError.
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     return _checked(os.stat(name, dir_fd=folder_fd, follow_symlinks=follow_links), path)
 
 

@@ -67,6 +67,25 @@ def write_asked(path: Path, text: str, *, option: str) -> None:
         ) from None
 
 
+def write_new(path: Path, text: str) -> bool:
+    """Write a file to begin with, for its owner alone; return False where one is there, which stays as it is.
+
+    Raises:
+        ConfigInvalid: It cannot be written.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise ConfigInvalid(
+            f"{path}: cannot be written: {error.strerror}", hint="Check the folder and its rights, or name another file"
+        ) from None
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    return True
+
+
 def sync_folder(folder: Path) -> None:
     """Have the names in a folder on disk: a file that was put in another's place is in it for good only then.
 

@@ -18,6 +18,9 @@ from flashferry.core.state_folder import make_private_directory
 from flashferry.depot.door import Door, answered
 from flashferry.depot.ground import Ground
 from flashferry.depot.messages import DepotView, Welcome, network, release
+from flashferry.depot.offering.mirrors import load_mirrors
+from flashferry.depot.offering.offer import Offering
+from flashferry.depot.offering.publishing import Publisher
 from flashferry.depot.options import DIGESTS
 from flashferry.depot.visit import Visit
 from flashferry.fileserver import (
@@ -32,6 +35,7 @@ from flashferry.transports.listening import listening_error
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
     from types import TracebackType
 
     from flashferry.depot.options import DepotOptions
@@ -48,18 +52,22 @@ class Depot:
 
     Args:
         options: How it is run.
+        tell: Takes what depots of other sites did, `fetched`, or `refused` for a login that was not taken, and a
+            sentence; called from other threads.
 
     Raises:
         ConfigInvalid: It cannot start: another one serves its socket, a port is taken, a file is not to be read.
     """
 
-    def __init__(self, options: DepotOptions) -> None:
-        self.options = options
+    def __init__(self, options: DepotOptions, tell: Callable[[str, str], None] = lambda _event, _text: None) -> None:
+        self.options, self._tell = options, tell
+        self._publisher: Publisher | None = None
         self._numbers = itertools.count(1)
         self._has_news = threading.Event()
 
     def __enter__(self) -> Self:
         options = self.options
+        sites = None if options.mirrors is None else load_mirrors(options.mirrors)
         make_private_directory(options.state)
         # First: a second depot is to hear of the first one, and not that a port is taken.
         self._door = Door(options.at)
@@ -80,6 +88,9 @@ class Depot:
             self.server, digests=options.state / DIGESTS, release=release(), pid=os.getpid(), since=time.time()
         )
         self.server.events(self._hear)
+        if sites is not None:
+            self._publisher = Publisher(self.server, self._ground, sites, Offering(options.offered), self._tell)
+            self._publisher.start()
         threading.Thread(target=self._let_in, name="depot-door", daemon=True).start()
         return self
 
@@ -91,6 +102,8 @@ class Depot:
     def close(self) -> None:
         """Stop at once; running transfers fail. Twice is harmless."""
         self._door.close()
+        if self._publisher is not None:
+            self._publisher.close()
         self.server.close()
         for visit in self._ground.visits():
             visit.end()

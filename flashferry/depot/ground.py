@@ -28,6 +28,9 @@ GRACE_S = 1.5
 """So long after its start a depot grants no slot: runs that had slots of the one before come back within that time, and
 claim them, before others get them who only waited."""
 
+_OURS = "depot"
+"""Who says what the operator said to the depot itself; no run is called so."""
+
 _ENDING = "the depot is ending: it takes nothing new in"
 
 
@@ -94,6 +97,11 @@ class Ground:
             self._is_ending = True
             self._slots.hold_up()
 
+    def is_owned(self, ticket_id: str) -> bool:
+        """Tell whether a ticket is a run's."""
+        with self._lock:
+            return ticket_id in self._owners
+
     def visits(self) -> tuple[Visit, ...]:
         """Return who is here."""
         with self._lock:
@@ -137,9 +145,16 @@ class Ground:
 
     def state_cap(self, visit: Visit, site: str, cap_bytes_per_s: int | None, source: str) -> None:
         """Take in what a run says that a site's transfers may take; the least that any run says is in force then."""
+        self._state_cap(visit.name, site, cap_bytes_per_s, source)
+
+    def state_own_cap(self, site: str, cap_bytes_per_s: int | None, source: str) -> None:
+        """Say ourselves what a site's transfers may take, for as long as we are there; see `state_cap`."""
+        self._state_cap(_OURS, site, cap_bytes_per_s, source)
+
+    def _state_cap(self, who: str, site: str, cap_bytes_per_s: int | None, source: str) -> None:
         with self._capping:
             with self._lock:
-                cap = self._caps.state(visit.name, site, StatedCap(cap_bytes_per_s=cap_bytes_per_s, source=source))
+                cap = self._caps.state(who, site, StatedCap(cap_bytes_per_s=cap_bytes_per_s, source=source))
             self.server.set_site_cap(site, cap.cap_bytes_per_s, cap.source)
 
     def take_load(self, visit: Visit, load: SiteLoad) -> None:

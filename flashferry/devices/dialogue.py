@@ -7,7 +7,8 @@ Facts
 * An answer too many falls into the next question. Enter at `Erase flash: before copying? [confirm]` empties the
   flash.
 * So an answer is typed only into a question that is the last thing on the screen, once for each, and nothing more
-  before the device has moved on. What a device asks twice for good is told, never answered twice.
+  before the device has moved on. What a device asks twice for good is told, never answered twice; nothing shown since
+  the answer is no second question.
 * Without `logging synchronous` a log line stands behind the question, which is not drawn again: then nobody knows by
   the screen what a key would be for.
 """
@@ -37,7 +38,7 @@ _TAIL_CHARS = 8192
 """A question or a prompt stands in so many of the last characters; a copy's marks may be millions."""
 
 _LOOKS_LIKE_A_QUESTION = re.compile(
-    r"(?:(?:\? ?(?:\[[^\]\n]*\])?|\[(?:confirm|yes/no|y/n)\]|\]\?):? ?"
+    r"(?:(?:\? ?(?:\[[^\]\n]*\])?|\[(?:confirm|yes/no|y/n(?:/q)?)\]|\]\?):? ?"
     r"|(?i:\b(?:password|passphrase|passcode|username|login)): ?)\Z"
 )
 
@@ -142,7 +143,7 @@ class Dialogue:
         if (asked := self._asked()) is not None:
             question = repr(self._shown(last_line(self._text)))
             if asked in self._answered:
-                return f"the device asks {question} again, which was answered already"
+                return f"the device asks {question} again, which was answered already" if self._is_drawn_again else None
             return f"the device asks {question}: {objection}" if (objection := self.objection) else None
         if _LOOKS_LIKE_A_QUESTION.search(shown):
             return f"the device asks {self._shown(last_line(shown))!r}, which we have no answer for"
@@ -192,6 +193,15 @@ class Dialogue:
         """Return the question that is the very last thing shown."""
         tail = self._tail
         return next((one for one in self._questions if _at_end(one.pattern, tail)), None)
+
+    @property
+    def _is_drawn_again(self) -> bool:
+        """Return whether anything came behind the last answer.
+
+        The question that it was typed into is the last thing shown until the device moves on. A busy one, or one that a
+        busy host of ours has not read yet, takes longer for that than a question may stand: it is at work.
+        """
+        return bool(self.since_answer.strip(" \b"))
 
     def _covered(self) -> str | None:
         """Return a question without an answer that something else was written behind."""

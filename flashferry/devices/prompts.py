@@ -28,7 +28,7 @@ _QUESTION = re.compile(r"(?:--More--|\[[^\]\n]*\]\s?[?:]?|\?|(?:[Pp]assword|[Uu]
 SHORT_ANSWER_CHARS = 500
 """An answer below this may be a refusal or a question as a whole; a longer one is a list, which may quote either."""
 
-_CONFIRMATION = re.compile(r"[^\n]*\[(?:confirm|yes/no|y/n|no|yes)\]")
+_CONFIRMATION = re.compile(r"[^\n]*\[(?:confirm|yes/no|y/n(?:/q)?|no|yes)\]")
 """What asks and is no part of anything else that a device prints for us, wherever it stands."""
 
 _LONGEST_QUOTED = 80

@@ -171,6 +171,7 @@ class TransferProgress:
         last_error: The last thing that went wrong, in a sentence; empty if nothing did.
         record: The last transfer, once it ended.
         transport: By what the image is fetched, or was last; None before a transfer began.
+        site: The site that it counts for; empty for none.
     """
 
     ticket_id: str
@@ -190,6 +191,7 @@ class TransferProgress:
     record: TransferRecord | None = None
     image_name: str = ""
     transport: str | None = None
+    site: str = ""
 
 
 class EventKind(StrEnum):
@@ -237,9 +239,11 @@ class ServerEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginFailure:
-    """A login that could not be put down to a ticket: its user is unknown here."""
+    """A login that could not be put down to a ticket: its user is unknown here, or that of a fixed login."""
 
     at: float
     peer_address: str
     username_masked: str
     reason: str
+    site: str = ""
+    """Site of a fixed login whose user was named; empty: the user is nobody's."""

@@ -197,6 +197,7 @@ class ImageSending:
         name: What the connection is called in a reason.
         cipher: The cipher in force; empty in clear text.
         client_name: What the client calls itself; empty where it says nothing.
+        congestion_control: In place of the profile's; empty: that one.
     """
 
     def __init__(
@@ -213,6 +214,7 @@ class ImageSending:
         name: str = "data connection",
         cipher: str = "",
         client_name: str = "",
+        congestion_control: str = "",
     ) -> None:
         self._client, self._host, self.retrieval = client, host, retrieval
         self._connection: socket.socket = host.socket
@@ -228,7 +230,7 @@ class ImageSending:
             payload_of=None if writer is None else writer.payload_of,
             base_acked_bytes=base_acked_bytes,
         )
-        self._tuning = self._tune()
+        self._tuning = self._tune(congestion_control)
         self._reporter: Reporter | None = Reporter(client, self, retrieval.account, self.transfer, self._tuning)
 
     def begin(self) -> None:
@@ -339,12 +341,12 @@ class ImageSending:
             **given,
         )
 
-    def _tune(self) -> Tuning:
+    def _tune(self, congestion_control: str) -> Tuning:
         client, transfer, account = self._client, self.transfer, self.retrieval.account
         cap = client.tickets.cap_of(account)
         tuning = Tuning(
             self._connection,
-            client.settings.profile,
+            client.settings.profile.under(congestion_control),
             transfer.info,
             cap_known=cap is not None,
             channel=channel_limit(self._read_channel(), cap),

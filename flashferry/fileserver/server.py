@@ -170,6 +170,10 @@ class FileServer:
         """What the server had to say about itself, such as a congestion control the kernel refused."""
         return self._telemetry.notices
 
+    def note(self, text: str) -> None:
+        """Have something told to all that watch, as what the server has to say about itself."""
+        self._telemetry.notice(text)
+
     def image(self, name: str, *, on_progress: "Callable[[int, int], None] | None" = None) -> ImageFile:
         """Return an image with its size and digests, hashing it if its present state was not hashed yet.
 
@@ -262,17 +266,23 @@ class FileServer:
         self._household.join(PROCESS, desk)
         return desk
 
-    def admit(self, login: FixedLogin) -> None:
-        """Let a fixed login fetch every image of the catalogue, any number of times; each transfer gets a ticket.
+    def admit(self, login: FixedLogin, files: tuple[ImageFile, ...] | None = None) -> None:
+        """Let a fixed login fetch images, any number of times; each transfer gets a ticket.
 
-        Called again for the same user it takes the place of the former, with the images' present state.
+        There may be several, each by its user: what each fetches counts for the site of its own. Called again for the
+        same user it takes the place of the former; transfers under way go on.
+
+        Args:
+            login: The login.
+            files: What it may fetch, as each was found; None: every image of the catalogue, in its present state.
 
         Raises:
-            ImageUnreadable: An image cannot be read.
+            ImageUnreadable: An image of the catalogue cannot be read.
             ServerGone: The server's process ended.
         """
-        images = tuple(self.image(name) for name in self.catalogue.names())
-        grant = admit(login, images)
+        if files is None:
+            files = tuple(self.image(name) for name in self.catalogue.names())
+        grant = admit(login, files)
         self._household.tell_for_good("login", grant.username, lambda child: child.admit(grant))
 
     def progress(self, ticket_id: str) -> TransferProgress:

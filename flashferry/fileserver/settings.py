@@ -68,6 +68,10 @@ class SenderProfile:
         for name in ("notsent_lowat_bytes", "fall_back_after_s", "unacked_limit_s", "stall_after_s", "give_up_after_s"):
             _require(getattr(self, name) > 0, f"{name}: expected more than 0, found {getattr(self, name)}")
 
+    def under(self, congestion_control: str) -> "SenderProfile":
+        """Return the profile with a congestion control in place of its own; empty: as it is."""
+        return replace(self, congestion_control=congestion_control) if congestion_control else self
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

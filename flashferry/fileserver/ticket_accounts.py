@@ -75,6 +75,7 @@ class Account:
             sequence=0,
             size_bytes=grant.image.size_bytes,
             tries_left=grant.request.tries,
+            site=grant.request.site,
         )
 
     def refusal(self, now_s: float) -> Refusal | None:

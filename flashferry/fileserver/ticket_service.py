@@ -289,7 +289,6 @@ class TicketService:
             self.failures.forgive(address)
             return account
         assert refusal is not None
-        self.failures.note(address, self.clock())
         self._note_refusal(account, refusal, address, username)
         return refusal
 
@@ -298,8 +297,7 @@ class TicketService:
         if refusal is None:
             self.failures.forgive(address)
             return fixed
-        self.failures.note(address, self.clock())
-        self._note_refusal(None, refusal, address, fixed.username)
+        self._note_refusal(None, refusal, address, fixed.username, fixed.site)
         return refusal
 
     def locked_out(self, address: str) -> bool:
@@ -427,11 +425,13 @@ class TicketService:
             return Refusal.WRONG_TRANSPORT
         return account.refusal(self.clock())
 
-    def _note_refusal(self, account: Account | None, refusal: Refusal, address: str, username: str) -> None:
+    def _note_refusal(
+        self, account: Account | None, refusal: Refusal, address: str, username: str, site: str = ""
+    ) -> None:
+        self.failures.note(address, self.clock())
         if account is None:
-            self.on_login_failure(
-                LoginFailure(at=self.wall(), peer_address=address, username_masked=mask(username), reason=refusal.value)
-            )
+            who = {"username_masked": mask(username), "site": site}
+            self.on_login_failure(LoginFailure(at=self.wall(), peer_address=address, reason=refusal.value, **who))
             return
         text = f"login refused for {address}: {refusal.value}"
         if refusal is Refusal.WRONG_SOURCE:

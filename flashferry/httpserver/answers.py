@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from http import HTTPStatus
 
+from flashferry.httpserver.head import CONTROL_HEADER
 from flashferry.httpserver.ranges import Part
 
 REALM = "flashferry"
@@ -29,20 +30,21 @@ def refusal(status: HTTPStatus, *, with_text: bool = True, size_bytes: int | Non
     return _head(status, fields) + (text if with_text else b"")
 
 
-def image_head(tag: str, size_bytes: int, part: Part | None) -> bytes:
+def image_head(tag: str, size_bytes: int, part: Part | None, control: str = "") -> bytes:
     """Return the head of an answer whose body is an image, or a part of one.
 
     Args:
         tag: Stands for the image's content.
         size_bytes: Its size.
         part: The part; None for the whole.
+        control: Congestion control that was asked for and is granted; empty: none was.
     """
     fields = {
         "Content-Type": "application/octet-stream",
         "Content-Length": str(size_bytes if part is None else part.size_bytes),
         "Accept-Ranges": "bytes",
         "ETag": tag,
-    }
+    } | ({CONTROL_HEADER: control} if control else {})
     if part is None:
         return _head(HTTPStatus.OK, fields)
     fields["Content-Range"] = f"bytes {part.first_byte}-{part.end_byte - 1}/{size_bytes}"

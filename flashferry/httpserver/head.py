@@ -21,6 +21,10 @@ import h11
 MOST_HEAD_BYTES = 8192
 """Request line and headers, with their ends of line."""
 
+CONTROL_HEADER = "Flashferry-Congestion-Control"
+"""In a request: what a depot's probe wants to be sent with; in an answer: that it is."""
+CONTROLS = ("bbr", "cubic")
+
 _MOST_AGENT_LETTERS = 100
 _ONCE = (b"authorization", b"range", b"if-range", b"content-length", b"host")
 _LONGEST_CREDENTIALS = 1024
@@ -45,6 +49,7 @@ class Request:
         byte_range: Its `Range`; empty without one.
         if_range: Its `If-Range`; empty without one.
         user_agent: What the client calls itself, in letters that can be shown; empty where it says nothing.
+        congestion_control: One of `CONTROLS` that a depot's probe asks for; empty: none is asked for.
     """
 
     method: str
@@ -53,6 +58,7 @@ class Request:
     byte_range: str = ""
     if_range: str = ""
     user_agent: str = ""
+    congestion_control: str = ""
 
     @property
     def line(self) -> str:
@@ -129,7 +135,13 @@ def _request_of(event: h11.Request) -> Request | BadHead:
         byte_range=_text(found.get(b"range", b"")),
         if_range=_text(found.get(b"if-range", b"")),
         user_agent=_text(found.get(b"user-agent", b""))[:_MOST_AGENT_LETTERS],
+        congestion_control=_control(found.get(CONTROL_HEADER.lower().encode(), b"")),
     )
+
+
+def _control(value: bytes) -> str:
+    """Return the congestion control that is asked for; empty where it is none that may be."""
+    return next((name for name in CONTROLS if value.strip().lower() == name.encode()), "")
 
 
 def _login_of(value: bytes) -> Login | None:

@@ -27,11 +27,6 @@ class NoSuchPart(Exception):
     """The image has no byte of the part that is asked for."""
 
 
-def entity_tag(sha512: str) -> str:
-    """Return what stands for an image's content: two images never have the same."""
-    return f'"{sha512[:32]}"'
-
-
 def part_of(byte_range: str, if_range: str, *, size_bytes: int, tag: str) -> Part | None:
     """Return the part that a request asks for; None for the whole.
 

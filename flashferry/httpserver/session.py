@@ -22,8 +22,9 @@ from flashferry.fileserver.sending import Ending, ImageSending
 from flashferry.fileserver.tickets import Refusal, plain_address
 from flashferry.httpserver.answers import image_head, refusal
 from flashferry.httpserver.head import BadHead, HeadReader, Request, plain_name
-from flashferry.httpserver.ranges import NoSuchPart, Part, entity_tag, part_of
+from flashferry.httpserver.ranges import NoSuchPart, Part, part_of
 from flashferry.httpserver.streams import PlainStream, StreamLost
+from flashferry.images.manifest import entity_tag
 
 if TYPE_CHECKING:
     from flashferry.fileserver.fixed_login import FixedGrant
@@ -230,12 +231,13 @@ class HttpSession(Visitor, AsyncChat):
             self._trouble = "the client asked for a part behind the end of the image"
             self._answer(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, size_bytes=found.size_bytes)
             return
-        head = image_head(tag, found.size_bytes, part)
+        control = self._granted_control(request.congestion_control)
+        head = image_head(tag, found.size_bytes, part, control)
         if self._is_head_only:
             self._trouble = "the client asked for the head of the image alone"
             self._say(head)
         else:
-            self._send(found, part, head, request)
+            self._send(found, part, head, request, control)
 
     def _granted(self, name: str) -> "ImageFile | HTTPStatus":
         """Look a name up among what this login allows; no path is ever resolved."""
@@ -245,7 +247,16 @@ class HttpSession(Visitor, AsyncChat):
 
     # The image.
 
-    def _send(self, image: "ImageFile", part: Part | None, head: bytes, request: Request) -> None:
+    def _granted_control(self, asked: str) -> str:
+        """Return the congestion control that this answer goes out with on the client's wish; empty: as it ever does.
+
+        A depot of ours compares them, under a fixed login; a router has no say in it.
+        """
+        if not asked or self.fixed is None or sockets.set_congestion_control(self.socket, asked):
+            return ""
+        return asked
+
+    def _send(self, image: "ImageFile", part: Part | None, head: bytes, request: Request, control: str) -> None:
         account = self.account_of(image)
         first, end = (0, None) if part is None else (part.first_byte, part.end_byte)
         retrieval = self.retrieve(account, first, end)
@@ -271,6 +282,7 @@ class HttpSession(Visitor, AsyncChat):
             name="connection",
             cipher=self._stream.cipher,
             client_name=request.user_agent,
+            congestion_control=control,
         )
         self._sending.begin()
 

@@ -29,3 +29,10 @@ class ImageUnreadable(ImageError):
     """An image is missing, empty, unreadable, no regular file, or changed while it was hashed."""
 
     kind: ClassVar[Kind] = Kind.IMAGE_UNREADABLE
+
+
+class ManifestInvalid(ImageError, ValueError):
+    """What was read as the manifest of an image is none, or contradicts itself."""
+
+    kind: ClassVar[Kind] = Kind.MANIFEST_INVALID
+    advice: ClassVar[str | None] = "Have the source make it anew: delete it there, and start its depot again"

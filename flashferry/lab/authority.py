@@ -1,4 +1,6 @@
-"""A certificate authority for rehearsals of HTTPS: it goes into a device's trustpoint and gives servers certificates.
+"""A certificate authority for rehearsals of TLS: it goes into a device's trustpoint and gives servers certificates.
+
+Clients get them too, where a server asks for one.
 
 The keys are made anew and kept by nobody: a lab's authority is worth nothing outside of it.
 """
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +30,7 @@ _FILE_MODE = 0o600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCertificate:
-    """A server's certificate and key, as files in PEM."""
+    """A certificate and its key, as files in PEM: a server's, or a client's."""
 
     certificate: Path
     key: Path
@@ -51,9 +54,14 @@ class Authority:
         self._key = _new_key()
         self._name = _named(name)
         now = now or datetime.now(UTC)
+        self._identifier = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
         builder = _builder(self._name, self._name, self._key, now - _YEAR, now + _YEAR)
-        self._certificate = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(
-            self._key, hashes.SHA256()
+        self._certificate = (
+            builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            # Without these Python 3.13 takes it for no authority (ssl.VERIFY_X509_STRICT; RFC 5280 4.2.1).
+            .add_extension(_SIGNS_CERTIFICATES, critical=True)
+            .add_extension(self._identifier, critical=False)
+            .sign(self._key, hashes.SHA256())
         )
 
     @property
@@ -77,21 +85,45 @@ class Authority:
             begins: From when on it holds; None for a day ago.
             ends: Until when; None for a year from now.
         """
-        key, now = _new_key(), datetime.now(UTC)
         names = [
             x509.IPAddress(ipaddress.ip_address(host)) if _is_address(host) else x509.DNSName(host) for host in hosts
         ]
+        key, now = _new_key(), datetime.now(UTC)
         builder = _builder(_named(hosts[0]), self._name, key, begins or now - timedelta(days=1), ends or now + _YEAR)
-        certificate = builder.add_extension(x509.SubjectAlternativeName(names), critical=False).sign(
-            self._key, hashes.SHA256()
-        )
-        files = ServerCertificate(certificate=folder / "server.pem", key=folder / "server.key")
-        _write(files.certificate, certificate.public_bytes(serialization.Encoding.PEM))
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        return self._signed(builder, key, folder / "server")
+
+    def issue_client(self, folder: Path, name: str) -> ServerCertificate:
+        """Write a certificate by which a client shows who it is, and its key, into a folder, for its owner's eyes only.
+
+        Args:
+            folder: An existing folder; the files are `NAME.pem` and `NAME.key`.
+            name: Its common name.
+        """
+        key, now = _new_key(), datetime.now(UTC)
+        builder = _builder(_named(name), self._name, key, now - timedelta(days=1), now + _YEAR)
+        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+        return self._signed(builder.add_extension(usage, critical=False), key, folder / name)
+
+    def _signed(self, builder: x509.CertificateBuilder, key: rsa.RSAPrivateKey, stem: Path) -> ServerCertificate:
+        """Sign a certificate and write it and its key beside each other."""
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(self._identifier)
+        certificate = builder.add_extension(issuer, critical=False).sign(self._key, hashes.SHA256())
         private = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
+        files = ServerCertificate(
+            certificate=stem.with_name(f"{stem.name}.pem"), key=stem.with_name(f"{stem.name}.key")
+        )
+        _write(files.certificate, certificate.public_bytes(serialization.Encoding.PEM))
         _write(files.key, private)
         return files
+
+
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    key_cert_sign=True, crl_sign=True, digital_signature=False, content_commitment=False, key_encipherment=False,
+    data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+)  # fmt: skip
 
 
 def _new_key() -> rsa.RSAPrivateKey:

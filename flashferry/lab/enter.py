@@ -1,4 +1,7 @@
-"""Run a command inside the core namespace of a lab: ``python -m flashferry.lab.enter PID -- CMD...``."""
+"""Run a command inside a namespace of a lab: ``python -m flashferry.lab.enter PID -- CMD...``.
+
+PID is a process in it: `core_pid` of a world for the core, the ``pid`` of one of its depots for that host.
+"""
 
 from __future__ import annotations
 

@@ -43,9 +43,13 @@ def tie_to_owner(settings: dict[str, Any]) -> int:
     return os.pidfd_open(int(settings["owner_pid"]))
 
 
-def end_with_owner() -> None:
-    """Have this process told to end when the thread that started it ends; whatever it becomes keeps that."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def end_with_owner(by: signal.Signals = signal.SIGTERM) -> None:
+    """Have the kernel end this process when the thread that started it ends; whatever it becomes keeps that.
+
+    Args:
+        by: What it is told by; SIGKILL for a program of which nothing is to be heard any more.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
 
 
 def report(**values: Any) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from flashferry.lab.link_parts import NodePolicer
 
-_DESTINATION = slice(16, 20)
+DESTINATION = slice(16, 20)
 """Where a packet's destination stands (RFC 791 3.1)."""
 
 
@@ -72,7 +72,7 @@ class DirectionProfile:
 class Counters:
     """What happened to the packets of one direction.
 
-    Offered is delivered + lost + dropped + policed + policed by nodes + under way.
+    Offered is delivered + lost + dropped + policed + policed by nodes + cut + under way.
     """
 
     offered_packets: int = 0
@@ -84,6 +84,7 @@ class Counters:
     dropped_packets: int = 0
     policed_packets: int = 0
     node_policed_packets: int = 0
+    cut_packets: int = 0
     most_queued_packets: int = 0
     most_queued_bytes: int = 0
 
@@ -95,6 +96,9 @@ class Direction:
         profile: How it behaves.
         seed: Seeds loss and jitter; the same packets in the same order lose the same ones.
         nodes: Policers in front of the processors of nodes at its end, by address (four bytes).
+
+    Attributes:
+        is_cut: The wire is cut: what is offered, and what would have arrived, is lost and counted.
     """
 
     def __init__(
@@ -111,6 +115,7 @@ class Direction:
         self._busy_until_s = 0.0
         self._last_due_s = 0.0
         self._under_way: deque[tuple[float, bytes]] = deque()
+        self.is_cut = False
         self.profile = profile
 
     @property
@@ -133,6 +138,9 @@ class Direction:
         size = len(packet)
         counters.offered_packets += 1
         counters.offered_bytes += size
+        if self.is_cut:
+            counters.cut_packets += 1
+            return
         if profile.policer_rate_bps is not None and not self._policer.passes(profile, size, now_s):
             counters.policed_packets += 1
             return
@@ -156,6 +164,9 @@ class Direction:
         under_way = self._under_way
         while under_way and under_way[0][0] <= now_s:
             due_s, packet = under_way.popleft()
+            if self.is_cut:
+                self.counters.cut_packets += 1
+                continue
             if self._nodes and not self._is_let_in(packet, due_s):
                 continue
             arrived.append(packet)
@@ -166,7 +177,7 @@ class Direction:
 
     def _is_let_in(self, packet: bytes, arrived_s: float) -> bool:
         """Tell whether the node that a packet is for lets it in."""
-        policer = self._nodes.get(packet[_DESTINATION])
+        policer = self._nodes.get(packet[DESTINATION])
         if policer is None or policer.passes(len(packet), arrived_s):
             return True
         self.counters.node_policed_packets += 1

@@ -231,6 +231,37 @@ def open_tun(name: str) -> int:
     return descriptor
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """What went over an interface since it was made; a veth pair counts Ethernet's 14 bytes per packet, too."""
+
+    received_bytes: int
+    received_packets: int
+    sent_bytes: int
+    sent_packets: int
+
+
+def traffic(pid: int) -> dict[str, Traffic]:
+    """Return what went over each interface of a process's namespace (/proc/PID/net/dev, proc(5)).
+
+    Raises:
+        LabError: There is no such process.
+    """
+    try:
+        lines = Path(f"/proc/{pid}/net/dev").read_text(encoding="ascii").splitlines()[2:]
+    except OSError as error:
+        raise _gone(pid) from error
+    found = {}
+    for line in lines:
+        name, _, rest = line.partition(":")
+        words = rest.split()
+        found[name.strip()] = Traffic(
+            received_bytes=int(words[0]), received_packets=int(words[1]),
+            sent_bytes=int(words[8]), sent_packets=int(words[9]),
+        )  # fmt: skip
+    return found
+
+
 def join_by_veth(name: str, peer_name: str, peer_pid: int) -> None:
     """Join the calling thread's namespace with that of ``peer_pid`` by a pair of virtual Ethernet interfaces.
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from flashferry.lab import helper
 from flashferry.lab.errors import LabError
 from flashferry.lab.link import LinkProfile, profile_from_json
-from flashferry.lab.link_model import Direction
+from flashferry.lab.link_model import DESTINATION, Direction
 from flashferry.lab.link_parts import NodePolicer
 from flashferry.lab.link_setup import set_up_link
 
@@ -48,18 +48,28 @@ _TIMER_SLACK_NS = 1000
 
 
 class Relay:
-    """Moves packets between two TUN descriptors through the link model."""
+    """Moves packets between the TUN descriptors of two ends through the link model.
+
+    A depot is at the site's end with a descriptor of its own: it shares the site's rate, queue and counters.
+    """
 
     def __init__(
         self, ends: Ends, *, profile: LinkProfile, seed: int | str, nodes: Mapping[str, int] | None = None
     ) -> None:
         self._ends = ends
         self._packets_per_s = nodes or {}
+        self._depot_end = {} if ends.depot is None else {socket.inet_aton(ends.depot_address): ends.depot}
+        self.is_cut = False
         self._renew(profile, seed)
         self._looked_s = time.monotonic()
         self._readable = select.poll()
-        for end in (ends.core, ends.site):
+        for end in self.ends:
             self._readable.register(end, select.POLLIN)
+
+    @property
+    def ends(self) -> list[int]:
+        """The descriptors from which packets come."""
+        return [end for end, _ in self._sources]
 
     def turn(self) -> bool:
         """Take what waits, hand over what has arrived, and take again; tell whether anything moved.
@@ -84,7 +94,7 @@ class Relay:
     def _take(self, arrived_s: float) -> bool:
         """Take the packets that wait on both sides, as arrived at a time."""
         waiting = [end for end, _ in self._readable.poll(0)]
-        for source, direction, _ in self._paths:
+        for source, direction in self._sources:
             # Looked up first, for a read that finds nothing costs an exception.
             if source in waiting:
                 with contextlib.suppress(BlockingIOError):
@@ -95,11 +105,12 @@ class Relay:
     def _hand_over(self, until_s: float) -> bool:
         """Hand over the packets whose time has come."""
         moved = False
-        for _, direction, sink in self._paths:
+        end_of = self._depot_end.get
+        for direction, sink in ((self.to_site, self._ends.site), (self.to_core, self._ends.core)):
             for packet in direction.due(until_s):
                 moved = True
                 try:
-                    os.write(sink, packet)
+                    os.write(end_of(packet[DESTINATION], sink), packet)
                 except OSError:
                     self.refused_packets += 1
         return moved
@@ -112,23 +123,36 @@ class Relay:
         self.to_core = Direction(profile.to_core, seed=f"{seed}/to_core")
         self.refused_packets = 0
         self._set(profile)
+        self._cut(is_cut=self.is_cut)
         ends = self._ends
-        self._paths = ((ends.core, self.to_site, ends.site), (ends.site, self.to_core, ends.core))
+        self._sources = [(ends.core, self.to_site), (ends.site, self.to_core)]
+        if ends.depot is not None:
+            self._sources.append((ends.depot, self.to_core))
 
     def _set(self, profile: LinkProfile) -> None:
         self.profile = profile
         self.to_site.profile, self.to_core.profile = profile.to_site, profile.to_core
         self.turn_s = turn_s(profile.rtt_s)
 
+    def _cut(self, *, is_cut: bool) -> None:
+        """Cut the wire, or mend it: nothing arrives while it is cut, and nobody is told."""
+        self.is_cut = self.to_site.is_cut = self.to_core.is_cut = is_cut
+
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer a request of the control socket: ``counters``, ``set`` with changes, ``renew`` with a seed too."""
+        """Answer a request of the control socket.
+
+        ``counters``; ``set`` with changes; ``renew`` with a seed too; ``cut`` and ``mend``.
+        """
         try:
             if request["do"] == "set":
                 self._set(self.profile.with_changes(request["changes"]))
             elif request["do"] == "renew":
                 self._renew(self.profile.with_changes(request["changes"]), request["seed"])
+            elif request["do"] in ("cut", "mend"):
+                self._cut(is_cut=request["do"] == "cut")
             elif request["do"] != "counters":
-                raise LabError(f"link: unknown request {request['do']!r}; allowed are counters, set, renew.")
+                allowed = "counters, set, renew, cut, mend"
+                raise LabError(f"link: unknown request {request['do']!r}; allowed are {allowed}.")
         except LabError as error:
             return {"error": str(error)}
         return {
@@ -136,6 +160,7 @@ class Relay:
             "to_site": asdict(self.to_site.counters),
             "to_core": asdict(self.to_core.counters),
             "refused_packets": self.refused_packets,
+            "is_cut": self.is_cut,
             "nodes": {address: asdict(policer.counters) for address, policer in self.nodes.items()},
         }
 
@@ -183,14 +208,30 @@ def _be_punctual() -> None:
     gc.disable()
 
 
-def _carry(relay: Relay, ends: Ends, listener: socket.socket, owner: int) -> None:
+def carry(relay: Relay, control: str, owner: int) -> None:
+    """Report readiness, and carry packets until the owner ends.
+
+    Args:
+        relay: What carries them.
+        control: Path of the socket where it can be asked and changed.
+        owner: Turns readable when the owner ends, as does standard input.
+    """
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(control)
+        listener.listen()
+        _be_punctual()
+        helper.report(ready=True)
+        _carry(relay, listener, owner)
+
+
+def _carry(relay: Relay, listener: socket.socket, owner: int) -> None:
     """Carry packets until the owner ends.
 
     Waits in select(2), whose time-out counts microseconds; that of epoll counts milliseconds, which would show in the
     round-trip time.
     """
     calls = [listener.fileno(), owner, 0]
-    everything = [ends.core, ends.site, *calls]
+    everything = [*relay.ends, *calls]
     called_s = 0.0
     while True:
         start_s = time.monotonic()
@@ -222,12 +263,7 @@ def main() -> None:
         select.select([owner, 0], (), ())
         return
     relay = Relay(ends, profile=profile_from_json(settings["profile"]), seed=settings["seed"], nodes=settings["nodes"])
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(settings["control"])
-        listener.listen()
-        _be_punctual()
-        helper.report(ready=True)
-        _carry(relay, ends, listener, owner)
+    carry(relay, settings["control"], owner)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from flashferry.lab.errors import LabError
-from flashferry.lab.world_spec import DeviceAccess
+from flashferry.lab.world_spec import DepotHost, DeviceAccess
 
 _FILE_NAME = "flashferry-lab.json"
 
@@ -29,6 +29,8 @@ class LabState:
         profile: Name of the link's profile.
         rung: What the lab emulates.
         devices: How to reach the devices.
+        depots: The sites' depot hosts.
+        links: For each site the control socket of its link; none where there is no WAN.
     """
 
     pid: int
@@ -38,6 +40,8 @@ class LabState:
     profile: str
     rung: str
     devices: tuple[DeviceAccess, ...]
+    depots: tuple[DepotHost, ...] = ()
+    links: dict[str, str] = field(default_factory=dict)
 
 
 def state_path() -> Path:
@@ -90,7 +94,8 @@ def read_state() -> LabState | None:
         devices = tuple(
             DeviceAccess(**each | {"transports": tuple(each.get("transports", ()))}) for each in values.pop("devices")
         )
-        state = LabState(**values, devices=devices)
+        depots = tuple(DepotHost(**each) for each in values.pop("depots", ()))
+        state = LabState(**values, devices=devices, depots=depots)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):

@@ -1,7 +1,7 @@
 """A world: devices at sites, each site behind a WAN link of its own, reached from the core namespace.
 
-Two helper processes carry a site: its stand-ins, in the site's namespace, and its link, in the core's. They end
-with the process that started the world, however it ends.
+Two helper processes carry a site: its stand-ins, in the site's namespace, and its link, in the core's; a depot host has
+a third, in a namespace of its own. They end with the process that started the world, however it ends.
 """
 
 from __future__ import annotations
@@ -16,22 +16,33 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.lab.control import ask
 from flashferry.lab.errors import LabError
-from flashferry.lab.namespaces import in_namespace
+from flashferry.lab.link_setup import LAN
+from flashferry.lab.namespaces import in_namespace, traffic
 from flashferry.lab.standin.device import check_lines
 from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.state import LabState, started_ticks
 from flashferry.lab.world_rungs import Rung, addressing_of, best_rung, check_rung
-from flashferry.lab.world_spec import DeviceAccess, DeviceSpec, Site, SiteSpec, WorldSpec, settle
+from flashferry.lab.world_spec import (
+    DepotHost,
+    DepotSpec,
+    DeviceAccess,
+    DeviceSpec,
+    Site,
+    SiteSpec,
+    WorldSpec,
+    settle,
+)
 from flashferry.lab.world_start import Ground, control_socket, start_helpers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from flashferry.lab.link import LinkProfile
+    from flashferry.lab.world_start import Places
 
 __all__ = [
-    "DeviceAccess", "DeviceSpec", "FlashFile", "Rung", "Site", "SiteSpec", "World", "WorldSpec",
-    "best_rung", "in_core", "start_world",
+    "DepotHost", "DepotSpec", "DeviceAccess", "DeviceSpec", "FlashFile", "LanTraffic", "Rung", "Site", "SiteSpec",
+    "World", "WorldSpec", "best_rung", "in_core", "in_depot", "start_world",
 ]  # fmt: skip
 
 _DIRECTORY_PREFIX = "flashferry-lab-"
@@ -47,6 +58,21 @@ class FlashFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LanTraffic:
+    """What a site's LAN carried, headers included: none of it was on the WAN link.
+
+    Attributes:
+        between_devices_bytes: From device to device.
+        from_depot_bytes: From the depot to the devices; 0 without a depot.
+        to_depot_bytes: From the devices to the depot.
+    """
+
+    between_devices_bytes: int
+    from_depot_bytes: int = 0
+    to_depot_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """A running world.
 
@@ -56,6 +82,7 @@ class World:
         sites: The sites, each with its link's profile at the start and its devices.
         core_pid: A live process in the core namespace.
         site_pids: For each site a live process in its namespace.
+        depots: The depot hosts, by the name of their site.
         directory: Private to the world, and gone with it.
     """
 
@@ -64,6 +91,7 @@ class World:
     sites: tuple[Site, ...]
     core_pid: int
     site_pids: tuple[int, ...]
+    depots: Mapping[str, DepotHost]
     directory: Path
 
     @property
@@ -89,9 +117,25 @@ class World:
         rows = self._device("files", name)["files"]
         return tuple(FlashFile(name=row[0], size_bytes=row[1], path=Path(row[2])) for row in rows)
 
+    def flashes(self, name: str) -> dict[str, Path]:
+        """Return where the host keeps each file system of a device, by its name with the colon; the device's first."""
+        return {prefix: Path(path) for prefix, path in self._device("flashes", name)["flashes"]}
+
+    def packages(self, name: str) -> dict[str, str]:
+        """Return the packages of a device in install mode: the letter of each one's state, by its version."""
+        return dict(self._device("packages", name)["packages"])
+
     def guesses(self, name: str) -> dict[str, int]:
         """Return which texts a device printed that nobody has seen on a real one, and how often."""
         return dict(self._device("guesses", name)["guesses"])
+
+    def happened(self, name: str) -> tuple[str, ...]:
+        """Return what happened to a device, in its order; see `flashferry.lab.standin.device.Device`."""
+        return tuple(self._device("happened", name)["happened"])
+
+    def runs(self, name: str) -> str:
+        """Return what a device runs, or ran last: the version of its package, or its image's file."""
+        return str(self._device("happened", name)["runs"])
 
     def fault(self, name: str, **switches: Any) -> None:
         """Switch faults of a device; see `flashferry.lab.standin.faults.Faults`.
@@ -132,6 +176,40 @@ class World:
         """
         self._link({"do": "renew", "seed": seed, "changes": changes}, site)
 
+    def cut(self, site: str) -> None:
+        """Cut a site's WAN link: both ways packets are lost, those under way too, until it is mended.
+
+        Nobody is told: TCP keeps its connections and tries again. Counters go on and count what is lost.
+
+        Raises:
+            LabError: There is no such site, or this rung has no link.
+        """
+        self._link({"do": "cut"}, site)
+
+    def mend(self, site: str) -> None:
+        """Have a site's WAN link carry packets again, as it did before it was cut.
+
+        Raises:
+            LabError: As `cut`.
+        """
+        self._link({"do": "mend"}, site)
+
+    def lan_traffic(self, site: str) -> LanTraffic:
+        """Return what a site's LAN has carried since the world began; of device to device what they sent each other.
+
+        Raises:
+            LabError: There is no such site, or it shares this machine's loopback.
+        """
+        if self.rung is Rung.LOOPBACK:
+            raise LabError(f"There is no LAN to meter: the lab runs on {self.rung}.")
+        found = traffic(self.site_pids[self._number(site)])
+        lan = found.get(LAN)
+        return LanTraffic(
+            between_devices_bytes=found["lo"].sent_bytes,
+            from_depot_bytes=lan.received_bytes if lan else 0,
+            to_depot_bytes=lan.sent_bytes if lan else 0,
+        )
+
     def state(self) -> LabState:
         """Return what `flashferry.lab.state.write_state` records of this world."""
         return LabState(
@@ -142,15 +220,26 @@ class World:
             profile=self.profile.name,
             rung=self.rung,
             devices=self.devices,
+            depots=tuple(self.depots.values()),
+            links=self._links(),
         )
 
-    def _link(self, request: dict[str, Any], site: str) -> dict[str, Any]:
+    def _number(self, site: str) -> int:
         names = [each.name for each in self.sites]
         if site not in names:
             raise LabError(f"There is no site {site!r}; there are {', '.join(names)}.")
+        return names.index(site)
+
+    def _links(self) -> dict[str, str]:
+        if self.rung is not Rung.FULL:
+            return {}
+        return {each.name: str(control_socket(self.directory, "link", i)) for i, each in enumerate(self.sites)}
+
+    def _link(self, request: dict[str, Any], site: str) -> dict[str, Any]:
+        number = self._number(site)
         if self.rung is not Rung.FULL:
             raise LabError(f"There is no WAN link to ask or change: the lab runs on {self.rung}.")
-        return ask(control_socket(self.directory, "link", names.index(site)), request)
+        return ask(control_socket(self.directory, "link", number), request)
 
     def _device(self, do: str, name: str, **more: Any) -> dict[str, Any]:
         places = {device.name: i for i, site in enumerate(self.sites) for device in site.devices}
@@ -188,8 +277,20 @@ def start_world(spec: WorldSpec | None = None, *, rung: Rung = Rung.FULL) -> Ite
             sites=sites,
             core_pid=places.core_pid,
             site_pids=places.site_pids,
+            depots=_depots(sites, places),
             directory=directory,
         )
+
+
+def _depots(sites: tuple[Site, ...], places: Places) -> dict[str, DepotHost]:
+    """Return the depot hosts by the name of their site; on loopback they are where everything is."""
+    return {
+        site.name: DepotHost(
+            name=site.depot.name, site=site.name, address=site.depot.address, pid=pid or places.core_pid
+        )
+        for site, pid in zip(sites, places.depot_pids, strict=True)
+        if site.depot is not None
+    }
 
 
 def check_devices(devices: Iterable[DeviceSpec]) -> None:
@@ -209,6 +310,19 @@ def check_devices(devices: Iterable[DeviceSpec]) -> None:
 def in_core(world: World) -> Iterator[None]:
     """Put the calling thread, and threads it starts, into the world's core namespace for a with block."""
     with in_namespace(world.core_pid):
+        yield
+
+
+@contextlib.contextmanager
+def in_depot(world: World, site: str) -> Iterator[None]:
+    """Put the calling thread, and threads it starts, into the namespace of a site's depot host for a with block.
+
+    Raises:
+        LabError: The site has no depot, or there is no such site.
+    """
+    if site not in world.depots:
+        raise LabError(f"There is no depot at {site!r}; there are depots at {', '.join(world.depots) or 'no site'}.")
+    with in_namespace(world.depots[site].pid):
         yield
 
 

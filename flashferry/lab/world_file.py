@@ -14,7 +14,7 @@ from flashferry.lab.datafile import data_names, read_file, read_table
 from flashferry.lab.errors import LabError
 from flashferry.lab.link import KEYS, LinkProfile, load_profile
 from flashferry.lab.standin.trustpoints import trustpoint_lines
-from flashferry.lab.world_spec import DeviceSpec, SiteSpec, WorldSpec
+from flashferry.lab.world_spec import DepotSpec, DeviceSpec, SiteSpec, WorldSpec
 
 if TYPE_CHECKING:
     from flashferry.lab.datafile import Table
@@ -56,29 +56,64 @@ def load_world(name: str, *, seed: int | None = None) -> WorldSpec:
 
 def _sites(table: Table, base: Path) -> list[SiteSpec]:
     """Read a site, or several alike: with ``count`` each has a number, and its devices its name in front of theirs."""
-    table.only("name", "count", "link", "devices")
+    table.only("name", "count", "link", "devices", "depot", "lan")
     devices = tuple(device for each in table.tables("devices") for device in _devices(each, base))
     if not devices:
         raise LabError(f"{table.where}: devices: expected at least one table [[sites.devices]], found none.")
-    first = SiteSpec(name=_name(table), profile=_link(table, base), devices=devices)
+    depot = _depot(table)
+    first = SiteSpec(
+        name=_name(table),
+        profile=_link(table, "link", base),
+        devices=devices,
+        depot=depot,
+        lan=_lan(table, depot, base),
+    )
     if "count" not in table.values:
         return [first]
-    if any(device.address is not None for device in devices):
+    if any(device.address is not None for device in devices) or (depot is not None and depot.address is not None):
         raise LabError(f"{table.where}: count: expected no address in its devices, for each site needs its own.")
-    names = [f"{first.name}{number}" for number in range(1, table.integer("count", low=1, high=_MOST_SITES) + 1)]
-    return [
-        replace(first, name=name, devices=tuple(replace(one, name=f"{name}-{one.name}") for one in devices))
-        for name in names
-    ]
+    return [_numbered(first, number) for number in range(1, table.integer("count", low=1, high=_MOST_SITES) + 1)]
 
 
-def _link(table: Table, base: Path) -> LinkProfile:
+def _numbered(site: SiteSpec, number: int) -> SiteSpec:
+    """Return one of several sites alike: its own name is in front of those of its devices and of its depot."""
+    name, depot = f"{site.name}{number}", site.depot
+    if depot is not None and depot.name is not None:
+        depot = replace(depot, name=f"{name}-{depot.name}")
+    devices = tuple(replace(one, name=f"{name}-{one.name}") for one in site.devices)
+    return replace(site, name=name, devices=devices, depot=depot)
+
+
+def _link(table: Table, key: str, base: Path) -> LinkProfile:
     """Read a site's link: a profile's name, or a table of a profile and what differs from it."""
-    if isinstance(table.values.get("link"), dict):
-        link = table.table("link")
+    if isinstance(table.values.get(key), dict):
+        link = table.table(key)
         link.only("profile", "to_site", "to_core", *KEYS)
         return load_profile(_known(link, "profile", _PROFILES), overrides=link, base=base)
-    return load_profile(_known(table, "link", _PROFILES), base=base)
+    return load_profile(_known(table, key, _PROFILES), base=base)
+
+
+def _depot(table: Table) -> DepotSpec | None:
+    """Read whether a site has a depot host: true or false, or a table of what is its own."""
+    if "depot" not in table.values:
+        return None
+    if isinstance(table.values["depot"], dict):
+        depot = table.table("depot")
+        depot.only("name", "address")
+        return DepotSpec(
+            name=_name(depot) if "name" in depot.values else None,
+            address=depot.text("address") if "address" in depot.values else None,
+        )
+    return DepotSpec() if table.flag("depot") else None
+
+
+def _lan(table: Table, depot: DepotSpec | None, base: Path) -> LinkProfile | None:
+    """Read the depot's line into the LAN of its site."""
+    if "lan" not in table.values:
+        return None
+    if depot is None:
+        raise LabError(f"{table.where}: lan: expected none without a depot, for it is the depot's line into the LAN.")
+    return _link(table, "lan", base)
 
 
 def _known(table: Table, key: str, package: str, default: str | None = None) -> str:

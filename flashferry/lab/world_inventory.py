@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from flashferry.lab.world_spec import SSH_PORT, DeviceAccess
+from flashferry.lab.world_spec import SSH_PORT, DeviceAccess, Site
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,16 +32,22 @@ def write_inventory(world: World, folder: Path, *, cap_share: float | None = Non
     folder.mkdir(mode=0o700)
     _write(folder / "hosts.yaml", {device.name: _host(device, common) for device in world.devices})
     share = {} if cap_share is None else {"cap_share": cap_share}
-    groups = {
-        site.name: {"platform": "ios", "data": {"site": site.name, "link_rate_bps": int(site.profile.rate_bps)} | share}
-        for site in world.sites
-    }
-    _write(folder / "groups.yaml", groups)
+    _write(folder / "groups.yaml", {site.name: _group(site, share) for site in world.sites})
     # The devices' host keys are made anew with every world, so they are known in a file of its own, which an inventory
     # names below the controller's state folder only.
     known_hosts = f"known_hosts_of_{world.directory.name}"
     _write(folder / "defaults.yaml", common | {"data": common["data"] | {"known_hosts": known_hosts}})
     return folder
+
+
+def _group(site: Site, share: Mapping[str, float]) -> dict[str, Any]:
+    """Return what all devices of a site have in common: its link, its depot, and the LAN where that has a rate."""
+    data: dict[str, Any] = {"site": site.name, "link_rate_bps": int(site.profile.rate_bps)} | dict(share)
+    if site.depot is not None:
+        data["depot"] = site.depot.address
+    if site.lan is not None:
+        data["lan_rate_bps"] = int(site.lan.rate_bps)
+    return {"platform": "ios", "data": data}
 
 
 def _login(device: DeviceAccess) -> dict[str, Any]:

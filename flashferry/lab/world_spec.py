@@ -18,6 +18,7 @@ SSH_PORT = 22
 DEFAULT_PLATFORM = "csr1000v-16.11"
 _POOL = ipaddress.IPv4Network("198.18.0.0/16")
 _FIRST_HOST = 11
+_DEPOT_HOST = 10
 _LOGIN = ("ferry", "ferry-lab-login", "ferry-lab-enable")
 
 
@@ -69,6 +70,19 @@ class DeviceSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DepotSpec:
+    """A host at a site, in a namespace of its own: on a LAN with the site's devices, and behind the same WAN link.
+
+    Attributes:
+        name: What it is called; None for ``SITE-depot``.
+        address: Its address within the network of its site; None for the network's tenth.
+    """
+
+    name: str | None = None
+    address: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SiteSpec:
     """Devices that share a WAN link.
 
@@ -76,11 +90,16 @@ class SiteSpec:
         name: Name of the site.
         profile: The link's profile, or the name of a data file.
         devices: At least one.
+        depot: Its depot host; None for none.
+        lan: Profile of the depot's line into the LAN, which all devices share when they fetch from it, or the name of a
+            data file; None for as fast as the machine allows. Between devices nothing limits but their flash.
     """
 
     name: str
     profile: LinkProfile | str
     devices: tuple[DeviceSpec, ...]
+    depot: DepotSpec | None = None
+    lan: LinkProfile | str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,13 +141,33 @@ class DeviceAccess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DepotPlace:
+    """Where a site's depot host is: its name, and its address, for the devices as for the core."""
+
+    name: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepotHost:
+    """A site's depot host in a running world; ``pid`` is a live process in its namespace."""
+
+    name: str
+    site: str
+    address: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A site of a world as it is built: names, addresses and the link's profile are settled."""
+    """A site of a world as it is built: names, addresses and the links' profiles are settled."""
 
     name: str
     network: str
     profile: LinkProfile
     devices: tuple[DeviceAccess, ...]
+    depot: DepotPlace | None = None
+    lan: LinkProfile | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,16 +203,48 @@ def settle(spec: WorldSpec, addressing: Addressing | None = None) -> tuple[Site,
         if not each.devices:
             raise LabError(f"Site {each.name}: a site needs at least one device, found none.")
         after = _network(len(each.devices), after, each.name)
-        profile = load_profile(each.profile) if isinstance(each.profile, str) else each.profile
-        devices = _addressed(each, after, addressing)
-        sites.append(
-            Site(name=each.name, network=addressing.moved(str(after)), profile=profile, devices=devices)
-        )  # fmt: skip
+        sites.append(_settled(each, after, addressing))
     _check_unique("sites", "name", [site.name for site in sites])
     everyone = [device for site in sites for device in site.devices]
+    depots = [site.depot for site in sites if site.depot is not None]
     _check_unique("devices", "name", [device.name for device in everyone])
     _check_unique("devices", "address", [device.address for device in everyone])
+    _check_unique("hosts", "name", [*(device.name for device in everyone), *(depot.name for depot in depots)])
     return tuple(sites)
+
+
+def _settled(site: SiteSpec, network: ipaddress.IPv4Network, addressing: Addressing) -> Site:
+    if site.lan is not None and site.depot is None:
+        raise LabError(
+            f"Site {site.name}: lan: expected none without a depot, for it is the depot's line into the LAN; give the "
+            "site a depot, or take the key out."
+        )
+    return Site(
+        name=site.name,
+        network=addressing.moved(str(network)),
+        profile=_profile(site.profile),
+        devices=_addressed(site, network, addressing),
+        depot=_depot(site, network, addressing),
+        lan=None if site.lan is None else _profile(site.lan),
+    )
+
+
+def _profile(profile: LinkProfile | str) -> LinkProfile:
+    return load_profile(profile) if isinstance(profile, str) else profile
+
+
+def _depot(site: SiteSpec, network: ipaddress.IPv4Network, addressing: Addressing) -> DepotPlace | None:
+    if site.depot is None:
+        return None
+    name = site.depot.name or f"{site.name}-depot"
+    address = site.depot.address or _depot_address(network)
+    if not _is_within(address, network):
+        raise LabError(f"{name}: address: expected one in its site's {network}, found {address!r}.")
+    return DepotPlace(name=name, address=addressing.moved(address))
+
+
+def _depot_address(network: ipaddress.IPv4Network) -> str:
+    return str(network.network_address + _DEPOT_HOST)
 
 
 def addressed(devices: tuple[DeviceSpec, ...]) -> tuple[DeviceAccess, ...]:
@@ -198,6 +269,11 @@ def _network(count: int, after: ipaddress.IPv4Network, site: str) -> ipaddress.I
 
 def _addressed(site: SiteSpec, network: ipaddress.IPv4Network, addressing: Addressing) -> tuple[DeviceAccess, ...]:
     taken = {spec.address for spec in site.devices if spec.address}
+    if site.depot is not None:
+        depot = site.depot.address or _depot_address(network)
+        if depot in taken:
+            raise LabError(f"Site {site.name}: a device and the depot have the address {depot!r}; each needs its own.")
+        taken.add(depot)
     first = int(network.network_address) + _FIRST_HOST
     hosts = map(str, map(ipaddress.IPv4Address, range(first, int(network.broadcast_address))))
     free = (host for host in hosts if host not in taken)

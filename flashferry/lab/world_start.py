@@ -1,8 +1,8 @@
-"""Start the helper processes of a world: for each site its stand-ins, and where there is one its link."""
+"""Start the helper processes of a world: for each site its stand-ins, and its depot and its link where it has them."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flashferry.lab.standin.passwords import hash9
@@ -41,16 +41,17 @@ class Ground:
 
 
 def control_socket(directory: Path, what: str, number: int) -> Path:
-    """Return where the control socket of a site's ``devices`` or ``link`` is."""
+    """Return where the control socket of a site's ``devices``, ``link`` or ``lan`` is."""
     return directory / f"{what}-{number}.sock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Live processes by which a world's namespaces are entered: one in the core, one in each site."""
+    """Live processes by which a world's namespaces are entered: in the core, in each site, and in each site's depot."""
 
     core_pid: int
     site_pids: tuple[int, ...]
+    depot_pids: tuple[int | None, ...]
 
 
 def start_helpers(stack: ExitStack, ground: Ground) -> Places:
@@ -59,23 +60,32 @@ def start_helpers(stack: ExitStack, ground: Ground) -> Places:
     Raises:
         LabError: One did not start.
     """
-    standins = [_start(stack, ground, "devices", i, _devices_settings(ground, i)) for i in range(len(ground.sites))]
-    _hear(standins)
-    core_pid = standins[0].process.pid
+    numbers = range(len(ground.sites))
+    standins = [_start(stack, ground, "devices", i, _devices_settings(ground, i)) for i in numbers]
+    depots = {i: _start(stack, ground, "lan", i, settings) for i in numbers if (settings := _lan_settings(ground, i))}
+    _hear([*standins, *depots.values()])
+    site_pids = tuple(standin.process.pid for standin in standins)
+    depot_pids = tuple(depots[i].process.pid if i in depots else None for i in numbers)
+    places = Places(core_pid=site_pids[0], site_pids=site_pids, depot_pids=depot_pids)
     if ground.rung is not Rung.LOOPBACK:
-        links: list[Helper] = []
-        for i, standin in enumerate(standins):
-            core = links[0].process.pid if links else ground.core_pid
-            settings = _link_settings(ground, i) | {"site_pid": standin.process.pid, "core_pid": core}
-            links.append(_start(stack, ground, "link", i, settings))
-            if i == 0:
-                _hear(links)  # the others enter the core that it has made
-        _hear(links[1:])
-        core_pid = links[0].process.pid
-    for standin in standins:
-        standin.tell({"link_is_up": True})
-    _hear(standins)
-    return Places(core_pid=core_pid, site_pids=tuple(standin.process.pid for standin in standins))
+        places = replace(places, core_pid=_start_links(stack, ground, places))
+    for i, each in [*enumerate(standins), *depots.items()]:
+        each.tell({"link_is_up": True, "site_pid": site_pids[i]})
+    _hear([*standins, *depots.values()])
+    return places
+
+
+def _start_links(stack: ExitStack, ground: Ground, places: Places) -> int:
+    """Start the links of all sites and return a process in the core."""
+    links: list[Helper] = []
+    for i, site_pid in enumerate(places.site_pids):
+        core = links[0].process.pid if links else ground.core_pid
+        pids = {"site_pid": site_pid, "depot_pid": places.depot_pids[i], "core_pid": core}
+        links.append(_start(stack, ground, "link", i, _link_settings(ground, i) | pids))
+        if i == 0:
+            _hear(links)  # the others enter the core that it has made
+    _hear(links[1:])
+    return links[0].process.pid
 
 
 def _hear(helpers: list[Helper]) -> None:
@@ -86,7 +96,11 @@ def _hear(helpers: list[Helper]) -> None:
 _INVENTORY_ONLY = ("transports", "clear_text")
 """What the inventory says of a device, which knows nothing of it."""
 
-_MODULES = {"devices": "flashferry.lab.standin", "link": "flashferry.lab.relay"}
+_MODULES = {
+    "devices": "flashferry.lab.standin",
+    "link": "flashferry.lab.relay",
+    "lan": "flashferry.lab.depot_host",
+}
 
 
 def _start(stack: ExitStack, ground: Ground, what: str, number: int, settings: dict[str, Any]) -> Helper:
@@ -126,6 +140,7 @@ def _link_settings(ground: Ground, number: int) -> dict[str, Any]:
         "site_addresses": [f"{access.address}/32" for access in site.devices],
         "site_network": site.network,
         "core_address": f"{ground.addressing.server_address}/32",
+        "depot_address": None if site.depot is None else site.depot.address,
         "profile": site.profile.as_json(),
         "nodes": {
             access.address: spec.control_plane_packets_per_s
@@ -134,4 +149,17 @@ def _link_settings(ground: Ground, number: int) -> dict[str, Any]:
         },
         # The first link's losses are those of a world of one site.
         "seed": ground.spec.seed if number == 0 else f"{ground.spec.seed}/{site.name}",
+    }
+
+
+def _lan_settings(ground: Ground, number: int) -> dict[str, Any] | None:
+    """Return the settings of a depot's host; None where there is none, or no namespace to put it in."""
+    site = ground.sites[number]
+    if site.depot is None or ground.rung is Rung.LOOPBACK:
+        return None
+    return {
+        "site_network": site.network,
+        "depot_address": site.depot.address,
+        "profile": site.lan.as_json() if site.lan is not None and ground.rung is Rung.FULL else None,
+        "seed": f"{ground.spec.seed}/{site.name}/lan",
     }

@@ -83,6 +83,14 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
         ExitCode.REFUSED: "some devices are not ready, or nobody can tell; nothing was changed",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
+    "activate": {
+        ExitCode.OK: "all devices run their images, and do what they did before",
+        ExitCode.DEVICES_FAILED: "some devices do not run their image as they should; the report says what each runs",
+        ExitCode.REFUSED: "some devices were not ready and were not restarted, none failed",
+        ExitCode.RESTORE_INCOMPLETE: "of some devices nobody can tell what they run; 'flashferry recover' tells",
+        ExitCode.UNFINISHED: "the run stopped before all devices were restarted, none failed",
+        ExitCode.INTERRUPTED: "interrupted by the operator; what was restarted was followed to its end",
+    },
     "clean": {
         ExitCode.OK: "all that somebody said yes to is deleted and gone, or was only shown, or there was nothing",
         ExitCode.DEVICES_FAILED: "some devices failed; what was deleted there until then is told",
@@ -137,6 +145,25 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
         ExitCode.OK: "the depot ended when it was told to",
         ExitCode.DEVICES_FAILED: "the depot's server ended by itself; what it was sending was cut",
     },
+    "depot-sync": {
+        ExitCode.OK: "all images that were asked for are in the catalogue, proven to the byte",
+        ExitCode.DEVICES_FAILED: "some images are not proven; what is verified of them is kept, sync again",
+        ExitCode.INTERRUPTED: "interrupted by the operator; what is verified is kept, the same command goes on",
+    },
+    "depot-list": {
+        ExitCode.OK: "the catalogue was read",
+        ExitCode.INTERRUPTED: _NOTHING_CHANGED,
+    },
+    "depot-verify": {
+        ExitCode.OK: "what was read is what was proven; 'state' says what nobody could hold against anything",
+        ExitCode.DEVICES_FAILED: "some images are damaged or missing; damaged ones have lost their names, sync again",
+        ExitCode.INTERRUPTED: "interrupted by the operator; what was not read is as it was",
+    },
+    "depot-probe": {
+        ExitCode.OK: "the path was measured and its best way is kept, or what is known was shown",
+        ExitCode.DEVICES_FAILED: "no way of copying worked over the path; nothing is kept",
+        ExitCode.INTERRUPTED: "interrupted by the operator; nothing is kept",
+    },
     "images": {ExitCode.OK: "the images were read", ExitCode.INTERRUPTED: _NOTHING_CHANGED},
     "service": {
         ExitCode.OK: "the service ended when it was told to, or did what was asked; the audit has it",
@@ -148,6 +175,18 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
         ExitCode.DEVICES_FAILED: "the audit is not whole",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
+    "sites": {
+        ExitCode.OK: "what was asked for is done, or the agent ended when it was told to",
+        ExitCode.USAGE: "wrong options or configuration, or another agent works for the site; nothing was changed",
+        ExitCode.INTERRUPTED: "ended at once; runs under way go on by themselves",
+    },
+    "sites-control": {
+        ExitCode.OK: "the sites were told, or are told once they are heard",
+        ExitCode.INTERRUPTED: "interrupted by the operator; what was told until then is told",
+    },
+    "sites-list": {ExitCode.OK: "sites and agents are shown", ExitCode.INTERRUPTED: _NOTHING_CHANGED},
+    "sites-run": {ExitCode.OK: "the ledger was read", ExitCode.INTERRUPTED: _NOTHING_CHANGED},
+    "sites-runs": {ExitCode.OK: "the ledger was read", ExitCode.INTERRUPTED: _NOTHING_CHANGED},
     "state": {
         ExitCode.OK: "the state folder was looked after as asked for",
         ExitCode.USAGE: "wrong options, or the folder or the backup will not do; nothing was changed",
@@ -199,6 +238,8 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
     "lab": {ExitCode.OK: "the lab is up", ExitCode.INTERRUPTED: "interrupted by the operator; the lab is gone"},
     "lab-exec": {ExitCode.OK: "the command was run; 'command_exit_code' is its own"},
     "lab-experiment": _STUDY,
+    "lab-experiment-ssh": _STUDY,
+    "lab-experiment-bulk": _STUDY,
     "lab-sweep": _STUDY,
     "lab-fairness": _STUDY,
     "lab-peers": _STUDY,

@@ -6,7 +6,8 @@ it was made; the run checks each device again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from flashferry.images.digests import PlannedImage
@@ -25,6 +26,14 @@ class Action(StrEnum):
     STAYS = "stays as it is"
     REFUSED = "refused"
     UNREACHABLE = "unreachable"
+
+
+class Supply(StrEnum):
+    """Where a device pulls its image from: the controller's server over the WAN, its site's depot, or a neighbour."""
+
+    CENTRE = "centre"
+    DEPOT = "depot"
+    NEIGHBOUR = "neighbour"
 
 
 class TuneMode(StrEnum):
@@ -64,6 +73,8 @@ class PlannedDevice:
         tune: Whether it is to be tuned for its copy.
         tune_reason: Why it is not, in a sentence; else empty.
         adds: Whether the rule of its image has it add the image (`install add`) once it is restored.
+        other_places: How many other members, or supervisors, the run copies the image to inside the box once it is
+            restored; 0 for a device that is alone, or hands it on by itself (install mode).
         expected_bytes_per_s: Rate to expect of a copy that has the link's share it needs, or None: nobody knows it.
         expected_source: Where that comes from; where it is assumed, it says so.
         is_assumed: Whether the rate is an assumption and not a measurement of this device.
@@ -71,7 +82,11 @@ class PlannedDevice:
         starts_s: When it begins, in seconds from the start of the run, by the forecast.
         copy_s: How long its copy takes beside the others'.
         hash_s: How long it hashes.
+        finish_s: How long it goes on once it is restored: copies inside the box with their hashes, adding; 0 where
+            there is nothing of the kind.
         total_s: From its login to its last proof, waiting for slots included.
+        pulls_from: Where it pulls its image from, by the inventory; the first device of a site of neighbours pulls from
+            the centre.
     """
 
     host: str
@@ -97,6 +112,7 @@ class PlannedDevice:
     tune: bool = True
     tune_reason: str = ""
     adds: bool = False
+    other_places: int = 0
     expected_bytes_per_s: float | None = None
     expected_source: str = ""
     is_assumed: bool = False
@@ -104,12 +120,16 @@ class PlannedDevice:
     starts_s: float | None = None
     copy_s: float | None = None
     hash_s: float | None = None
+    finish_s: float | None = None
     total_s: float | None = None
+    pulls_from: Supply = Supply.CENTRE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteForecast:
     """What a run does to the link of a site.
+
+    With a depot or neighbours an image crosses the link once, and the copies of the others go over the LAN.
 
     Attributes:
         site: Its name; of a device without a site `device NAME`.
@@ -119,13 +139,22 @@ class SiteForecast:
         cap_share: Share of the link that copies may take.
         cap_bytes_per_s: What its copies may take together, as payload, or None.
         copies: Most copies at the same time that are allowed.
-        peak_copies: Most that the forecast has.
+        peak_copies: Most that the forecast has, those over a LAN among them.
         load_share: Share of the cap in use from its first copy to the end of its last one; None without a cap.
         busy_s: How long a copy is on the link.
-        bytes: What its copies carry.
+        bytes: What crosses it.
         starts_s: First device begins, in seconds from the start of the run.
         ends_s: Last device is done.
         closes_at: When its window closes, ISO 8601, or None.
+        depot: Its depot as the inventory names it, or None.
+        neighbours: Whether its devices serve each other.
+        at_depot_s: When its last image is proven at its depot, in seconds from the start of the run; None without one.
+        lan_rate_bps: Rate of its LAN, where copies go over that; else None.
+        lan_source: Who says so.
+        lan_bytes: What its copies carry over the LAN.
+        lan_busy_s: How long one is on it.
+        saved_bytes: What crosses its link less than if each device pulled for itself.
+        saved_s: How much earlier the site is done than so, by itself and all at once; negative: later.
     """
 
     site: str
@@ -142,6 +171,73 @@ class SiteForecast:
     starts_s: float
     ends_s: float
     closes_at: str | None = None
+    depot: str | None = None
+    neighbours: bool = False
+    at_depot_s: float | None = None
+    lan_rate_bps: float | None = None
+    lan_source: str = ""
+    lan_bytes: int = 0
+    lan_busy_s: float = 0.0
+    saved_bytes: int = 0
+    saved_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepotAdvice:
+    """A site that should have a depot: what it would bring. The site is looked at by itself, all its devices at once.
+
+    Attributes:
+        site: Its name.
+        devices: Devices that are to be staged there.
+        images: Images that they are to have.
+        bytes: What crosses its link without a depot.
+        bytes_with: What would cross it with one.
+        takes_s: How long the site takes without.
+        takes_with_s: How long it would take with one.
+        saved_s: The difference.
+        fits: Whether it fits its window without; None where there is none.
+        fits_with: Whether it would with one.
+        nights: How many windows like this one it takes without; None where there is none, or a device fits into none.
+        nights_with: How many with one.
+    """
+
+    site: str
+    devices: int
+    images: int
+    bytes: int
+    bytes_with: int
+    takes_s: float
+    takes_with_s: float
+    saved_s: float
+    fits: bool | None
+    fits_with: bool | None
+    nights: int | None
+    nights_with: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Savings:
+    """What the depots and neighbours of a plan save against each device pulling for itself.
+
+    Attributes:
+        sentence: The same for people, with the figures.
+        bytes: What crosses all links.
+        bytes_without: What would.
+        lan_bytes: What goes over LANs instead.
+        duration_s: How long the run takes.
+        duration_without_s: How long it would.
+        nights: How many windows like this one all devices take; None where there is none, or a device fits into none.
+        nights_without: How many they would.
+    """
+
+    sentence: str
+    bytes: int
+    bytes_without: int
+    lan_bytes: int
+    duration_s: float
+    duration_without_s: float
+    nights: int | None
+    nights_without: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +295,8 @@ class FleetPlan:
         sites: What happens to each site's link.
         waves: Who goes when.
         devices: Every device of the inventory as selected, in its order.
+        savings: What its depots and neighbours save; None where no site has any.
+        depot_advice: The sites that should have a depot, the one that gains most first.
     """
 
     created_at: str
@@ -218,8 +316,30 @@ class FleetPlan:
     any_image: bool = False
     uncapped: bool = False
     transport: str = AS_USUAL
+    savings: Savings | None = None
+    depot_advice: tuple[DepotAdvice, ...] = ()
     digest: str = field(default="", compare=False)
 
     def of(self, action: Action) -> tuple[PlannedDevice, ...]:
         """Return the devices with which this is to be done."""
         return tuple(device for device in self.devices if device.action is action)
+
+    @property
+    def canaries(self) -> frozenset[str]:
+        """Return the names of its canaries; none where it has no wave of them."""
+        return frozenset(host for wave in self.waves if wave.is_canary for host in wave.hosts)
+
+
+def limited_to(plan: FleetPlan, hosts: Collection[str]) -> FleetPlan:
+    """Return a plan with some of its devices alone; waves keep their numbers, and the digest is that of the whole.
+
+    Args:
+        plan: The plan, as it is approved.
+        hosts: Which of its devices; others are not made up.
+    """
+    waves = [replace(wave, hosts=tuple(host for host in wave.hosts if host in hosts)) for wave in plan.waves]
+    return replace(
+        plan,
+        devices=tuple(device for device in plan.devices if device.host in hosts),
+        waves=tuple(wave for wave in waves if wave.hosts),
+    )

@@ -12,6 +12,7 @@ from flashferry.core.errors import FlashferryError, Kind
 from flashferry.model.states import State
 
 if TYPE_CHECKING:
+    from flashferry.model.activation import Activation
     from tasks.snapshot import Snapshot
     from tasks.tcp_config import Change
 
@@ -24,12 +25,13 @@ class JournalUnusable(FlashferryError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeasedDevice:
-    """A device that a run tuned and has not proven restored.
+    """A device that a run tuned and has not proven restored, or whose activation has not come to an end.
 
     Attributes:
         identity: What it calls itself, see `flashferry.devices.identity`; None where the journal does not say.
         members: Serial numbers of the members of a stack; empty for another device.
-        target: Path of the copy that was under way, or None.
+        target: Path of the copy that was under way, or of the image that was to be activated, or None.
+        activation: The activation that was under way, or None where it was none.
     """
 
     run_id: str
@@ -43,6 +45,7 @@ class LeasedDevice:
     snapshot: Snapshot
     changes: tuple[Change, ...]
     target: str | None
+    activation: Activation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +82,27 @@ def leased_device(columns: Mapping[str, Any], *, is_sound: bool = True) -> Lease
             snapshot=decode(Snapshot, json.loads(columns["snapshot"])),
             changes=_changes(columns["changes"]),
             target=columns["target"],
+            activation=_activation(columns.get("activation")),
         )
     except (ValueError, KeyError, TypeError):
         return DamagedEntry(run_id=str(columns["run_id"]), host=str(columns["host"]), address=str(columns["address"]))
+
+
+def _activation(stored: str | None) -> Activation | None:
+    """Return the activation of a lease, or None where the run was none.
+
+    Raises:
+        ValueError: It would have us type what we never set.
+    """
+    if not stored:
+        return None
+    from flashferry.model.activation import Activation
+    from tasks.activating.boot_order import is_ours_to_type
+
+    found = decode(Activation, json.loads(stored))
+    if found.order is not None and not is_ours_to_type(found.order):
+        raise ValueError("a line that is no boot order")
+    return found
 
 
 def _changes(stored: str) -> tuple[Change, ...]:

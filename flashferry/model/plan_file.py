@@ -32,7 +32,20 @@ _OF_JSON_OPTION = frozenset({"schema", "exit_code", "meaning"})
 """What a plan has around it, in a file or as `flashferry plan --json` prints it: both can be read."""
 _CARRIED_OUT = frozenset(
     {
-        *("action", "address", "by", "created_at", "digest", "ends_at", "group", "host", "hosts", "identity", "image"),
+        *(
+            "action",
+            "address",
+            "by",
+            "created_at",
+            "depot",
+            "digest",
+            "ends_at",
+            "group",
+            "host",
+            "hosts",
+            "identity",
+            "image",
+        ),
         *("image_folders", "late", "md5", "name", "path", "schema", "sha512", "site", "starts_at", "transport", "tune"),
     }
 )
@@ -83,6 +96,19 @@ def load_plan(path: Path) -> FleetPlan:
         ConfigInvalid: The file is missing, damaged, changed or of another release, or an image is missing, another one
             now, or not where the plan says that its images are.
     """
+    plan = read_plan(path)
+    check_places(plan, path)
+    for image in plan.images:
+        check_image(image)
+    return plan
+
+
+def read_plan(path: Path) -> FleetPlan:
+    """Return the plan in a file, whose images need not be there any more.
+
+    Raises:
+        ConfigInvalid: The file is missing, damaged, changed or of another release.
+    """
     try:
         with reading(path) as file:
             content = file.read()
@@ -90,11 +116,7 @@ def load_plan(path: Path) -> FleetPlan:
         raise ConfigInvalid(
             f"plan {path}: cannot be read: {error.strerror}", hint="Check the path and the file's rights"
         ) from None
-    plan = plan_from(content, path)
-    check_places(plan, path)
-    for image in plan.images:
-        check_image(image)
-    return plan
+    return plan_from(content, path)
 
 
 def plan_from(content: bytes, called: Path | str) -> FleetPlan:
@@ -171,8 +193,8 @@ def check_against(plan: FleetPlan, hosts: Collection[str]) -> None:
     if missing := [device.host for device in plan.of(Action.STAGE) if device.host not in hosts]:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         raise ConfigInvalid(
-            f"the plan has {', '.join(missing[:5])}{more}, which the inventory has not",
-            hint="Give the inventory that the plan was made from, or make it anew",
+            f"the plan has {', '.join(missing[:5])}{more}, which the inventory, or what was chosen of it, has not",
+            hint="Give the inventory that the plan was made from without choosing among its devices, or make it anew",
         )
 
 

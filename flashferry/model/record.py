@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from flashferry.core.errors import FlashferryError, kind_of
@@ -11,6 +11,7 @@ from flashferry.core.outside import masked
 from flashferry.devices.errors import DeviceUnreachable, Stopped
 from flashferry.fileserver import TransferRecord
 from flashferry.images.digests import Image
+from flashferry.model.activation import ActivationReport
 from flashferry.model.links import LinkRate
 from flashferry.model.probe_result import ProbeResult
 from flashferry.model.recovery_rules import RecoveryDecision
@@ -146,6 +147,7 @@ class DeviceRecord:
         distribution: The image on the other members, or None for a device that is alone.
         added: What became of `install add`, or None where that was not asked for.
         readiness: Whether it is ready to boot the image, or None where that was not asked.
+        activation: What became of its activation, or None where the run was none.
         partial_file: What a failed copy left on flash, or None.
         partial_advice: What to do about it, or None.
         partial_removed: Whether it was removed, which the operator had allowed.
@@ -154,6 +156,7 @@ class DeviceRecord:
         image: Name of the image that it was to have.
         transport: By what it fetched, or was to; records of earlier releases, which do not say, were of FTP.
         transports_tried: By what it was tried before, without a byte.
+        source: Where the image came from where that was not our server: `neighbour r1`; else None.
         attempt: Number of this attempt in the run, from 1.
         earlier: Why the attempts before it failed, in their order.
         notes: What a reader should know besides, such as why the device was not tuned.
@@ -181,6 +184,7 @@ class DeviceRecord:
     distribution: DistributionReport | None = None
     added: AddReport | None = None
     readiness: Readiness | None = None
+    activation: ActivationReport | None = None
     partial_file: str | None = None
     partial_advice: str | None = None
     partial_removed: bool = False
@@ -189,10 +193,37 @@ class DeviceRecord:
     image: str | None = None
     transport: str = USUAL.name
     transports_tried: tuple[TransportTried, ...] = ()
+    source: str | None = None
     attempt: int = 1
     earlier: tuple[Failure, ...] = ()
     notes: tuple[str, ...] = ()
     seconds_by_step: dict[str, float]
+
+    @property
+    def is_staged_and_restored(self) -> bool:
+        """Return whether it has the image, proven, and is as it was before."""
+        is_there = self.outcome in {Outcome.DONE, Outcome.ALREADY_THERE} and self.failure is None
+        return is_there and self.restore_failure is None and self.restored is not Restored.INCOMPLETE
+
+    def after_serving(self, found: DeviceRecord) -> DeviceRecord:
+        """Return the record of a device that was taken in hand once more, only to serve others of its site.
+
+        Args:
+            found: What became of it then. That it was not reached, or did not serve, takes nothing from what it has.
+        """
+        failure = found.failure or found.restore_failure
+        notes = found.notes if failure is None else (*found.notes, f"it was to serve others: {failure.reason}")
+        fresh = tuple(one for one in notes if one not in self.notes)
+        record = replace(self, attempt=found.attempt, notes=(*self.notes, *fresh))
+        if found.restored is Restored.UNTOUCHED:
+            return record
+        return replace(
+            record,
+            changes=found.changes,
+            restore=found.restore,
+            restored=found.restored,
+            restore_failure=found.restore_failure,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +232,7 @@ class RunReport:
 
     Attributes:
         run_id: Identifier in the journal.
-        verb: `stage`, `probe` or `recover`.
+        verb: `stage`, `probe`, `activate` or `recover`.
         image: Name of the image; of several the first.
         image_bytes: Its size.
         md5: Its MD5.

@@ -20,6 +20,7 @@ class State(StrEnum):
     COPIED = "copied"
     VERIFIED = "verified"
     RESTORED = "restored"
+    ACTIVATED = "activated"
     DONE = "done"
     FAILED = "failed"
 
@@ -29,13 +30,15 @@ NEXT: dict[State, frozenset[State]] = {
     # Done at once: the image is there already, or the device is refused untouched.
     State.CHECKED: frozenset({State.JOURNALED, State.DONE, State.FAILED}),
     # Straight to copying: the device is good enough as it is, or is not to be tuned.
-    State.JOURNALED: frozenset({State.TUNED, State.COPYING, State.RESTORED, State.FAILED}),
+    State.JOURNALED: frozenset({State.TUNED, State.COPYING, State.RESTORED, State.ACTIVATED, State.FAILED}),
     State.TUNED: frozenset({State.COPYING, State.RESTORED, State.FAILED}),
     State.COPYING: frozenset({State.COPIED, State.RESTORED, State.FAILED}),
     # A copy to null: leaves nothing to verify. A probe copies more than once, tuned the second time.
     State.COPIED: frozenset({State.VERIFIED, State.COPYING, State.TUNED, State.RESTORED, State.FAILED}),
     State.VERIFIED: frozenset({State.RESTORED, State.FAILED}),
     State.RESTORED: frozenset({State.DONE, State.FAILED}),
+    # Of an activation: the new image runs, and does what the old one did.
+    State.ACTIVATED: frozenset({State.DONE, State.FAILED}),
     # A recovery may restore a device of a run that failed or died.
     State.FAILED: frozenset({State.RESTORED}),
     State.DONE: frozenset(),

@@ -7,19 +7,22 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from flashferry.devices.platforms.ios import IOS
-from flashferry.model.fleet_plan import Action, PlannedDevice, TuneMode
+from flashferry.model.fleet_plan import Action, PlannedDevice, Supply, TuneMode
 from flashferry.model.links import copy_share
 from flashferry.planning.gather import Found
+from flashferry.planning.local_copies import LAN_RTT_S
 from flashferry.planning.rates import (
     Past,
     Subject,
+    add_rate,
     assumed_rate,
     bounded_rate,
     by_model,
+    flash_rate,
     hash_rate,
     measured_rate,
 )
-from flashferry.planning.scenario import Estimate, LinkFacts, Rate
+from flashferry.planning.scenario import Estimate, Finish, LinkFacts, Rate
 from flashferry.tcp.path import ASSUMED_RTT_S
 from flashferry.transports import USUAL
 from flashferry.transports.choice import Wish, candidates
@@ -37,12 +40,16 @@ class Known:
     Attributes:
         past: Timed copies.
         hash_speeds: How fast devices hash, in bytes per second, by name.
+        flash_speeds: How fast they copy inside the box.
+        add_speeds: How fast `install add` goes through an image.
         tune: Which devices are to be tuned.
         wish: By what devices are to fetch.
     """
 
     past: Past
     hash_speeds: Mapping[str, float] = field(default_factory=dict)
+    flash_speeds: Mapping[str, float] = field(default_factory=dict)
+    add_speeds: Mapping[str, float] = field(default_factory=dict)
     tune: TuneMode = TuneMode.AUTO
     wish: Wish = field(default_factory=Wish)
 
@@ -96,6 +103,9 @@ def links_of(found: Iterable[Found], sites: Mapping[str, Site], starts_at: datet
             max_copies=site.max_copies if site is not None else one.view.max_copies,
             opens_s=opens_s,
             closes_s=closes_s,
+            depot=one.view.depot,
+            neighbours=one.view.neighbours,
+            lan_rate_bps=one.view.lan_rate_bps,
         )
     return links
 
@@ -113,6 +123,8 @@ def estimates_of(found: Iterable[Found], links: Mapping[str, LinkFacts], known: 
     subjects = {one.planned.host: _subject(one, links[link_of(one.view)], known) for one in staged}
     models = {host: subject.model for host, subject in subjects.items()}
     rates = {tuned: _rates(subjects, known.past, tuned=tuned) for tuned in (True, False)}
+    local = {one.planned.host: _local(subjects[one.planned.host], links[link_of(one.view)]) for one in staged}
+    lan_rates = {tuned: _rates(local, known.past, tuned=tuned) for tuned in (True, False)}
     estimates = []
     for one in staged:
         subject, planned = subjects[one.planned.host], one.planned
@@ -133,17 +145,35 @@ def estimates_of(found: Iterable[Found], links: Mapping[str, LinkFacts], known: 
                 is_hash_assumed=not is_seen,
                 rtt_s=subject.rtt_s or ASSUMED_RTT_S,
                 transport=subject.transport,
+                finish=_finish(one, subject, known, models),
+                lan_rate=lan_rates[tuned][planned.host],
+                takes_part=one.view.vrf is None and one.view.clear_text is not False,
             )
         )
     return tuple(estimates)
 
 
-def decided(found: Found, estimate: Estimate | None, known: Known) -> PlannedDevice:
-    """Return a device of the plan with what is expected of it and whether it is tuned."""
+def _finish(found: Found, subject: Subject, known: Known, models: Mapping[str, str | None]) -> Finish:
+    """Return what a device does once it is restored.
+
+    Whoever adds looks in the end whether the device is ready, which hashes the file of each other member once more.
+    """
+    copies = found.planned.other_places
+    return Finish(
+        copies=copies,
+        copy_rate=flash_rate(subject, known.flash_speeds, models) if copies else None,
+        hashes=copies + (found.other_members if found.planned.adds else 0),
+        add_rate=add_rate(subject, known.add_speeds, models) if found.is_added else None,
+    )
+
+
+def decided(found: Found, estimate: Estimate | None, known: Known, pulls_from: Supply = Supply.CENTRE) -> PlannedDevice:
+    """Return a device of the plan with what is expected of it, from where it pulls, and whether it is tuned."""
     if estimate is None:
         return replace(found.planned, tune=False)
     reason = known.not_tuned_because(estimate.host, estimate.transport)
     transport, why = known.transport_of(found.view, estimate.size_bytes)
+    rate = estimate.rate_from(pulls_from)
     return replace(
         found.planned,
         tune=not reason,
@@ -151,10 +181,11 @@ def decided(found: Found, estimate: Estimate | None, known: Known) -> PlannedDev
         transport=transport,
         transport_reason=why,
         ceilings=announce(found.ceilings) if why or transport != USUAL.name else "",
-        expected_bytes_per_s=round(estimate.rate.bytes_per_s, 1),
-        expected_source=estimate.rate.source,
-        is_assumed=estimate.rate.is_assumed,
+        expected_bytes_per_s=round(rate.bytes_per_s, 1),
+        expected_source=rate.source,
+        is_assumed=rate.is_assumed,
         hash_bytes_per_s=round(estimate.hash_bytes_per_s, 1),
+        pulls_from=pulls_from,
     )
 
 
@@ -191,4 +222,15 @@ def _subject(found: Found, link: LinkFacts, known: Known) -> Subject:
         transport=transport,
         # By the usual one nothing is known of the windows that its assumptions have not been made with.
         ceiling_bytes_per_s=None if ceiling is None or transport == USUAL.name else ceiling.likely_bytes_per_s,
+    )
+
+
+def _local(subject: Subject, link: LinkFacts) -> Subject:
+    """Return a device as it pulls over its LAN: what its windows let through there is more than the LAN carries."""
+    return replace(
+        subject,
+        rtt_s=LAN_RTT_S,
+        cap_bytes_per_s=link.lan_cap_bytes_per_s,
+        ceiling_bytes_per_s=None,
+        is_local=True,
     )

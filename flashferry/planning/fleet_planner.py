@@ -14,7 +14,7 @@ from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.ios import IOS
 from flashferry.images.digests import Digests, PlannedImage
-from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, TuneMode
+from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, Supply, TuneMode
 from flashferry.model.limits import Limits
 from flashferry.model.links import LinkRates, told_pace
 from flashferry.model.waves import WavePolicy
@@ -25,9 +25,10 @@ from flashferry.planning.gather import Found, Inspection, gather
 from flashferry.planning.image_hasher import ImageHasher, image_hasher
 from flashferry.planning.image_platforms import refused_where_shared
 from flashferry.planning.scenario import Scenario
+from flashferry.planning.simulation import Timeline
 from flashferry.store.history import History
 from flashferry.store.leases import leases
-from flashferry.store.status import last_hash_speeds
+from flashferry.store.status import last_add_speeds, last_flash_speeds, last_hash_speeds
 from flashferry.transports.choice import NotServed, Wish, candidates, check_asked, unserved
 from inventory.image_rules import ImageChoice, ImageRules, Traits, image_path
 from inventory.sites import sites_of
@@ -37,6 +38,7 @@ from inventory.view import HostView, view
 
 _ANY = Traits(platform=IOS.name, model="", version="")
 """Stands in where an explicit image makes it matter little what the device is."""
+_LONG_COPY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +114,8 @@ def plan_fleet(
     known = Known(
         past=History.read(request.state_directory, now),
         hash_speeds=last_hash_speeds(request.state_directory),
+        flash_speeds=last_flash_speeds(request.state_directory),
+        add_speeds=last_add_speeds(request.state_directory),
         tune=request.tune,
         wish=wish,
     )
@@ -183,7 +187,10 @@ def _plan(
 ) -> FleetPlan:
     told = forecast(scenario, starts_at)
     by_host = {one.host: one for one in scenario.estimates}
-    devices = (decided(one, by_host.get(one.planned.host), known) for one in found)
+    centre = Supply.CENTRE
+    devices = (
+        decided(one, by_host.get(one.planned.host), known, told.pulls.get(one.planned.host, centre)) for one in found
+    )
     return FleetPlan(
         created_at=now.astimezone(UTC).isoformat(timespec="seconds"),
         starts_at=starts_at.isoformat(timespec="seconds"),
@@ -201,7 +208,9 @@ def _plan(
         assumptions=(*told.assumptions, *_left_out(found)),
         sites=told.sites,
         waves=told.waves,
-        devices=tuple(_timed(one, told) for one in devices),
+        devices=tuple(timed(one, told) for one in devices),
+        savings=told.savings,
+        depot_advice=told.depot_advice,
     )
 
 
@@ -214,8 +223,8 @@ def _left_out(found: tuple[Found, ...]) -> tuple[str, ...]:
     return (f"{of}: out of reach now and not in the forecast; plan anew once they answer",)
 
 
-def _timed(device: PlannedDevice, told: Forecast) -> PlannedDevice:
-    """Return a device with its wave and its times by the forecast."""
+def timed(device: PlannedDevice, told: Forecast) -> PlannedDevice:
+    """Return a device of a plan with its wave and its times by the forecast."""
     wave = next((wave.number for wave in told.waves if device.host in wave.hosts), -1)
     timeline = told.devices.get(device.host)
     if timeline is None:
@@ -224,10 +233,17 @@ def _timed(device: PlannedDevice, told: Forecast) -> PlannedDevice:
         device,
         wave=wave,
         starts_s=round(timeline.begins_s, 1),
-        copy_s=round(timeline.copied_s - timeline.copies_from_s, 1),
+        copy_s=_copy_s(timeline),
         hash_s=round(timeline.hashed_s - timeline.hashes_from_s, 1),
+        finish_s=round(timeline.ends_s - timeline.restored_s, 1),
         total_s=round(timeline.ends_s - timeline.begins_s, 1),
     )
+
+
+def _copy_s(timeline: Timeline) -> float:
+    """Return how long a copy takes: one of less than ten seconds to the millisecond, for its rate is told by it."""
+    copy_s = timeline.copied_s - timeline.copies_from_s
+    return round(copy_s, 1 if copy_s >= _LONG_COPY_S else 3)
 
 
 def _start(request: PlanRequest, views: Mapping[str, HostView], now: datetime) -> datetime:

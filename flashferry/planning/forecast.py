@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from flashferry.core.described import counted
-from flashferry.core.units import rough_duration
-from flashferry.model.fleet_plan import Fit, Remedy, SiteForecast
+from flashferry.core.units import link_rate, rough_duration
+from flashferry.model.fleet_plan import DepotAdvice, Fit, Remedy, Savings, SiteForecast, Supply
+from flashferry.model.links import STATED
 from flashferry.model.waves import Wave
 from flashferry.planning.deadline import MARGIN_S
-from flashferry.planning.remedies import remedies
+from flashferry.planning.depot_advice import depot_advice, savings, site_savings
+from flashferry.planning.local_copies import (
+    ASSUMED_LAN_RATE_BPS,
+    LAN_ASSUMED,
+    PROOF_BYTES_PER_S,
+    lan_of,
+)
+from flashferry.planning.neighbour_tree import LEAST_DEGREE, MOST_DEGREE
+from flashferry.planning.remedies import listed, remedies
 from flashferry.planning.scenario import Estimate, LinkFacts, Scenario, ScenarioOutcome, play
 from flashferry.planning.simulation import Timeline
 
@@ -27,6 +36,9 @@ class Forecast:
         duration_s: How long the run takes.
         fit: Whether that fits.
         assumptions: What was taken for granted, in sentences.
+        pulls: Where each device that is begun pulls from.
+        savings: What depots and neighbours save, or None where there are none.
+        depot_advice: The sites that should have a depot.
     """
 
     waves: tuple[Wave, ...]
@@ -35,6 +47,9 @@ class Forecast:
     duration_s: float
     fit: Fit
     assumptions: tuple[str, ...]
+    pulls: Mapping[str, Supply]
+    savings: Savings | None
+    depot_advice: tuple[DepotAdvice, ...]
 
 
 def forecast(scenario: Scenario, starts_at: datetime) -> Forecast:
@@ -45,36 +60,79 @@ def forecast(scenario: Scenario, starts_at: datetime) -> Forecast:
         starts_at: When it begins, in the time zone in which people are told.
     """
     outcome = play(scenario)
+    advice = depot_advice(scenario, outcome)
     return Forecast(
         waves=outcome.waves,
         devices=dict(outcome.run.devices),
-        sites=tuple(_site(scenario, outcome, link, starts_at) for link in scenario.links if link in outcome.run.links),
+        sites=tuple(_sites(scenario, outcome, starts_at)),
         duration_s=outcome.run.ends_s,
-        fit=_fit(scenario, outcome, starts_at),
-        assumptions=assumptions(scenario.estimates),
+        fit=_fit(scenario, outcome, starts_at, advice),
+        assumptions=assumptions(scenario, outcome.pulls),
+        pulls=outcome.pulls,
+        savings=savings(scenario, outcome),
+        depot_advice=advice,
     )
 
 
-def assumptions(estimates: Sequence[Estimate]) -> tuple[str, ...]:
-    """Return where something was assumed, in sentences, the most frequent rate first."""
+def assumptions(scenario: Scenario, pulls: Mapping[str, Supply]) -> tuple[str, ...]:
+    """Return where something was assumed, in sentences, the most frequent rate first.
+
+    Args:
+        scenario: What the run has before it.
+        pulls: Where each device that is begun pulls from.
+    """
+    estimates = scenario.estimates
     found: dict[str, list[str]] = {}
     for one in estimates:
-        if one.rate.is_assumed:
-            # What was measured stands before it, and differs with each device.
-            _, mark, what = one.rate.source.partition("assumed: ")
-            found.setdefault(mark + what or one.rate.source, []).append(one.host)
+        for rate in (one.rate_from(pulls.get(one.host, Supply.CENTRE)), *one.finish.rates):
+            if rate.is_assumed:
+                # What was measured stands before it, and differs with each device.
+                _, mark, what = rate.source.partition("assumed: ")
+                found.setdefault(mark + what or rate.source, []).append(one.host)
     ordered = sorted(found.items(), key=lambda item: -len(item[1]))
     told = [f"{len(hosts)} of {counted(len(estimates), 'device')}: {source}" for source, hosts in ordered]
+    return (*told, *_assumed_of_hashes(estimates), *_assumed_of_sites(scenario.links))
+
+
+def _assumed_of_hashes(estimates: Sequence[Estimate]) -> Iterator[str]:
     if guessed := [one for one in estimates if one.is_hash_assumed]:
         speeds = " or ".join(sorted({f"{one.hash_bytes_per_s / 1e6:.2g} MB/s" for one in guessed}))
         whose = f"{len(guessed)} of {counted(len(estimates), 'device')}"
-        told.append(f"{whose}: assumed: they hash {speeds}, as was reported of their platforms")
-    return tuple(told)
+        yield f"{whose}: assumed: they hash {speeds}, as was reported of their platforms"
+
+
+_LAN = f"assumed: the LAN there carries {link_rate(ASSUMED_LAN_RATE_BPS)}; 'lan_rate_bps' in the inventory states it"
+_DEPOT = (
+    "assumed: the depot there has none of the images yet, takes each once, one after the other from the beginning of "
+    f"the run on, and proves it at {PROOF_BYTES_PER_S / 1e6:.0f} MB/s"
+)
+_NEIGHBOURS = (
+    "assumed: the first device there for each image pulls over the WAN; each that has proven it serves "
+    f"{LEAST_DEGREE} to {MOST_DEGREE} others at a time"
+)
+
+
+def _assumed_of_sites(links: Mapping[str, LinkFacts]) -> Iterator[str]:
+    """Yield what is taken for granted of depots and neighbours."""
+    for text, names in (
+        (_LAN, [link for link, one in links.items() if one.supply is not Supply.CENTRE and one.lan_rate_bps is None]),
+        (_DEPOT, [link for link, one in links.items() if one.supply is Supply.DEPOT]),
+        (_NEIGHBOURS, [link for link, one in links.items() if one.supply is Supply.NEIGHBOUR]),
+    ):
+        if names:
+            yield f"{listed(tuple(names))}: {text}"
+
+
+def _sites(scenario: Scenario, outcome: ScenarioOutcome, starts_at: datetime) -> Iterator[SiteForecast]:
+    for link in scenario.links:
+        if outcome.uses_of(link):
+            yield _with_lan(_site(scenario, outcome, link, starts_at), scenario, outcome)
 
 
 def _site(scenario: Scenario, outcome: ScenarioOutcome, link: str, starts_at: datetime) -> SiteForecast:
     facts: LinkFacts = scenario.links[link]
-    use, cap = outcome.run.links[link], facts.cap_bytes_per_s
+    uses, cap = outcome.uses_of(link), facts.cap_bytes_per_s
+    busy_s, crossed = outcome.busy_s(link), outcome.carried_bytes(link)
     closes = None if facts.closes_s is None else starts_at + timedelta(seconds=facts.closes_s)
     return SiteForecast(
         site=link,
@@ -84,18 +142,38 @@ def _site(scenario: Scenario, outcome: ScenarioOutcome, link: str, starts_at: da
         cap_share=facts.cap_share,
         cap_bytes_per_s=cap,
         copies=scenario.copies_at(link),
-        peak_copies=use.peak_copies,
-        load_share=round(use.carried_bytes / use.busy_s / cap, 4) if cap and use.busy_s else None,
-        busy_s=round(use.busy_s, 1),
-        bytes=use.carried_bytes,
-        starts_s=round(use.begins_s, 1),
-        ends_s=round(use.ends_s, 1),
+        peak_copies=max(use.peak_copies for use in uses),
+        load_share=round(crossed / busy_s / cap, 4) if cap and busy_s else None,
+        busy_s=round(busy_s, 1),
+        bytes=crossed,
+        starts_s=round(min(use.begins_s for use in uses), 1),
+        ends_s=round(max(use.ends_s for use in uses), 1),
         closes_at=None if closes is None else closes.isoformat(timespec="seconds"),
     )
 
 
-def _fit(scenario: Scenario, outcome: ScenarioOutcome, starts_at: datetime) -> Fit:
-    found: tuple[Remedy, ...] = remedies(scenario, outcome)
+def _with_lan(site: SiteForecast, scenario: Scenario, outcome: ScenarioOutcome) -> SiteForecast:
+    """Return a site with what its depot or its neighbours do for it, where it has either."""
+    facts, lan = scenario.links[site.site], outcome.run.links.get(lan_of(site.site))
+    if facts.supply is Supply.CENTRE:
+        return site
+    saved_bytes, saved_s = site_savings(scenario, site.site)
+    return replace(
+        site,
+        depot=facts.depot,
+        neighbours=facts.supply is Supply.NEIGHBOUR,
+        at_depot_s=max((round(sync.proven_s, 1) for sync in outcome.syncs_of(site.site)), default=None),
+        lan_rate_bps=facts.lan_rate_bps or ASSUMED_LAN_RATE_BPS,
+        lan_source=LAN_ASSUMED if facts.lan_rate_bps is None else STATED,
+        lan_bytes=lan.carried_bytes if lan else 0,
+        lan_busy_s=round(lan.busy_s, 1) if lan else 0.0,
+        saved_bytes=saved_bytes,
+        saved_s=round(saved_s, 1),
+    )
+
+
+def _fit(scenario: Scenario, outcome: ScenarioOutcome, starts_at: datetime, advice: Sequence[DepotAdvice]) -> Fit:
+    found: tuple[Remedy, ...] = remedies(scenario, outcome, should_have_depots=tuple(one.site for one in advice))
     return Fit(
         fits=not outcome.late if scenario.has_end else None,
         sentence=_sentence(scenario, outcome, starts_at),

@@ -13,7 +13,7 @@ from nornir.core import Nornir
 from nornir.core.task import Result, Task
 from nornir.plugins.runners import ThreadedRunner
 
-from flashferry.core.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import Interrupted
 from flashferry.devices.identity import identity_of
@@ -25,13 +25,16 @@ from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event
 from flashferry.planning.image_hasher import ImageHasher
-from flashferry.planning.inspection import CheckRecord, look
+from flashferry.planning.inspection import CheckRecord, look, others_of
 from flashferry.store.leases import Lease
 from inventory.image_rules import ImageChoice, ImageRules, Traits
 from inventory.view import HostView, view
+from tasks.add import NOTHING_TO_ADD_TO
 from tasks.check import CheckReport, Wanted
 from tasks.fetching.ceilings import Ceiling
 from tasks.fetching.fit import trusting
+from tasks.install import without_add
+from tasks.software_state import Mode, mode_of
 from templates.version import parse_version
 
 
@@ -47,6 +50,8 @@ class Found:
         link_rate: What its link carries, or None where nobody knows it.
         fit: What is known of its image and itself, or None where it was not seen.
         ceilings: How fast it can fetch at most by each transport that the inventory allows; none where it was not seen.
+        other_members: How many other switches or supervisors it has, as far as that was seen.
+        is_added: Whether `install add` is given, by its rule and by how it boots.
     """
 
     planned: PlannedDevice
@@ -56,6 +61,8 @@ class Found:
     link_rate: LinkRate | None = None
     fit: ImageFit | None = None
     ceilings: tuple[Ceiling, ...] = ()
+    other_members: int = 0
+    is_added: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,22 +142,43 @@ def _found(task: Task, device: HostView, inspection: Inspection) -> Found:
         traits = traits_of(session)
         choice = _chosen(inspection, traits, device)
         wanted = inspection.hasher.wanted(inspection.hasher.find(choice))
-    except _NoImage as found:
-        return _without_image(base, device, traits, found)
+    except _NoImage as missing:
+        return _without_image(base, device, traits, missing)
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' plan
         return Found(planned=_failed(base, failure_of("check", error)), view=device)
     seen = look(task, replace(wanted, adds=choice.adds), inspection.is_over, held=inspection.held)
     link = inspection.links.of(device, session.peer_address)
     planned = _planned(base, seen, wanted, choice)
-    fit = seen.check.image if seen.check is not None else None
-    return Found(
+    check = seen.check
+    found = Found(
         planned=planned,
         view=device,
         platform=traits.platform,
         wanted=wanted,
         link_rate=link,
-        fit=fit,
-        ceilings=trusting(seen.check.ceilings, seen.check.trustpoints) if seen.check is not None else (),
+        fit=check.image if check is not None else None,
+        ceilings=trusting(check.ceilings, check.trustpoints) if check is not None else (),
+    )
+    return _with_finish(found, session, check) if check is not None and planned.action is Action.STAGE else found
+
+
+def _with_finish(found: Found, session: DeviceSession, check: CheckReport) -> Found:
+    """Return what was found with what the device does once it is restored. A look that fails takes nothing from it."""
+    planned, boots_packages = found.planned, mode_of(check.version) is Mode.INSTALL
+    notes, others = planned.notes, 0
+    try:
+        others = others_of(session, check)
+    except FlashferryError as error:
+        notes = (*notes, f"whether the image goes to another supervisor, too, could not be looked at: {error.message}")
+    # Of an older train its check tells.
+    older = without_add(check.version, f"{check.file_system}{planned.image}")
+    if planned.adds and not boots_packages and older is None:
+        notes = (*notes, NOTHING_TO_ADD_TO)
+    return replace(
+        found,
+        planned=replace(planned, other_places=0 if boots_packages else others, notes=notes),
+        other_members=others,
+        is_added=planned.adds and boots_packages and older is None,
     )
 
 

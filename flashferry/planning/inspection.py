@@ -14,6 +14,7 @@ from flashferry.core.errors import FlashferryError, Kind
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.errors import Interrupted, Stopped
 from flashferry.devices.identity import member_serials
+from flashferry.devices.session import DeviceSession
 from flashferry.model.probe_result import Connectivity
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
@@ -23,6 +24,9 @@ from inventory.access import state_directory
 from inventory.view import view
 from tasks.check import CheckReport, ReturnPath, Wanted, check_device
 from tasks.check_report import Fetching
+from tasks.distribute import listed_file_systems
+from tasks.members import count_others
+from tasks.software_state import Mode, mode_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +128,25 @@ def look(
         return CheckRecord(host=name, outcome=Outcome.REFUSED, check=report, failure=failure)
     outcome = Outcome.ALREADY_THERE if report.already_there else Outcome.DONE
     return CheckRecord(host=name, outcome=outcome, check=report, failure=None)
+
+
+def others_of(session: DeviceSession, check: CheckReport) -> int:
+    """Return how many other switches or supervisors a device has; one command where its check could not see it.
+
+    Install mode is asked nothing: there `install add` hands the image on.
+
+    Args:
+        session: The session that it was checked by.
+        check: What the check found.
+
+    Raises:
+        DeviceRefused: The user may not list its file systems.
+        OutputNotUnderstood: No prompt came in time.
+        DeviceUnreachable: The session was lost.
+    """
+    if mode_of(check.version) is Mode.INSTALL:
+        return max(len(check.version.members) - 1, 0)
+    return count_others(check.version, lambda: listed_file_systems(session), check.file_system)
 
 
 def _lease_on(task: Task, held: Sequence[Lease]) -> Lease | None:

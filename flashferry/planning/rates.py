@@ -5,18 +5,21 @@ What is assumed of a platform it says itself (`Defaults`). Untuned, a copy runs 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Protocol
 
 from flashferry.devices.platforms import platform_named
+from flashferry.devices.platforms.platform import Defaults
 from flashferry.planning.scenario import Rate
 from flashferry.tcp.path import ASSUMED_RTT_S
 from flashferry.tcp.verdict_rules import VerdictKind
 from inventory.transport_policy import USUAL
 
 _LINK = frozenset({VerdictKind.CAP, VerdictKind.BANDWIDTH})
+_PATH = _LINK | {VerdictKind.WINDOW, VerdictKind.SSH_WINDOW, VerdictKind.RANDOM_LOSS, VerdictKind.POLICER}
+"""What a way over the WAN has, and one over a LAN has not: a window per round trip, losses, somebody's policer."""
 _LIKE = 0.9
 
 
@@ -102,6 +105,7 @@ class Subject:
         transport: By what it is to fetch.
         ceiling_bytes_per_s: What its windows are likely to let through by that, tuned; None where nothing is assumed of
             them.
+        is_local: Whether it is to pull over its site's LAN; the round trip and the cap are then those of that.
     """
 
     host: str
@@ -112,6 +116,7 @@ class Subject:
     cap_bytes_per_s: float | None
     transport: str = USUAL
     ceiling_bytes_per_s: float | None = None
+    is_local: bool = False
 
 
 def measured_rate(past: Past, subject: Subject, *, tuned: bool) -> Rate | None:
@@ -121,20 +126,24 @@ def measured_rate(past: Past, subject: Subject, *, tuned: bool) -> Rate | None:
         return None
     cap = subject.cap_bytes_per_s
     copies = [one for one in past.of(subject.host) if one.transport == subject.transport]
-    if cap is None or not _is_of_link(copies, found.bytes_per_s, tuned=tuned):
+    kinds = _PATH if subject.is_local else _LINK
+    if cap is None or not _is_of_link(copies, found.bytes_per_s, tuned=tuned, kinds=kinds):
         return Rate(bytes_per_s=found.bytes_per_s, source=found.source)
     # What it got beside others then is no limit of its own now.
-    words = f"{found.source}, with its link or our cap as the limit"
+    limit = "its way over the WAN" if subject.is_local else "its link or our cap"
+    words = f"{found.source}, with {limit} as the limit"
     return Rate(bytes_per_s=max(cap, found.bytes_per_s), source=words, is_of_link=True)
 
 
-def _is_of_link(copies: Iterable[Measured], expected_bytes_per_s: float, *, tuned: bool) -> bool:
+def _is_of_link(
+    copies: Iterable[Measured], expected_bytes_per_s: float, *, tuned: bool, kinds: Collection[str]
+) -> bool:
     """Return whether an expectation comes from a copy that its link held back and not the device."""
     like = [one for one in copies if one.counts and one.tuned == tuned]
     if not like:
         return False
     newest = like[-1]
-    was_full = newest.verdict in _LINK and not newest.is_limited_by_device
+    was_full = newest.verdict in kinds and not newest.is_limited_by_device
     return was_full and expected_bytes_per_s >= _LIKE * newest.whole_bytes_per_s
 
 
@@ -173,7 +182,7 @@ def _count(others: tuple[float, ...], model: str | None) -> str:
 
 
 def _one_window(subject: Subject, *, tuned: bool) -> Rate:
-    window = platform_named(subject.platform).defaults.typical_window_bytes
+    window = _defaults(subject).typical_window_bytes
     rtt_s = subject.rtt_s or ASSUMED_RTT_S
     rate = window / rtt_s
     if subject.cap_bytes_per_s is not None:
@@ -194,10 +203,43 @@ def hash_rate(subject: Subject, speeds: Mapping[str, float], models: Mapping[str
         speeds: Measured speeds by device.
         models: Model of each device.
     """
+    seen = _seen(subject, speeds, models)
+    return (seen, True) if seen is not None else (_defaults(subject).typical_hash_bytes_per_s, False)
+
+
+def flash_rate(subject: Subject, speeds: Mapping[str, float], models: Mapping[str, str | None]) -> Rate:
+    """Return how fast a device copies inside the box; the arguments are those of `hash_rate`."""
+    usual = _defaults(subject).typical_flash_bytes_per_s
+    words = f"inside the box they copy {usual / 1e6:.2g} MB/s, as was published of other flash"
+    return _measured_or(subject, speeds, models, usual, words)
+
+
+def add_rate(subject: Subject, speeds: Mapping[str, float], models: Mapping[str, str | None]) -> Rate:
+    """Return how fast `install add` goes through an image; the arguments are those of `hash_rate`."""
+    usual = _defaults(subject).typical_add_bytes_per_s
+    words = f"'install add' goes through {usual / 1e6:.2g} MB/s, as on a C8000V"
+    return _measured_or(subject, speeds, models, usual, words)
+
+
+def _measured_or(
+    subject: Subject, speeds: Mapping[str, float], models: Mapping[str, str | None], usual: float, words: str
+) -> Rate:
+    seen = _seen(subject, speeds, models)
+    if seen is not None:
+        return Rate(bytes_per_s=seen, source="measured on it, or on others of its model")
+    return Rate(bytes_per_s=usual, source=f"assumed: {words}", is_assumed=True)
+
+
+def _seen(subject: Subject, speeds: Mapping[str, float], models: Mapping[str, str | None]) -> float | None:
+    """Return a speed that was measured on a device, else the median of its model's; None where there is none."""
     if (own := speeds.get(subject.host)) is not None:
-        return own, True
+        return own
     like = [speed for host, speed in speeds.items() if subject.model and models.get(host) == subject.model]
-    return (median(like), True) if like else (platform_named(subject.platform).defaults.typical_hash_bytes_per_s, False)
+    return median(like) if like else None
+
+
+def _defaults(subject: Subject) -> Defaults:
+    return platform_named(subject.platform).defaults
 
 
 def by_model(rates: Iterable[tuple[str | None, Rate]]) -> dict[str, tuple[float, ...]]:

@@ -18,6 +18,7 @@ from flashferry.devices.identity import member_serials
 from flashferry.devices.session import DeviceSession
 from flashferry.images.digests import Image, PlannedImage
 from flashferry.images.release import release_of_image
+from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
@@ -167,6 +168,9 @@ def _looked(
 _FINE = frozenset({Met.MET.value, Met.DOES_NOT_APPLY.value})
 """From the one to the other nothing changed: the run did not ask, say, for the signature."""
 
+_TAKES_PART = frozenset({Action.STAGE, Action.ALREADY_THERE})
+"""What a plan does with the devices that are to have its images in the end."""
+
 _OUTCOMES = {
     Verdict.YES: Outcome.DONE,
     Verdict.RUNS_IT: Outcome.ALREADY_THERE,
@@ -236,6 +240,16 @@ def by_plan(images: Mapping[str, Wanted]) -> Chooser:
         return wanted
 
     return choose
+
+
+def planned_images(plan: FleetPlan) -> dict[str, Wanted]:
+    """Return the image of each device that is to have one of a plan in the end, by its name."""
+    known = {one.name: planned_image(one) for one in plan.images}
+    return {
+        device.host: image
+        for device in plan.devices
+        if device.action in _TAKES_PART and device.image and (image := known.get(device.image)) is not None
+    }
 
 
 def planned_image(planned: PlannedImage) -> Wanted:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from flashferry.core.described import counted
 from flashferry.model.fleet_plan import Remedy
 from flashferry.model.limits import MOST, Limits
-from flashferry.planning.scenario import Scenario, ScenarioOutcome, play
+from flashferry.planning.scenario import Estimate, Scenario, ScenarioOutcome, play
 
 WORTH_TELLING = 0.98
 """A change that leaves more than this of the run's length is not worth a line."""
@@ -20,20 +20,23 @@ SIDE_BY_SIDE = "all sites side by side instead of one after the other (--wave-by
 NAMES = 6
 
 
-def remedies(scenario: Scenario, now: ScenarioOutcome) -> tuple[Remedy, ...]:
+def remedies(
+    scenario: Scenario, now: ScenarioOutcome, *, should_have_depots: tuple[str, ...] = ()
+) -> tuple[Remedy, ...]:
     """Return what would make a run fit, those that do first; where it fits, what would make it much shorter.
 
     Args:
         scenario: The run as it is planned.
         now: What it comes to.
+        should_have_depots: Sites at which a depot would save much.
     """
     if not now.late:
         return _faster(scenario, now)
-    single = [one for one in _changes(scenario) if one[1] is not None]
-    told = [_told(change, changed) for change, changed in single if changed is not None]
+    told = [_told(change, changed) for change, changed in _changes(scenario) if changed is not None]
     useful = [one for one in told if one.fits or one.ends_s < now.run.ends_s * WORTH_TELLING]
     if not any(one.fits for one in useful) and len(useful) > 1:
         useful.append(_together(scenario, useful))
+    useful.extend(one for one in _depots(scenario, should_have_depots) if one.fits or one.ends_s < now.run.ends_s)
     useful.extend(_fewer(scenario, now))
     return tuple(sorted(useful, key=lambda one: not one.fits))
 
@@ -45,6 +48,13 @@ def _faster(scenario: Scenario, now: ScenarioOutcome) -> tuple[Remedy, ...]:
         return ()
     found = _told(SIDE_BY_SIDE, changed)
     return (found,) if found.fits and found.ends_s < now.run.ends_s * MUCH_SHORTER else ()
+
+
+def _depots(scenario: Scenario, sites: tuple[str, ...]) -> Iterator[Remedy]:
+    """Yield depots at all of some sites."""
+    if sites:
+        where = f"{'a depot' if len(sites) == 1 else 'depots'} at {listed(sites)} (depot in the inventory)"
+        yield _told(where, scenario.with_depots(sites))
 
 
 def _changes(scenario: Scenario) -> Iterator[tuple[str, Scenario | None]]:
@@ -161,30 +171,46 @@ def _fewer(scenario: Scenario, now: ScenarioOutcome) -> Iterator[Remedy]:
     everyone = frozenset(one.host for one in scenario.estimates)
     late = frozenset(now.late)
     if early := everyone - late:
-        nights, never = _nights(scenario, late)
-        text = f"{1 + nights} nights: leave {_names(now.late)} for {'the second' if nights == 1 else 'the later ones'}"
+        nights, never = further_nights(scenario, now)
+        text = f"{1 + nights} nights: leave {listed(now.late)} for {'the second' if nights == 1 else 'the later ones'}"
         if never:
-            text = f"leaving out {_names(now.late)}; {_names(never)} fit into no night of this length"
+            text = f"leaving out {listed(now.late)}; {listed(never)} fit into no night of this length"
         yield _told(text, scenario.of(early))
     slowest = _slowest_to_leave(scenario)
     if slowest is not None and len(slowest) < len(late):
-        yield _told(f"without the slowest: {_names(slowest)}", scenario.of(everyone - frozenset(slowest)))
+        yield _told(f"without the slowest: {listed(slowest)}", scenario.of(everyone - frozenset(slowest)))
 
 
-def _nights(scenario: Scenario, left: frozenset[str]) -> tuple[int, tuple[str, ...]]:
-    """Return how many further nights the devices left need, and those that no night is long enough for."""
-    nights = 0
+def further_nights(scenario: Scenario, now: ScenarioOutcome) -> tuple[int, tuple[str, ...]]:
+    """Return how many further nights the late devices need, and those that no night is long enough for.
+
+    What is at a depot by the end of a night is there in the next one.
+    """
+    nights, left = 0, frozenset(now.late)
+    following = _a_night_later(scenario, now)
     while left:
-        still = play(scenario.of(left)).late
-        if len(still) == len(left):
-            return nights, still
-        left, nights = frozenset(still), nights + 1
+        found = play(following.of(left))
+        then = _a_night_later(following, found)
+        if len(found.late) == len(left) and then.there == following.there:
+            return nights, found.late
+        left, nights, following = frozenset(found.late), nights + 1, then
     return nights, ()
+
+
+def _a_night_later(scenario: Scenario, outcome: ScenarioOutcome) -> Scenario:
+    """Return a scenario with what came to depots in time."""
+    came = {
+        (link, image)
+        for link, images in outcome.syncs.items()
+        for image, sync in images.items()
+        if (end := scenario.link_ends_s(link)) is None or sync.proven_s <= end
+    }
+    return replace(scenario, there=scenario.there | came) if came else scenario
 
 
 def _slowest_to_leave(scenario: Scenario) -> tuple[str, ...] | None:
     """Return the fewest of the slowest devices without which the run fits, or None where it never does."""
-    alone = sorted(scenario.estimates, key=lambda one: one.size_bytes / one.rate.bytes_per_s, reverse=True)
+    alone = sorted(scenario.estimates, key=_alone_s, reverse=True)
     names = [one.host for one in alone]
     low, high = 1, len(names)
     while low < high:
@@ -196,12 +222,18 @@ def _slowest_to_leave(scenario: Scenario) -> tuple[str, ...] | None:
     return tuple(names[:low]) if low < len(names) else None
 
 
+def _alone_s(estimate: Estimate) -> float:
+    """Return how long a device's copy would take by itself, and what follows its restore."""
+    return estimate.size_bytes / estimate.rate.bytes_per_s + estimate.job.finish_s
+
+
 def _told(change: str, changed: Scenario) -> Remedy:
     result = play(changed)
     return Remedy(change=change, fits=not result.late, ends_s=round(result.run.ends_s, 1))
 
 
-def _names(hosts: tuple[str, ...]) -> str:
+def listed(hosts: tuple[str, ...]) -> str:
+    """Return some names in words: the first few, and how many more."""
     shown = ", ".join(hosts[:NAMES])
     more = f" and {len(hosts) - NAMES} more" if len(hosts) > NAMES else ""
     return shown + more

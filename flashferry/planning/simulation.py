@@ -13,12 +13,14 @@ own seconds come on top and are not known before it was staged once.
 from __future__ import annotations
 
 import heapq
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 
 from flashferry.model.limits import MOST, Limits
 from flashferry.planning.device_queue import look_ahead
+from flashferry.planning.neighbour_tree import degree_for
 from flashferry.planning.shared_link import SharedLink, Slots
 from tasks.step import Stretch
 from tasks.steps import cost
@@ -40,6 +42,11 @@ class Job:
         hash_s: How long it hashes.
         rtt_s: Round-trip time, for what is not its copy.
         more_round_trips: What its transport's login takes beyond that which set-up was measured with.
+        finish_s: How long it goes on once it is restored, with no slot in its hands.
+        not_before_s: When it may begin at the earliest, for what it copies is not where it copies it from before.
+        over: Key of the link that its copy goes over, where that is another than its site's; else empty.
+        joins: What it helps to serve once its image is proven, else empty.
+        needs: Of what it takes a place for its copy, for somebody who has joined must serve it; else empty.
     """
 
     host: str
@@ -49,6 +56,16 @@ class Job:
     hash_s: float = 0.0
     rtt_s: float = 0.0
     more_round_trips: float = 0.0
+    finish_s: float = 0.0
+    not_before_s: float = 0.0
+    over: str = ""
+    joins: str = ""
+    needs: str = ""
+
+    @property
+    def path(self) -> str:
+        """Return the key of the link that its copy goes over."""
+        return self.over or self.site
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +87,8 @@ class Timeline:
         copied_s: Its last byte.
         hashes_from_s: Its hash begins.
         hashed_s: It ends.
-        ends_s: It is restored and proven.
+        restored_s: It is restored and proven.
+        ends_s: It is through: handed on inside the box, added.
     """
 
     begins_s: float
@@ -78,6 +96,7 @@ class Timeline:
     copied_s: float
     hashes_from_s: float
     hashed_s: float
+    restored_s: float
     ends_s: float
 
 
@@ -112,18 +131,23 @@ class _Step(IntEnum):
     SET_UP = auto()
     COPIED = auto()
     HASHED = auto()
+    SERVES = auto()
 
 
 def simulate(waves: Sequence[Sequence[Job]], links: Mapping[str, Link], limits: Limits) -> Simulated:
     """Play a run through.
 
     A device logs in, is checked, waits for a copy slot (of its site and of the run, taken together), is tuned, copies
-    beside the others of its link, waits for a hash slot, hashes, and is restored. A wave begins when the one before has
-    ended.
+    beside the others of its link, waits for a hash slot, hashes, is restored, and does what is left inside the box: its
+    copies and hashes there take no slot. A wave begins when the one before has ended.
+
+    A device that needs somebody to serve it is begun once there is a place: each that has joined has
+    some of them from its hash on (`degree_for`). In a later wave one of them is checked anew to serve.
 
     Args:
-        waves: The devices, wave by wave, in the order in which they are begun.
-        links: The link of each job's site.
+        waves: The devices, wave by wave, in the order in which they are begun. Of those that join the same, one that
+            needs nobody stands before all that do.
+        links: The link of each job's site, and each that a copy goes over.
         limits: How much goes on at the same time.
     """
     run = _Run(waves, links, limits)
@@ -131,7 +155,7 @@ def simulate(waves: Sequence[Sequence[Job]], links: Mapping[str, Link], limits: 
     for wave in run.waves:
         ends.append(run.play(wave, ends[-1] if ends else 0.0))
     devices = {job.host: run.timeline(number) for number, job in enumerate(run.jobs)}
-    used = {site: run.use_of(site) for site in links if run.of_site.get(site)}
+    used = {link: run.use_of(link) for link in links if run.over.get(link)}
     return Simulated(devices=devices, links=used, wave_ends_s=tuple(ends), ends_s=ends[-1] if ends else 0.0)
 
 
@@ -142,6 +166,7 @@ class _Times:
     copied: float = 0.0
     hashes_from: float = 0.0
     hashed: float = 0.0
+    restored: float = 0.0
     ends: float = 0.0
 
 
@@ -161,15 +186,24 @@ class _Events:
     _heap: list[tuple[float, int, _Step, int, str, int]] = field(default_factory=list)
     _put: int = 0
 
-    def put(self, at_s: float, step: _Step, *, job: int = -1, site: str = "", version: int = 0) -> None:
+    def put(self, at_s: float, step: _Step, *, job: int = -1, link: str = "", version: int = 0) -> None:
         self._put += 1
-        heapq.heappush(self._heap, (at_s, self._put, step, job, site, version))
+        heapq.heappush(self._heap, (at_s, self._put, step, job, link, version))
 
     def take(self) -> tuple[float, _Step, int, str, int] | None:
         if not self._heap:
             return None
-        at_s, _, step, job, site, version = heapq.heappop(self._heap)
-        return at_s, step, job, site, version
+        at_s, _, step, job, link, version = heapq.heappop(self._heap)
+        return at_s, step, job, link, version
+
+
+@dataclass(slots=True)
+class _Served:
+    """Places at those who serve others, who waits for one, and who was the first to serve."""
+
+    free: int = 0
+    first: int | None = None
+    waiting: deque[int] = field(default_factory=deque)
 
 
 class _Run:
@@ -178,9 +212,9 @@ class _Run:
     def __init__(self, waves: Sequence[Sequence[Job]], links: Mapping[str, Link], limits: Limits) -> None:
         self.jobs = [job for wave in waves for job in wave]
         self.waves: list[range] = []
-        self.of_site: dict[str, list[int]] = {}
+        self.over: dict[str, list[int]] = {}
         for number, job in enumerate(self.jobs):
-            self.of_site.setdefault(job.site, []).append(number)
+            self.over.setdefault(job.path, []).append(number)
         start = 0
         for wave in waves:
             self.waves.append(range(start, start + len(wave)))
@@ -189,6 +223,9 @@ class _Run:
         self._times = [_Times() for _ in self.jobs]
         self._states = {site: _LinkState(SharedLink(link.cap_bytes_per_s)) for site, link in links.items()}
         self._events = _Events()
+        self._served: defaultdict[str, _Served] = defaultdict(_Served)
+        joining = Counter(job.joins for job in self.jobs if job.joins)
+        self._degree = {what: degree_for(devices) for what, devices in joining.items()}
         self._ahead = Slots(MOST, lambda site: look_ahead(links[site].copies))
         self._logins = Slots(limits.logins, lambda _: MOST)
         self._copies = Slots(limits.copies, lambda site: links[site].copies)
@@ -197,49 +234,94 @@ class _Run:
     def play(self, wave: range, start_s: float) -> float:
         """Play one wave; return when it ends."""
         for number in wave:
-            site = self.jobs[number].site
-            self._events.put(max(start_s, self._links[site].opens_s), _Step.OPENED, job=number)
+            job = self.jobs[number]
+            opens_s = max(start_s, self._links[job.site].opens_s, job.not_before_s)
+            self._events.put(opens_s, _Step.OPENED, job=number)
+        self._call_back(wave, start_s)
         end_s = start_s
         while (event := self._events.take()) is not None:
-            now_s, step, number, site, version = event
+            now_s, step, number, link, version = event
             if step is _Step.COPIED:
-                if version != self._states[site].version:
+                if version != self._states[link].version:
                     continue  # another copy began or ended since: this is no longer when the next one ends
-                _, number = self._states[site].link.end_next()
+                _, number = self._states[link].link.end_next()
             self._after(step, number, now_s)
             end_s = max(end_s, self._times[number].ends)
         return end_s
 
+    def _call_back(self, wave: range, start_s: float) -> None:
+        """Have one device of an earlier wave serve those of a later one: it is looked at first."""
+        for what in dict.fromkeys(self.jobs[number].needs for number in wave):
+            if what and (first := self._served[what].first) is not None:
+                job = self.jobs[first]
+                check_s = CHECK_S + CHECK_ROUND_TRIPS * job.rtt_s
+                self._served[what].free = 0
+                self._events.put(max(start_s, self._links[job.site].opens_s) + check_s, _Step.SERVES, job=first)
+
     def _after(self, step: _Step, number: int, now_s: float) -> None:
         """Take a device on from a step, and whoever waited for what it gives back."""
-        job, times = self.jobs[number], self._times[number]
+        job = self.jobs[number]
         if step is _Step.OPENED:
-            self._ahead.ask(number, job.site)
+            self._opened(number, job)
         elif step is _Step.CHECKED:
             self._logins.give_back(job.site)
             self._copies.ask(number, job.site)
         elif step is _Step.SET_UP:
-            times.copies_from = now_s
-            state = self._states[job.site]
-            if not len(state.link):
-                state.busy_from_s = now_s
-            state.link.begin(now_s, number, job.size_bytes, job.limit_bytes_per_s)
-            state.peak = max(state.peak, len(state.link))
-            self._look_out(job.site)
+            self._copies_from(number, job, now_s)
         elif step is _Step.COPIED:
-            times.copied = now_s
-            state = self._states[job.site]
-            if not len(state.link):
-                state.busy_s += now_s - state.busy_from_s
-            self._copies.give_back(job.site)
-            self._ahead.give_back(job.site)
-            self._hashes.ask(number, job.site)
-            self._look_out(job.site)
+            self._copied(number, job, now_s)
+        elif step is _Step.HASHED:
+            self._hashed(number, job, now_s)
         else:
-            times.hashed = now_s
-            times.ends = now_s + RESTORE_S + RESTORE_ROUND_TRIPS * job.rtt_s
-            self._hashes.give_back(job.site)
+            self._serve(job.joins, more=self._degree[job.joins])
         self._grant(now_s)
+
+    def _opened(self, number: int, job: Job) -> None:
+        if job.needs:
+            self._served[job.needs].waiting.append(number)
+            self._serve(job.needs)
+        else:
+            self._ahead.ask(number, job.site)
+
+    def _copies_from(self, number: int, job: Job, now_s: float) -> None:
+        self._times[number].copies_from = now_s
+        state = self._states[job.path]
+        if not len(state.link):
+            state.busy_from_s = now_s
+        state.link.begin(now_s, number, job.size_bytes, job.limit_bytes_per_s)
+        state.peak = max(state.peak, len(state.link))
+        self._look_out(job.path)
+
+    def _copied(self, number: int, job: Job, now_s: float) -> None:
+        self._times[number].copied = now_s
+        state = self._states[job.path]
+        if not len(state.link):
+            state.busy_s += now_s - state.busy_from_s
+        self._copies.give_back(job.site)
+        self._ahead.give_back(job.site)
+        self._hashes.ask(number, job.site)
+        self._look_out(job.path)
+
+    def _hashed(self, number: int, job: Job, now_s: float) -> None:
+        times = self._times[number]
+        times.hashed = now_s
+        times.restored = now_s + RESTORE_S + RESTORE_ROUND_TRIPS * job.rtt_s
+        times.ends = times.restored + job.finish_s
+        self._hashes.give_back(job.site)
+        if job.joins:
+            if self._served[job.joins].first is None:
+                self._served[job.joins].first = number
+            # Its own, and the one that it held at its server until its image was proven.
+            self._serve(job.joins, more=self._degree[job.joins] + bool(job.needs))
+
+    def _serve(self, what: str, more: int = 0) -> None:
+        """Begin those who wait to be served, as far as there are places."""
+        served = self._served[what]
+        served.free += more
+        while served.free and served.waiting:
+            served.free -= 1
+            number = served.waiting.popleft()
+            self._ahead.ask(number, self.jobs[number].site)
 
     def _grant(self, now_s: float) -> None:
         for number in self._ahead.granted():
@@ -255,12 +337,12 @@ class _Run:
             self._times[number].hashes_from = now_s
             self._events.put(now_s + self.jobs[number].hash_s, _Step.HASHED, job=number)
 
-    def _look_out(self, site: str) -> None:
+    def _look_out(self, link: str) -> None:
         """Put in when the next copy of a link ends, in place of what was thought before."""
-        state = self._states[site]
+        state = self._states[link]
         state.version += 1
         if (at_s := state.link.next_end_s()) is not None:
-            self._events.put(at_s, _Step.COPIED, site=site, version=state.version)
+            self._events.put(at_s, _Step.COPIED, link=link, version=state.version)
 
     def timeline(self, number: int) -> Timeline:
         """Return a device's way."""
@@ -271,16 +353,17 @@ class _Run:
             copied_s=times.copied,
             hashes_from_s=times.hashes_from,
             hashed_s=times.hashed,
+            restored_s=times.restored,
             ends_s=times.ends,
         )
 
-    def use_of(self, site: str) -> LinkUse:
-        """Return what became of a link that has devices."""
-        numbers = self.of_site[site]
+    def use_of(self, link: str) -> LinkUse:
+        """Return what became of a link that copies go over."""
+        numbers = self.over[link]
         return LinkUse(
             carried_bytes=sum(self.jobs[number].size_bytes for number in numbers),
-            peak_copies=self._states[site].peak,
-            busy_s=self._states[site].busy_s,
+            peak_copies=self._states[link].peak,
+            busy_s=self._states[link].busy_s,
             begins_s=min(self._times[number].begins for number in numbers),
             first_byte_s=min(self._times[number].copies_from for number in numbers),
             last_byte_s=max(self._times[number].copied for number in numbers),

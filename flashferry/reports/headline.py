@@ -8,9 +8,11 @@ from flashferry.reports.model import NOT_BEGUN, Proof, Report, RunStanding
 from flashferry.reports.words import devices, duration
 
 _MOST_REASONS = 3
+_LEFT = frozenset({Proof.NOT_PROVEN.value, Proof.UNDER_WAY.value, Proof.UNKNOWN.value})
 _FINE = frozenset({Proof.PROVEN.value, Proof.UNTOUCHED.value})
 _DONE = {
     "stage": ("has the image, proven by its hash", "have the image, proven by its hash"),
+    "activate": ("runs its image as it should", "run their image as they should"),
     "probe": ("was tested for speed", "were tested for speed"),
 }
 """Of one device, and of any other number."""
@@ -32,11 +34,17 @@ def state_line(report: Report) -> str:
     if report.standing is RunStanding.ALIVE:
         return "The run is under way: this is how it stood when the report was written."
     if report.standing is RunStanding.DIED:
-        return (
-            "The run died: nobody is working on it. Run 'flashferry recover' for what it left, then "
-            f"'flashferry stage --resume {report.run_id}' to go on."
-        )
+        return f"The run died: nobody is working on it. {_what_next(report)}"
     return _why_not_begun(report)
+
+
+def _what_next(report: Report) -> str:
+    """Return what is to be done about a dead run; a recovery may have been there since."""
+    is_left = any(one.restore.proof in _LEFT for one in report.devices)
+    left = "Run 'flashferry recover' for what it left" if is_left else "Nothing of it is left on a device"
+    resume = f"'flashferry stage --resume {report.run_id}'"
+    on = f", then {resume} to go on" if is_left else f"; {resume} goes on"
+    return f"{left}{on if report.verb == 'stage' else ''}."
 
 
 def _why_not_begun(report: Report) -> str:
@@ -57,7 +65,9 @@ def configuration_line(report: Report) -> str:
             f"{proven:,} changed, restored and proven equal to the start" if proven else "",
             f"{total - proven:,} never changed" if total > proven else "",
         )
-        return f"Every configuration is what it was: {'; '.join(part for part in parts if part)}."
+        # In bundle mode what runs for good is named in front of the boot order, which is saved.
+        order = " but for the boot order of what was activated" if report.verb == "activate" else ""
+        return f"Every configuration is what it was{order}: {'; '.join(part for part in parts if part)}."
     left = ", ".join(f"{number:,} {word}" for word, number in found.items() if word not in _FINE)
     word = "configuration is what it was" if total == 1 else "configurations are what they were"
     return f"{fine:,} of {total:,} {word}; {left}."

@@ -79,7 +79,8 @@ def parse_threshold(given: str) -> Threshold:
 
 def checks_of(device: DeviceReport, verb: str, thresholds: Sequence[Threshold]) -> tuple[Check, ...]:
     """Return the checks of a device, always the same ones in the same order for the same thresholds."""
-    first = [_image(device)] if verb == "stage" else [_measured(device)] if verb == "probe" else []
+    look = {"stage": _image, "probe": _measured, "activate": _activated}.get(verb)
+    first = [look(device)] if look is not None else []
     return (*first, _configuration(device), *(_held(device, threshold) for threshold in thresholds))
 
 
@@ -92,6 +93,13 @@ def worst(report: Report, thresholds: Sequence[Threshold]) -> Status:
 def _image(device: DeviceReport) -> Check:
     name = "image verified"
     if device.standing is Standing.GOOD or device.outcome in {"done", "already there"}:
+        return Check(name=name, status=Status.PASSED)
+    return _not_done(name, device)
+
+
+def _activated(device: DeviceReport) -> Check:
+    name = "image runs"
+    if device.outcome in {"done", "already there"}:
         return Check(name=name, status=Status.PASSED)
     return _not_done(name, device)
 

@@ -14,6 +14,7 @@ from flashferry.model.links import LinkRates
 from flashferry.model.record import Failure
 from flashferry.monitor.events import Emit
 from flashferry.planning.image_platforms import GivenImages
+from flashferry.run.neighbours.board import Neighbourhood, SiteBoard
 from flashferry.run.options import DeviceOptions
 from flashferry.run.slots import SlotPools
 from flashferry.store.journal import Journal
@@ -21,6 +22,7 @@ from flashferry.store.ssh_preferences import SshPreference
 from flashferry.transports import USUAL
 from flashferry.transports.choice import NotServed
 from flashferry.transports.transport import Transport
+from tasks.verify import VerifyReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,10 @@ class RunContext:
         fingerprints: Of our SSH server's host keys, in all ways in which devices show them.
         certificate: Files of our certificate for HTTPS and of its key, or None: there is none.
         not_served: What the host's depot does not serve, where it is used.
+        neighbourhood: The trees of sites whose devices serve each other, or None: no device does in this run.
+        board: The tree of the device's own site, or None where it takes no part in one.
+        is_helper: Whether the device has the image by an earlier wave of the run, and is only to serve others.
+        proof: How such a device proved the image in this process, or None where it did not.
         ssh_preferences: What devices are offered alone by SSH, by their model, as sweeps found it.
     """
 
@@ -88,3 +94,7 @@ class RunContext:
     certificate: tuple[Path, Path] | None = None
     not_served: NotServed | None = None
     ssh_preferences: Mapping[str, SshPreference] = field(default_factory=dict)
+    neighbourhood: Neighbourhood | None = None
+    board: SiteBoard | None = None
+    is_helper: bool = False
+    proof: VerifyReport | None = None

@@ -36,6 +36,7 @@ class RunControl:
         interrupted: Whether the operator stopped it here.
         tell: Takes what changed.
         approve: Asks at the terminal, or None: nobody is there.
+        stopping: What is said to be done once it is to stop.
         clock: Seconds, going up.
     """
 
@@ -47,10 +48,12 @@ class RunControl:
         interrupted: Callable[[], bool],
         tell: Tell,
         approve: Approve | None = None,
+        stopping: str = "ending what is under way and restoring every device",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._journal, self._run_id = journal, run_id
         self._interrupted, self._tell, self._approve, self._clock = interrupted, tell, approve, clock
+        self._stopping = stopping
         self._requested = ControlRequest()
         self._looked_at = float("-inf")
         self._is_stopped = False
@@ -78,7 +81,7 @@ class RunControl:
             text = "nothing new begins, what is under way goes on" if now.paused else "goes on"
             self._tell("run", "paused" if now.paused else "continued", text)
         if now.stopping and not before.stopping:
-            self._tell("run", "stopping", "ending what is under way and restoring every device")
+            self._tell("run", "stopping", self._stopping)
 
     def hold(self) -> Hold | None:
         """Return why nothing may begin at present, or None."""

@@ -122,7 +122,7 @@ def plan_device(
         before,
         platform=platform,
         release=check.version.release,
-        transports=(transport, *others),
+        transports=(transport, *others) if transport.is_over_tcp else (),
         window_bytes=window.window_bytes if window else None,
         rtt_s=check.rtt_s,
         link_rate_bps=link.rate_bps * copy_share(device, link) if link else None,
@@ -130,7 +130,7 @@ def plan_device(
     return DevicePlan(
         transport=transport.name,
         target=target,
-        window=window,
+        window=window if transport.is_over_tcp else None,
         tune=tune,
         copy=command,
         verify=proof,

@@ -31,7 +31,9 @@ from flashferry.store.staged import dead_man_proven
 from flashferry.transports.listening import free_port
 from flashferry.transports.transport import Transport, checked_name
 from inventory.view import view
+from tasks.add import NOTHING_TO_ADD_TO
 from tasks.check import CheckReport, Wanted
+from tasks.install import without_add
 from tasks.mark import local_owner, mark_line
 from tasks.software_state import Mode, mode_of
 
@@ -183,11 +185,11 @@ DEAD_MAN_NOTE = (
 
 def _behind_the_restore(task: Task, check: CheckReport, target: str, *, adds: bool) -> tuple[str, ...]:
     """Return what would be done once the device is restored, in words."""
-    if not adds:
-        return ()
+    if not adds or without_add(check.version, target) is not None:
+        return ()  # of an older train its check tells
     if mode_of(check.version) is Mode.INSTALL:
         return (f"once it is restored: {session_of(task).platform.add_command(target)}",)
-    return ("nothing is added: it does not boot from packages",)
+    return (NOTHING_TO_ADD_TO,)
 
 
 def _without_plan(seen: CheckRecord, failure: Failure | None) -> DryRecord:

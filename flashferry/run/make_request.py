@@ -48,7 +48,7 @@ every device. Out of reach is a failure: the device was to have its image, and h
 def excluded_by(plan: FleetPlan, hosts: Mapping[str, Host]) -> tuple[tuple[NewDevice, DeviceRecord], ...]:
     """Return the devices that a plan does not stage, as far as they are among some hosts, with their records."""
     return tuple(
-        (_device(one, hosts[one.host]), _record(one, _moment(plan.created_at)))
+        (_device(one, hosts[one.host]), excluded_record(one, plan.created_at))
         for one in plan.devices
         if one.action in _EXCLUDED and one.host in hosts
     )
@@ -72,7 +72,14 @@ def _device(planned: PlannedDevice, host: Host) -> NewDevice:
     )
 
 
-def _record(planned: PlannedDevice, looked_at: str) -> DeviceRecord:
+def excluded_record(planned: PlannedDevice, created_at: str) -> DeviceRecord:
+    """Return what a report says of a device that a run does not touch by its plan.
+
+    Args:
+        planned: The device; its plan does not stage it.
+        created_at: When the plan was made, ISO 8601 and UTC.
+    """
+    looked_at = _moment(created_at)
     outcome, state = _EXCLUDED[planned.action]
     why, notes = None, planned.notes
     if planned.action is Action.ALREADY_THERE:

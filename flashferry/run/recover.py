@@ -1,5 +1,7 @@
 """Find what dead runs left tuned, restore it and prove it: from a fresh process, also when the inventory changed.
 
+A device whose activation was under way is brought to its end as the run would have: see `flashferry.run.activation`.
+
 A device that no recovery will set right any more, since it is gone or was set right by hand, is forgotten by name.
 """
 
@@ -10,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 
 from nornir.core import Nornir
@@ -17,14 +20,16 @@ from nornir.core.inventory import Host, Hosts, Inventory
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind
-from flashferry.devices.connection import recent_of, session_of
+from flashferry.devices.connection import recent_of
 from flashferry.devices.errors import Interrupted, OtherDevice
 from flashferry.devices.identity import Identity, identity_of, is_ours
 from flashferry.devices.session import DeviceSession
+from flashferry.model.activation import Activation, ActivationReport
 from flashferry.model.lease import DamagedEntry, LeasedDevice
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Restored, State
 from flashferry.monitor.events import Emit, Event, never_failing, silent
+from flashferry.run.activation.recovery import Ending, end_activation, session_with
 from flashferry.store.journal import Journal
 from tasks.mark import LOOK
 from tasks.partial_file import describe_partial_file
@@ -50,6 +55,7 @@ class RecoveryRecord:
         restore: What was done, and the proof.
         failure: Why it could not be restored.
         partial_file: Path and size of the file that the broken copy left on the device, or None.
+        activation: What became of the activation that it was in, or None where it was in none.
     """
 
     host: str
@@ -58,6 +64,7 @@ class RecoveryRecord:
     restore: RestoreReport | None
     failure: Failure | None
     partial_file: str | None
+    activation: ActivationReport | None = None
 
 
 def pending(journal: Journal, only: str | None = None) -> tuple[LeasedDevice, ...]:
@@ -134,6 +141,15 @@ class _Job:
     patience_s: float
     started_s: float = field(default_factory=time.monotonic)
 
+    def ending(self, host: str) -> Ending:
+        """Return how a device's activation is brought to its end."""
+        return Ending(
+            journal=self.journal,
+            tell=lambda status, text: self.tell(host, status, text),
+            interrupted=self.interrupted,
+            patience_s=self.patience_s,
+        )
+
     def tell(self, host: str, status: str, text: str) -> None:
         """Tell what happened."""
         at_s = time.monotonic() - self.started_s
@@ -176,18 +192,18 @@ def _by_key(found: tuple[LeasedDevice, ...]) -> dict[str, LeasedDevice]:
 
 def _recover_device(task: Task, device: LeasedDevice, job: _Job) -> RecoveryRecord:
     try:
-        session = session_of(task)
-        if device.host not in job.vouched:
-            _check_is_meant(session, device, job.journal)
+        session = session_with(task, device, job.ending(device.host), partial(_check_is_meant, device=device, job=job))
+        if device.activation is not None:
+            return _activation_ended(task, device, device.activation, job)
         report = _restored(session, device, job)
-        partial = describe_partial_file(session, device.target or "null:")
+        left = describe_partial_file(session, device.target or "null:")
         record = RecoveryRecord(
             host=device.host,
             run_id=device.run_id,
             restored=_standing(report),
             restore=report,
             failure=_held(report),
-            partial_file=partial,
+            partial_file=left,
         )
         if report.held_by is None:
             job.journal.recovered(device.run_id, device.host, record)
@@ -196,6 +212,22 @@ def _recover_device(task: Task, device: LeasedDevice, job: _Job) -> RecoveryReco
     finally:
         with suppress(Exception):  # the session goes with the process at the latest
             task.host.close_connections()
+    return record
+
+
+def _activation_ended(task: Task, device: LeasedDevice, activation: Activation, job: _Job) -> RecoveryRecord:
+    report, is_as_it_should = end_activation(task, device, activation, job.ending(device.host))
+    standing = Restored.UNTOUCHED if report.outcome.runs_new else Restored.RESTORED
+    record = RecoveryRecord(
+        host=device.host,
+        run_id=device.run_id,
+        restored=standing if is_as_it_should else Restored.FOREIGN_CHANGE,
+        restore=None,
+        failure=None,
+        partial_file=None,
+        activation=report,
+    )
+    job.journal.recovered(device.run_id, device.host, record)
     return record
 
 
@@ -234,19 +266,21 @@ def _held(report: RestoreReport) -> Failure | None:
     return Failure(step="restore", reason=report.held_by, hint=report.held_hint, kind=Kind.RESTORE_INCOMPLETE)
 
 
-def _check_is_meant(session: DeviceSession, device: LeasedDevice, journal: Journal) -> None:
-    """Look who answers at the journal's address before anything is sent.
+def _check_is_meant(session: DeviceSession, *, device: LeasedDevice, job: _Job) -> None:
+    """Look who answers at the journal's address before anything is sent, unless somebody vouches for it.
 
     Raises:
         OtherDevice: It is another device: its lines are its own, and it proves nothing about the one that is meant.
     """
+    if device.host in job.vouched:
+        return
     found = session.facts()
     expected = device.identity
     if expected is None or is_ours(
         session,
         Identity(name=expected, members=device.members),
         marks_in(device.changes),
-        lambda: journal.other_identities(device.host),
+        lambda: job.journal.other_identities(device.host),
     ):
         return
     raise OtherDevice(
@@ -374,6 +408,8 @@ def _left_to_do(entry: LeasedDevice | DamagedEntry) -> str:
     """Return in words what recovery would have taken back."""
     if isinstance(entry, DamagedEntry):
         return "the journal's entry is damaged, so what was changed is not known"
+    if entry.activation is not None:
+        return f"the run may have restarted it into {entry.activation.image} ({entry.activation.phase.value})"
     if not entry.changes:
         return "the run meant to change no line of it"
     swaps = [(change.ours, f"'{change.before}'" if change.before else "no line") for change in entry.changes]

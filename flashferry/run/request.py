@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from flashferry.model.limits import Limits
 from flashferry.model.record import DeviceRecord
@@ -84,9 +85,11 @@ class Resumed:
         before: Devices that take no part, by their name: proven done before, or not to be restored yet.
         attempts: Number of the attempt that a device begins with now; one that is missing begins with its first.
         leftovers: By device: path and size of what the broken copy of that run left there.
+        done: Of devices proven done before: their records as the journal has them. They may serve others of their site.
     """
 
     run_id: str
     before: Mapping[str, DeviceRecord]
     attempts: Mapping[str, int] = field(default_factory=dict)
     leftovers: Mapping[str, str] = field(default_factory=dict)
+    done: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

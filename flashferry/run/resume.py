@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid, Kind
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.digests import PlannedImage
@@ -21,6 +22,7 @@ from flashferry.store.proofs import restore_source
 from flashferry.store.stored_run import StoredDevice, read_run
 
 _DONE = frozenset({Outcome.DONE.value, Outcome.ALREADY_THERE.value})
+DONE_BEFORE = "done before the run was resumed; 'flashferry report' has all of it"
 _AS_BEFORE = frozenset({Restored.UNTOUCHED.value, Restored.RESTORED.value, Restored.FOREIGN_CHANGE.value})
 
 
@@ -85,6 +87,7 @@ def resumed(
         attempts={device.host: device.attempt for device in run.devices if device.state == State.PLANNED.value}
         | {device.host: device.attempt + 1 for device in run.devices if device.state != State.PLANNED.value},
         leftovers={device.host: text for device in run.devices if (text := _leftover(device)) is not None},
+        done=done,
     )
     ways = {device.host: way for device in run.devices if (way := _transport(device)) is not None}
     transports = dict(kept.request.transports) | ways
@@ -110,9 +113,24 @@ def done_before(host: str, kept: Mapping[str, Any]) -> DeviceRecord:
         restored=Restored(kept["restored"]),
         image=kept.get("image"),
         attempt=kept.get("attempt", 1),
-        notes=("done before the run was resumed; 'flashferry report' has all of it",),
+        notes=(DONE_BEFORE,),
         seconds_by_step=dict(kept.get("seconds_by_step") or {}),
     )
+
+
+def after_serving(kept: Mapping[str, Any], record: DeviceRecord) -> dict[str, Any]:
+    """Return the journal's record of a device that was done before, and has served others of its site since.
+
+    Args:
+        kept: The record as the journal had it: all that the device's copy came to.
+        record: What is known of the device now, see `done_before`; its restore where its configuration was changed.
+    """
+    fresh = [note for note in record.notes if note != DONE_BEFORE]
+    found = dict(kept) | {"attempt": record.attempt, "notes": [*(kept.get("notes") or ()), *fresh]}
+    if record.restore is None and record.restore_failure is None:
+        return found
+    names = ("changes", "restore", "restored", "restore_failure")
+    return found | {name: to_json(getattr(record, name)) for name in names}
 
 
 def with_earlier(journal: Journal, run_id: str, records: Mapping[str, DeviceRecord]) -> dict[str, DeviceRecord]:

@@ -25,6 +25,7 @@ from flashferry.planning.image_platforms import GivenImages
 from flashferry.run.context import RunContext
 from flashferry.run.control import Approve, RunControl
 from flashferry.run.device.way import stage_device
+from flashferry.run.neighbours.board import Neighbourhood, may_serve
 from flashferry.run.options import RunOptions
 from flashferry.run.request import FleetRequest
 from flashferry.run.resume import with_earlier
@@ -124,8 +125,9 @@ def run_waves(
     """
     for path in request.files:
         checked_name(checked_image(path).name)
-    check_addresses(nornir.inventory.hosts[name] for name in request.images)
-    views = {name: view(nornir.inventory.hosts[name]) for name in request.images}
+    names = (*request.images, *_helpers(nornir, request))
+    check_addresses(nornir.inventory.hosts[name] for name in names)
+    views = {name: view(nornir.inventory.hosts[name]) for name in names}
     if (address := options.device.server_address) is not None and not WORD.fullmatch(address):
         raise ConfigInvalid(
             f"server address {address!r}: expected an IPv4 address or a host name",
@@ -138,6 +140,19 @@ def run_waves(
         share_arenas(len(views))
         run = _Run(nornir, request, options, journal, never_failing(emit), views, choices, depot, note)
         return run.through(interrupted, device_task, approve)
+
+
+def _helpers(nornir: Nornir, request: FleetRequest) -> tuple[str, ...]:
+    """Return who was done before a run was taken up again and may serve others: in no wave of it, but of its fleet."""
+    if request.resumed is None:
+        return ()
+    names = {path.name for path in request.files}
+    done = (
+        host
+        for host, record in request.resumed.before.items()
+        if record.is_staged_and_restored and record.image in names and host not in request.images
+    )
+    return may_serve(done, request.images, nornir.inventory.hosts)
 
 
 class _Run:
@@ -220,7 +235,10 @@ class _Run:
         by_path = {path: server.image(path.name) for path in self._request.files}
         for image in by_path.values():
             check_published(image, self._options.vendor)
-        return {host: by_path[path] for host, path in self._request.images.items()}
+        images = {host: by_path[path] for host, path in self._request.images.items()}
+        by_name = {image.name: image for image in by_path.values()}
+        before = self._request.resumed.before if self._request.resumed is not None else {}
+        return images | {host: by_name[before[host].image or ""] for host in self._views if host not in images}
 
     def _set_caps(self, server: Server) -> None:
         for site, cap_bytes_per_s in site_caps(self._views.values()).items():
@@ -272,7 +290,12 @@ class _Run:
             slots=SlotPools(self._request.limits, site_copies=fleet.site_copies(self._request), gate=server.slot_gate),
             fingerprints=own_fingerprints(self._journal.directory, served_for(self._choices), self._options),
             ssh_preferences=SshPreferences.read(self._journal.directory).by_model,
+            neighbourhood=self._neighbourhood(fleet),
         )
+
+    def _neighbourhood(self, fleet: Fleet) -> Neighbourhood | None:
+        is_staging = self._options.verb == "stage" and not self._options.device.to_null
+        return Neighbourhood(fleet.views, fleet.images) if is_staging else None
 
     def _deadline(self) -> Deadline:
         windows = {name: device.windows for name, device in self._views.items()}

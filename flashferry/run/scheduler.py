@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,9 @@ from flashferry.planning.deadline import Deadline, WindowNotice
 from flashferry.planning.device_queue import DeviceQueue, Hold, QueuedDevice
 from flashferry.run.context import RunContext
 from flashferry.run.control import RunControl
+from flashferry.run.neighbours.board import AT_ONCE
 from flashferry.run.request import FleetRequest
+from flashferry.run.resume import after_serving
 from flashferry.run.runner import FleetRunner
 from flashferry.transports import USUAL
 from flashferry.transports.transport import Transport
@@ -93,13 +96,15 @@ class WaveScheduler:
         self._to_retry: set[str] = set()
         # Who waits to be tried again when their wave is over: they go with the next one, and count as their own's.
         self._late: tuple[QueuedDevice, ...] = ()
-        self._wave_of = {host: wave for wave in request.in_waves for host in wave.hosts}
-        before = request.resumed.before if request.resumed is not None else {}
+        # Who was done before the run was taken up again has a wave too: it may come back to serve.
+        self._wave_of = {host: wave for wave in (*request.waves, *request.in_waves) for host in wave.hosts}
+        before = self._before = request.resumed.before if request.resumed is not None else {}
         self._failed_before = frozenset(host for host, record in before.items() if record.outcome in _FAILED)
         self._begun = len(before)
         # Of the whole run: one that an earlier process could not restore is no canary that is well.
         self._canaries = frozenset(host for wave in request.waves if wave.is_canary for host in wave.hosts)
         self._stopped: Hold | None = None
+        self._helpers: frozenset[str] = frozenset()
 
     @property
     def stopped(self) -> str | None:
@@ -127,24 +132,42 @@ class WaveScheduler:
 
     def _run_wave(self, wave: Wave, *, is_last: bool) -> None:
         late, self._late = self._late, ()
+        self._helpers = self._helpers_of((*wave.hosts, *(place.host for place in late)))
+        helpers = tuple(QueuedDevice(host=host, site=self._fleet.views[host].site) for host in sorted(self._helpers))
         queue = DeviceQueue(
-            (*late, *(QueuedDevice(host=host, site=self._fleet.views[host].site) for host in wave.hosts)),
+            (*helpers, *late, *(QueuedDevice(host=host, site=self._fleet.views[host].site) for host in wave.hosts)),
             self._request.limits,
-            site_copies=self._site_copies,
+            site_copies=self._looked_at,
             hold=self._hold,
             fits=self._notice.fit,
             may_leave=lambda: not is_last and self._may_go_before_retries(wave),
         )
         self._tell(wave, "started", f"{wave.name}, {_devices(len(wave.hosts))}")
         runner = FleetRunner(source=queue, on_abort=self._control.stop)
-        self._over((*wave.hosts, *(place.host for place in late))).with_runner(runner).run(
+        self._over((*wave.hosts, *self._helpers, *(place.host for place in late))).with_runner(runner).run(
             task=self._one, name=self._context.verb, raise_on_error=False, queue=queue
         )
         self._late = queue.left_over
-        self._record_not_begun(queue.not_begun, wave)
+        not_begun = {host: hold for host, hold in queue.not_begun.items() if host not in self._helpers}
+        self._record_not_begun(not_begun, wave)
         failed = sum(self._records[host].outcome in _FAILED for host in wave.hosts)
         again = f", {_devices(len(self._late))} to be tried again meanwhile" if self._late else ""
         self._tell(wave, "done", f"{wave.name}, {failed} of {_devices(len(wave.hosts))} failed{again}")
+
+    def _looked_at(self, site: str) -> int:
+        """Return by how many copies at a site devices are looked at ahead; copies from a neighbour take no slot."""
+        copies = self._site_copies(site)
+        neighbourhood = self._context.neighbourhood
+        return max(copies, AT_ONCE) if neighbourhood is not None and site in neighbourhood.sites else copies
+
+    def _helpers_of(self, hosts: Iterable[str]) -> frozenset[str]:
+        """Return who got the image in an earlier wave, or process, and is to serve these: each tree then grows."""
+        if self._context.neighbourhood is None:
+            return frozenset()
+        known = {**self._before, **self._records}
+        proven = {host for host, record in known.items() if record.is_staged_and_restored}
+        boards = Counter(board for host in hosts if (board := self._context.neighbourhood.board_of(host)) is not None)
+        return frozenset(host for board, devices in boards.items() for host in board.helpers(proven, devices))
 
     def _may_go_before_retries(self, wave: Wave) -> bool:
         """Tell whether the next wave may begin while devices of this one wait to be tried again.
@@ -214,9 +237,11 @@ class WaveScheduler:
         wave = self._wave_of[host]
         with self._lock:
             attempt = self._attempts[host] = self._attempts.get(host, self._first(host) - 1) + 1
-            before = self._records.get(host)
+            before = self._records.get(host, self._before.get(host))
             self._begun += before is None
         record = self._attempted(task, self._context_of(host, queue, wave, before, attempt), before)
+        if host in self._helpers and before is not None:
+            return self._helped(task, before, record)
         pause_s = None
         if not self._control.is_stopping():
             tries = attempt - self._first(host) + 1
@@ -233,6 +258,21 @@ class WaveScheduler:
             self._emit(Event(host=host, step="device", status="retry", text=text, at_s=self._at_s, wave=wave.number))
             queue.again(host, pause_s)
         return Result(host=task.host, result=record, changed=record.transfer is not None)
+
+    def _helped(self, task: Task, before: DeviceRecord, found: DeviceRecord) -> Result:
+        """Keep of a device that only served others what it was before, and whether it is as it was."""
+        record = before.after_serving(found)
+        with self._lock:
+            self._records[before.host] = record
+        with suppress(JournalUnusable):  # the report outweighs its copy in the journal
+            self._context.journal.record(self._context.run_id, before.host, self._as_kept(record))
+        return Result(host=task.host, result=record, changed=True)
+
+    def _as_kept(self, record: DeviceRecord) -> object:
+        """Return the record of a device that served others as the journal is to have it."""
+        resumed = self._request.resumed
+        kept = resumed.done.get(record.host) if resumed is not None else None
+        return record if kept is None else after_serving(kept, record)
 
     def _first(self, host: str) -> int:
         """Return the number of a device's first attempt in this process: a run that was resumed counts on."""
@@ -279,6 +319,9 @@ class WaveScheduler:
             interrupted=lambda: control.is_stopping() or closing() is not None,
             closing=closing,
             copied=lambda: queue.copied(host),
+            is_helper=host in self._helpers,
+            proof=before.verify if before is not None and host in self._helpers else None,
+            board=shared.neighbourhood.board_of(host) if shared.neighbourhood is not None else None,
             transports=_in_order(self._fleet.transports.get(host, (USUAL,)), before),
         )
 

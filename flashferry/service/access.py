@@ -161,6 +161,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("POST", "/api/v1/runs/{run_id}/recover"): OPERATES_SITE,
     ("GET", "/api/v1/status"): VIEWS,
     ("GET", "/api/v1/history"): VIEWS,
+    ("GET", "/api/v1/sites"): VIEWS,
     ("GET", "/plans"): VIEWS,
     ("GET", "/plans.json"): VIEWS,
     ("POST", "/plans"): OPERATES_SITE,
@@ -207,6 +208,8 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/devices.json"): VIEWS,
     ("GET", "/devices/{name:path}"): VIEWS_SITE,
     ("GET", "/devices/{name:path}.json"): VIEWS_SITE,
+    ("GET", "/sites"): VIEWS,
+    ("GET", "/sites.json"): VIEWS,
     ("GET", "/trends"): VIEWS,
     ("GET", "/trends.json"): VIEWS,
     # Images, which have no site; an operator may give up an upload, and only an admin takes away what has arrived.

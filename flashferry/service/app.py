@@ -15,6 +15,7 @@ from flashferry.service.api import hooks as hooks_api
 from flashferry.service.api import jobs as jobs_api
 from flashferry.service.api import runs as runs_api
 from flashferry.service.api import sign_in as sign_in_api
+from flashferry.service.api import sites as sites_api
 from flashferry.service.figures.gathering import Figures
 from flashferry.service.keepers import Keepers
 from flashferry.service.live.look import Looker
@@ -23,6 +24,7 @@ from flashferry.service.pages import admin, assets, audit, devices, hooks, me, r
 from flashferry.service.pages import images as image_pages
 from flashferry.service.pages import plans as plan_pages
 from flashferry.service.pages import schedules as schedule_pages
+from flashferry.service.pages import sites as site_pages
 from flashferry.service.pages.frame import problem_page
 from flashferry.service.people.guard import guarded
 from flashferry.service.people.headers import SecurityHeaders
@@ -42,6 +44,7 @@ ROUTERS = (
     jobs_api.router,
     runs_api.router,
     journal.router,
+    sites_api.router,
     images.router,
     assets.router,
     sign_in.router,
@@ -53,6 +56,7 @@ ROUTERS = (
     tonight.router,
     runs.router,
     devices.router,
+    site_pages.router,
     steering.router,
     live.router,
     hooks_api.router,

@@ -22,6 +22,7 @@ from flashferry.core.codec import stored_json, to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import lock, open_private
 from flashferry.devices.errors import DeviceRefused
+from flashferry.model.activation import Activation
 from flashferry.model.lease import DamagedEntry, JournalUnusable, LeasedDevice, leased_device
 from flashferry.model.states import ENDED, State, is_allowed
 from flashferry.store.journal_rows import (
@@ -144,6 +145,7 @@ class Journal(JournalRuns):
         changes: tuple[Change, ...],
         target: str,
         members: frozenset[str] = frozenset(),
+        activation: Activation | None = None,
     ) -> None:
         """Write what a device was and what we are about to set; on disk when this returns.
 
@@ -156,6 +158,7 @@ class Journal(JournalRuns):
             changes: What we are about to set; may be empty, the lease holds all the same.
             target: Path of the copy, for `recover` to name what is left of it.
             members: Serial numbers of a stack's members: another one may be active when it is to be known again.
+            activation: What is to be activated there, or None: nothing is.
 
         Raises:
             DeviceRefused: Another run has the device in its hands, or left it unrestored.
@@ -168,12 +171,13 @@ class Journal(JournalRuns):
             "changes": json.dumps(to_json(changes)),
             "target": target,
             "members": json.dumps(sorted(members)),
+            "activation": None if activation is None else json.dumps(to_json(activation)),
         }
         self._keep_file(run_id, host, kept)
         try:
             self._write(
                 "UPDATE devices SET touched = 1, identity = ?, state = ?, snapshot = ?, changes = ?, target = ?, "
-                "members = ?, updated_at = ? WHERE run_id = ? AND host = ?",
+                "members = ?, activation = ?, updated_at = ? WHERE run_id = ? AND host = ?",
                 (*kept.values(), now(), run_id, host),
             )
         except sqlite3.IntegrityError:
@@ -195,6 +199,19 @@ class Journal(JournalRuns):
         self._write(
             "UPDATE devices SET changes = ?, updated_at = ? WHERE run_id = ? AND host = ? AND touched = 1",
             (json.dumps(to_json(changes)), now(), run_id, host),
+        )
+
+    def activating(self, run_id: str, host: str, activation: Activation) -> None:
+        """Write how far an activation has come; on disk when this returns, before the phase's first command.
+
+        Raises:
+            JournalUnusable: It could not be written; nothing may be sent to the device then.
+        """
+        kept = json.dumps(to_json(activation))
+        self._keep_file(run_id, host, {"activation": kept})
+        self._write(
+            "UPDATE devices SET activation = ?, updated_at = ? WHERE run_id = ? AND host = ? AND touched = 1",
+            (kept, now(), run_id, host),
         )
 
     def _keep_file(self, run_id: str, host: str, kept: dict[str, Any]) -> None:

@@ -35,6 +35,7 @@ COLUMNS = (
     "target",
     "members",
     "attempt",
+    "activation",
 )
 """What of the journal's row a file has."""
 
@@ -122,6 +123,11 @@ def _mark(path: Path) -> _Mark:
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
+def _columns(kept: dict[str, Any]) -> dict[str, Any]:
+    """Return what a file has of the journal's row; files of earlier releases know no activation."""
+    return {"activation": None} | {key: kept[key] for key in COLUMNS if key in kept or key != "activation"}
+
+
 def _read(path: Path) -> LeaseFile:
     try:
         with open_private(path, "r") as file:
@@ -129,7 +135,7 @@ def _read(path: Path) -> LeaseFile:
         seal = kept.pop("seal")
         if kept["schema"] != SCHEMA or seal != seal_of(*(kept[key] for key in sorted(kept))):
             raise ValueError("not what was written")
-        return LeaseFile(entry=leased_device({key: kept[key] for key in COLUMNS}), attempt=int(kept["attempt"]))
+        return LeaseFile(entry=leased_device(_columns(kept)), attempt=int(kept["attempt"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         run_id, _, host = path.stem.partition("%40")
         return LeaseFile(entry=DamagedEntry(run_id=run_id, host=host or path.stem, address="?"), attempt=0)

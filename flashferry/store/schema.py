@@ -132,29 +132,40 @@ CREATE INDEX wishes_of_a_run ON wishes (run_id);
 
 _ASKED = _WISHES + "".join(f"ALTER TABLE runs ADD COLUMN {name} TEXT;\n" for name in _ORIGIN)
 
-_STEPS = (_FIRST, _FLEET, _SEALED, _TRANSPORT, _ASKED)
+_ACTIVATED = """
+ALTER TABLE devices ADD COLUMN activation TEXT;
+"""
+"""What a device is to be activated with, and how far that has come; NULL in every other run."""
+
+_STEPS = (_FIRST, _FLEET, _SEALED, _TRANSPORT, _ASKED, _ACTIVATED)
 SCHEMA_VERSION = len(_STEPS)
 
 _AS_FLEET = """
 CREATE TEMP VIEW runs AS SELECT rowid AS rowid, *, NULL AS request, 0 AS resumed, 0 AS paused, 0 AS stopping,
     -1 AS approved_wave, NULL AS waiting_wave, NULL AS seal, NO_ORIGIN FROM main.runs;
 CREATE TEMP VIEW devices AS SELECT rowid AS rowid, *, NULL AS site, 0 AS wave, NULL AS image, 1 AS attempt,
-    NULL AS members, NULL AS seal FROM main.devices;
+    NULL AS members, NULL AS seal, NULL AS activation FROM main.devices;
 """
 
 _AS_SEALED = """
 CREATE TEMP VIEW runs AS SELECT rowid AS rowid, *, NULL AS seal, NO_ORIGIN FROM main.runs;
-CREATE TEMP VIEW devices AS SELECT rowid AS rowid, *, NULL AS members, NULL AS seal FROM main.devices;
+CREATE TEMP VIEW devices AS SELECT rowid AS rowid, *, NULL AS members, NULL AS seal, NULL AS activation
+    FROM main.devices;
+"""
+
+_AS_ACTIVATED = """
+CREATE TEMP VIEW devices AS SELECT rowid AS rowid, *, NULL AS activation FROM main.devices;
 """
 
 _AS_ASKED = """
 CREATE TEMP VIEW runs AS SELECT rowid AS rowid, *, NO_ORIGIN FROM main.runs;
+CREATE TEMP VIEW devices AS SELECT rowid AS rowid, *, NULL AS activation FROM main.devices;
 """
 
 _NO_ORIGIN = ", ".join(f"NULL AS {name}" for name in _ORIGIN)
 _AS_PRESENT = {
     version: views.replace("NO_ORIGIN", _NO_ORIGIN)
-    for version, views in {1: _AS_FLEET, 2: _AS_SEALED, 3: _AS_ASKED, 4: _AS_ASKED}.items()
+    for version, views in {1: _AS_FLEET, 2: _AS_SEALED, 3: _AS_ASKED, 4: _AS_ASKED, 5: _AS_ACTIVATED}.items()
 }
 """The runs and devices of an earlier schema as today's."""
 
@@ -175,6 +186,8 @@ def migrate(database: sqlite3.Connection) -> None:
             _seal_with(database, "transfers", f"'{OLDEST_TRANSPORT}'")
         if step is _ASKED:
             _seal_with(database, "runs", ", ".join(["NULL"] * len(_ORIGIN)))
+        if step is _ACTIVATED:
+            _seal_with(database, "devices", "NULL")
         execute_all(database, step)
     if version < SCHEMA_VERSION:
         database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -189,6 +202,7 @@ def show_as_present(database: sqlite3.Connection) -> None:
     version = schema_of(database, newest=SCHEMA_VERSION)
     if version in _AS_PRESENT:
         execute_all(database, _AS_PRESENT[version])
+    if version in {1, 2, 3, 4}:
         execute_all(database, _as_temporary(_WISHES[: _WISHES.index("CREATE INDEX")]))
     if version in {2, 3}:
         execute_all(database, _AS_TRANSPORT)

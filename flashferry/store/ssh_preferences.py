@@ -1,21 +1,24 @@
 """Which cipher and MAC devices of a model are offered: what a sweep found to be the fastest, kept in the state folder.
 
-A small file of its own, and not the journal: an operator may read it, and delete it to have all offered again.
+Where there is none of a model, its devices are offered all that we have. The file, as an operator finds it:
+
+    {
+     "schema": "flashferry.ssh-preferences/1",
+     "preferences": [
+      {"model": "C8300-1N1S-4T2X", "cipher": "aes128-gcm@openssh.com", "mac": "", "rate_bytes_per_s": 5600000.0,
+       "host": "r1", "run_id": "20261127-010203-4f2a"}
+     ]
+    }
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from flashferry.core.codec import CodecError, decode, to_json
-from flashferry.core.errors import ConfigInvalid
-from flashferry.core.writing import write_whole
+from flashferry.store.kept_file import KeptFile, KeptForm
 
 FILE = "ssh_preferences.json"
-SCHEMA = "flashferry.ssh-preferences/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,46 +42,20 @@ class SshPreference:
     run_id: str
 
 
-class SshPreferences:
+class SshPreferences(KeptFile[SshPreference]):
     """The preferences by model, as the file has them."""
 
-    def __init__(self, path: Path, known: Mapping[str, SshPreference]) -> None:
-        self._path, self._known = path, dict(known)
-
-    @classmethod
-    def read(cls, folder: Path) -> SshPreferences:
-        """Read those of a state folder; none where there is no file.
-
-        Raises:
-            ConfigInvalid: The file cannot be read, or is none of ours.
-        """
-        path = folder / FILE
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-            if data["schema"] != SCHEMA:
-                raise ValueError(f"expected {SCHEMA!r}, found {data['schema']!r}")
-            found = decode(tuple[SshPreference, ...], data["preferences"])
-        except FileNotFoundError:
-            return cls(path, {})
-        except (OSError, ValueError, KeyError, TypeError, CodecError) as error:
-            raise ConfigInvalid(
-                f"{path}: expected SSH preferences as a sweep keeps them ({error})",
-                hint="Delete the file: devices are offered all ciphers again, and a sweep can be made anew",
-            ) from None
-        return cls(path, {one.model: one for one in found})
+    form = KeptForm(
+        file=FILE,
+        schema="flashferry.ssh-preferences/1",
+        entries="preferences",
+        kind=SshPreference,
+        name="model",
+        called="SSH preferences as a sweep keeps them",
+        hint="Delete the file: devices are offered all ciphers again, and a sweep can be made anew",
+    )
 
     @property
     def by_model(self) -> Mapping[str, SshPreference]:
         """Return all of them."""
-        return dict(self._known)
-
-    def keep(self, preference: SshPreference) -> None:
-        """Keep one in place of the former of its model.
-
-        Raises:
-            OSError: The file cannot be written.
-        """
-        self._known[preference.model] = preference
-        kept = [self._known[model] for model in sorted(self._known)]
-        text = json.dumps({"schema": SCHEMA, "preferences": to_json(kept)}, indent=1)
-        write_whole(self._path, text + "\n", is_private=True)
+        return self.by_name

@@ -54,6 +54,9 @@ def last_staged(directory: Path, hosts: Collection[str]) -> dict[tuple[str, str]
             if row.host not in hosts or not row.image or record.text("outcome") not in _THERE:
                 continue
             check = record.at("check")
+            if not check:
+                # An activation, which looks at other things; what it was staged with holds on.
+                continue
             found[row.host, row.image] = Staged(
                 run_id=row.run_id,
                 image=row.image,

@@ -343,6 +343,24 @@ def last_hash_speeds(directory: Path) -> dict[str, float]:
     return _last_measured(directory, "verify", "hash_bytes_per_s")
 
 
+def last_flash_speeds(directory: Path) -> dict[str, float]:
+    """Return by device how fast it copied last inside the box, to another member or the standby, in bytes per second.
+
+    Raises:
+        ConfigInvalid: There is a journal and it cannot be read.
+    """
+    return _last_measured(directory, "distribution", "bytes_per_s")
+
+
+def last_add_speeds(directory: Path) -> dict[str, float]:
+    """Return by device how fast its last `install add` went through an image, in bytes per second.
+
+    Raises:
+        ConfigInvalid: There is a journal and it cannot be read.
+    """
+    return _last_measured(directory, "added", "bytes_per_s")
+
+
 def _last_measured(
     directory: Path, *keys: str, unless: tuple[str, ...] = (), transport: str | None = None
 ) -> dict[str, float]:

@@ -84,6 +84,7 @@ class LeaseRow(DeviceRow):
     snapshot: str | None
     changes: str | None
     target: str | None
+    activation: str | None
     is_sound: int
 
 

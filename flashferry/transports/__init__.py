@@ -11,6 +11,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.transports.ftp import FTP
 from flashferry.transports.http import HTTP
 from flashferry.transports.https import HTTPS
+from flashferry.transports.neighbour import NEIGHBOUR as NEIGHBOUR
 from flashferry.transports.push import PUSH as PUSH
 from flashferry.transports.scp import SCP
 from flashferry.transports.sftp import SFTP
@@ -22,6 +23,9 @@ where FTP needs two, SCP is not clear text, HTTPS needs a device that trusts us,
 
 WAYS: tuple[Transport, ...] = (*TRANSPORTS, PUSH)
 """All by which an image comes to a device: push besides, which is no fetching, and never taken unless it is allowed."""
+
+ALL_WAYS: tuple[Transport, ...] = (*WAYS, NEIGHBOUR)
+"""The same with copies from a device of the site, which nobody names: the site's inventory key allows them."""
 
 USUAL: Transport = TRANSPORTS[0]
 """The one that is taken where nobody asks for another."""

@@ -180,7 +180,7 @@ class CopyDialogue(Dialogue):
         return self._masked(text)
 
     def _masked(self, text: str) -> str:
-        for secret in (self._offer.username, self._offer.password):
+        for secret in filter(None, (self._offer.username, self._offer.password)):
             # A terminal may break a long echo anywhere, also within the secret.
             text = re.sub(r"[\r\n\b$ ]*".join(map(re.escape, secret)), "*", text)
         return mask(text)
@@ -189,7 +189,7 @@ class CopyDialogue(Dialogue):
         """Tell whether an error names our copy; credentials are masked and `flash:` may read `bootflash:`."""
         subject = _CREDENTIALS.sub(r"\1", row.subject)
         if "://" in subject:
-            place = subject.removeprefix(f"{self._offer.transport.name}://").replace("//", "/")
+            place = subject.removeprefix(f"{self._offer.transport.scheme}://").replace("//", "/")
             return place in {self._offer.place, self._offer.place_without_port}
         return _name_of(subject) == _name_of(self._target)
 

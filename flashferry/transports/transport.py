@@ -145,6 +145,7 @@ class Transport(ABC):
         needs_trust: The device must trust our certificate already.
         has_channel: It goes through a channel with a window of its own inside TCP's.
         questions: What the copy command asks with this protocol, before what it asks with any.
+        is_over_tcp: It goes over TCP, so that TCP's lines concern it.
     """
 
     name: str
@@ -158,6 +159,12 @@ class Transport(ABC):
     needs_trust: bool = False
     has_channel: bool = False
     questions: tuple[CopyQuestion, ...] = ()
+    is_over_tcp: bool = True
+
+    @property
+    def scheme(self) -> str:
+        """Return how its URLs begin, as the device spells them."""
+        return self.name
 
     @property
     def settings(self) -> tuple[Setting, ...]:

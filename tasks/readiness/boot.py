@@ -15,7 +15,8 @@ from collections.abc import Iterable
 
 from tasks.file_system import file_named, free_bytes, same_file
 from tasks.readiness.values import Asked, Condition, Evidence, Held, Met
-from tasks.software_state import STANDBY, Answer, Boot, Mode, Topic
+from tasks.software.boot_variables import STANDBY, Boot
+from tasks.software_state import Answer, Mode, Topic
 
 PASSES_STARTUP_OVER = 0x40
 OF_OLD_CATALYSTS = 0xF

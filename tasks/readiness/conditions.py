@@ -8,7 +8,7 @@ Facts
 -----
 * `install add` in install mode hands a stack's other members their packages; whether it leaves the `.bin` there was
   seen once (C9200L) and is open elsewhere: a member that `show install summary` names needs no file of its own.
-* More than one inactive image leaves open which one `install activate` takes.
+* More than one inactive image leaves open which one `install activate` takes; an inactive patch is taken, too.
 * A timer that runs brings back the old image whatever anybody does meanwhile.
 """
 
@@ -22,7 +22,8 @@ from tasks.file_system import file_named, free_bytes
 from tasks.readiness.values import Asked, Condition, Evidence, Held, Met, Proof, Sealed
 from tasks.room import needed_bytes
 from tasks.signature import Signature
-from tasks.software_state import IMAGE, STANDBY, Answer, Issu, Mode, Outcome, SoftwareState, Topic
+from tasks.software.boot_variables import STANDBY
+from tasks.software_state import IMAGE, Answer, Issu, Mode, Outcome, SoftwareState, Topic
 
 _Found = tuple[Met, str, tuple[str, ...]]
 """What is known, in words, and the lines that it rests on."""
@@ -123,10 +124,13 @@ def _is_installed(evidence: Evidence) -> tuple[Met, str]:
         return Met.UNKNOWN, "what is installed cannot be read"
     if evidence.wanted is None:
         return Met.UNKNOWN, f"the name of {evidence.image.name} does not tell its release"
-    places = tuple(dict.fromkeys(place for row in software.packages for place in row.places))
-    lacking = [str(unit.number) for unit in software.units if str(unit.number) not in places]
-    if software.is_stack and lacking:
-        return Met.UNKNOWN, f"it says nothing of member {', '.join(lacking)}"
+    places = software.install_places
+    if software.untold_members:
+        return Met.UNKNOWN, f"it says nothing of member {', '.join(software.untold_members)}"
+    if software.has_standby and not software.is_stack and len(places) == 1:
+        return Met.UNKNOWN, f"it says nothing of the standby, only of {places[0]}"
+    if len(committed := software.versions("C")) > 1:
+        return Met.NOT_MET, f"expected one committed image everywhere, found {', '.join(committed)}"
     wrong = (found for place in places if (found := _wrong_at(evidence, place)) is not None)
     right = f"{evidence.wanted} is added everywhere ({', '.join(places)}), one image is committed"
     return next(wrong, (Met.MET, right))
@@ -145,7 +149,11 @@ def _wrong_at(evidence: Evidence, place: str) -> tuple[Met, str] | None:
         return Met.NOT_MET, f"expected one committed image on {at}, found {', '.join(committed) or 'none'}"
     if any(release_in(one) is None for one in (*committed, *inactive)):
         return Met.UNKNOWN, f"a version on {at} cannot be read as a release"
-    return _wrong_inactive(evidence, inactive, at, is_committed=release_in(committed[0]) == evidence.wanted)
+    is_committed = release_in(committed[0]) == evidence.wanted
+    patches = [row.version for row in here if row.type != IMAGE and row.state == "I"]
+    if patches and not is_committed:
+        return Met.NOT_MET, f"{patches[0]} is added on {at}, too: 'install activate' would take it with the image"
+    return _wrong_inactive(evidence, inactive, at, is_committed=is_committed)
 
 
 def _wrong_inactive(
@@ -165,16 +173,16 @@ def _wrong_inactive(
 
 
 def _is_added_at(evidence: Evidence, place: str) -> bool:
-    """Tell whether the packages of the wanted release are at a member already."""
+    """Tell whether the packages of the wanted release are at a member, or at each supervisor, already."""
     software, wanted = evidence.software, evidence.wanted
-    return (
-        software.mode is Mode.INSTALL
-        and wanted is not None
-        and any(
-            row.type == IMAGE and row.state in {"I", "C"} and place in row.places and release_in(row.version) == wanted
-            for row in software.packages
-        )
-    )
+    if software.mode is not Mode.INSTALL or wanted is None:
+        return False
+    added = (row for row in software.packages if row.type == IMAGE and row.state in {"I", "C"})
+    having = {place for row in added if release_in(row.version) == wanted for place in row.places}
+    if place.isdigit():
+        return place in having
+    # Supervisors are told as R0 and R1; which of them is the standby a switchover changes.
+    return len(having) > (place == STANDBY) and having == {*software.install_places}
 
 
 def timer(evidence: Evidence) -> Iterable[Condition]:
@@ -216,7 +224,7 @@ def _has_room(evidence: Evidence, held: Held, place: str) -> tuple[Met, str]:
         return Met.DOES_NOT_APPLY, "it boots from the file itself, nothing more is written"
     if free is None:
         return Met.UNKNOWN, f"{place} does not say how much room it has"
-    own = held.place or next((str(unit.number) for unit in evidence.software.units if unit.active), "R0")
+    own = held.place or next((str(unit.number) for unit in evidence.software.units if unit.active), "")
     needed, what = needed_bytes(evidence.image.size_bytes), "'install add'"
     if _is_added_at(evidence, own):
         needed, what = LEAST_ROOM_BYTES, "activation"
@@ -258,6 +266,9 @@ def _are_the_same(evidence: Evidence, numbers: set[int]) -> tuple[Met, str]:
         return Met.NOT_MET, f"member {min(numbers - expected)} is new since the image was staged"
     if booted and numbers - booted:
         return Met.UNKNOWN, f"'show version' does not know member {min(numbers - booted)}"
+    versions = tuple(dict.fromkeys(member.version for member in evidence.software.version.members))
+    if len(versions) > 1:
+        return Met.NOT_MET, f"the members run different releases: {', '.join(versions)}"
     return Met.MET, f"all {counted(len(numbers), 'member')} ready"
 
 

@@ -59,8 +59,14 @@ def runs_it(evidence: Evidence, conditions: Iterable[Condition]) -> bool:
             and not pending
             and (software.timer is None or software.timer.state == "inactive")
             and software.answers[Topic.INSTALL].is_read
+            and not software.lacking(committed[0], "C")
+            and all(release_in(member.version) == wanted for member in software.version.members)
         )
     if software.mode is not Mode.BUNDLE or software.running_file is None or not evidence.held:
+        return False
+    running = release_in(software.version.release)
+    if wanted is not None and running is not None and running != wanted:
+        # The file was replaced under the name of what runs.
         return False
     path = f"{evidence.held[0].file_system}{evidence.image.name}"
     proven = all(one.met is Met.MET for one in conditions if one.name is Asked.IMAGE)

@@ -8,8 +8,9 @@ is lost ends the look.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from types import MappingProxyType
 from typing import Any
 
 from nornir.core.task import Result, Task
@@ -30,7 +31,7 @@ from tasks.readings import Configured, read_running, read_startup
 from tasks.signature import Signature, read_signature
 from tasks.software_state import Answer, Outcome, SoftwareState, asked, read_software
 from tasks.step import Step
-from tasks.verify import VerifyReport, commands_for, verify_image
+from tasks.verify import commands_for, verify_image
 from templates.rows import Refusal, first
 
 STEP = "ready"
@@ -39,7 +40,7 @@ READY = Step(word=STEP, doing="checking", record_field="readiness")
 _VIRTUAL = re.compile(r"CSR1000V|C8000V|ISRV|IOSv|VIOS", re.IGNORECASE)
 
 
-def ready(task: Task, wanted: Wanted, proven: VerifyReport | None = None, **given: Any) -> Result:
+def ready(task: Task, wanted: Wanted, proven: Mapping[str, str] = MappingProxyType({}), **given: Any) -> Result:
     """Nornir task: return a Readiness. See `look_at_readiness`."""
     return Result(host=task.host, result=look_at_readiness(session_of(task), wanted, proven=proven, **given))
 
@@ -49,7 +50,7 @@ def look_at_readiness(
     wanted: Wanted,
     *,
     signature: bool = True,
-    proven: VerifyReport | None = None,
+    proven: Mapping[str, str] = MappingProxyType({}),
     owed: str | None = None,
     expected_members: tuple[int, ...] | None = None,
     known_bytes_per_s: float | None = None,
@@ -62,7 +63,8 @@ def look_at_readiness(
         session: An open session.
         wanted: The image.
         signature: Whether the device is to verify the vendor's signature inside it too.
-        proven: The hash that the device computed of its own file a moment ago, in the same run: it is not hashed again.
+        proven: Digests that the device computed a moment ago, in the same run, by the file's path: none of these files
+            is hashed again.
         owed: Why a run still has the device in hand by the journal, or None.
         expected_members: Members at the time of the staging, or None where that is not known.
         known_bytes_per_s: How fast this device hashed before, or None.
@@ -112,13 +114,13 @@ class _Look:
         self,
         session: DeviceSession,
         wanted: Wanted,
-        proven: VerifyReport | None,
+        proven: Mapping[str, str],
         known_bytes_per_s: float | None,
         interrupted: Callable[[], bool],
     ) -> None:
         self._session = session
         self._wanted = wanted
-        self._own_proof = proven
+        self._known_digests = proven
         self._known_bytes_per_s = known_bytes_per_s
         self._interrupted = interrupted
         self._names = session.platform.file_systems
@@ -242,9 +244,9 @@ class _Look:
         return Held(place=place, file_system=file_system, listing=listing, proof=proof, command=command, words=words)
 
     def _proven(self, path: str) -> tuple[Proof, str]:
-        image, own = self._wanted.image, self._own_proof
-        if own is not None and own.path == path and own.digest in {image.md5.lower(), image.sha512.lower()}:
-            return Proof.EQUAL, f"{own.algorithm} {own.digest}"
+        image, known = self._wanted.image, self._known_digests.get(path, "")
+        if algorithm := {image.sha512.lower(): "sha512", image.md5.lower(): "md5"}.get(known):
+            return Proof.EQUAL, f"{algorithm} {known}"
         try:
             report = verify_image(
                 self._session,

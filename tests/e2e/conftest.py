@@ -129,10 +129,21 @@ class Rig:
             session.send_config_set(lines)
             session.disconnect()
 
+    def shown_by_hand(self, command: str) -> str:
+        """Return what the first device prints to a command in an SSH session of its own, as a colleague sees it."""
+        one = self.world.devices[0]
+        with in_core(self.world):
+            session = ConnectHandler(
+                device_type="cisco_ios", host=one.address, username=one.username, password=one.password
+            )
+            shown = session.send_command(command)
+            session.disconnect()
+        return str(shown)
+
     def configurations(self) -> tuple[str, str]:
         """Return running and startup configuration as the lab sees them, without the stamps."""
         name = self.world.devices[0].name
-        return _unstamped(self.world.running_config(name)), _unstamped(self.world.startup_config(name))
+        return unstamped(self.world.running_config(name)), unstamped(self.world.startup_config(name))
 
     def flash_md5(self, name: str) -> str | None:
         """Return the MD5 of a file on the device's flash, or None."""
@@ -146,7 +157,7 @@ class Rig:
         return next((file.size_bytes for file in self.world.files(DEVICE) if file.name == name), 0)
 
 
-def _unstamped(text: str) -> str:
+def unstamped(text: str) -> str:
     stamps = ("! Last configuration change at", "! NVRAM config last updated", "Current configuration :", "Using ")
     return "\n".join(line.rstrip() for line in text.splitlines() if not line.startswith(stamps))
 

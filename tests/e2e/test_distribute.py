@@ -40,11 +40,46 @@ def test_the_link_carries_the_image_once(new_rig, platform, name, systems):
         assert all(one["was_there"] for one in device["distribution"]["copies"])
 
 
+def test_a_stack_of_eight_gets_one_copy_and_is_ready(new_rig):
+    """Our server sent the image's bytes once, to one connection; all eight hold it, proven, and `ready` says yes."""
+    with new_rig(platform="c9300-eight-bundle-17.6") as rig:
+        before, image = rig.configurations(), rig.image(SIZE_BYTES, NAME)
+        done, device = staged(rig, image, "--ready")
+        assert (done.code, device["outcome"], device["restored"]) == (0, "done", "restored"), device["failure"]
+        assert device["transfer"]["bytes_acked"] == SIZE_BYTES
+        assert rig.world.link_counters()["to_site"]["delivered_bytes"] < 2 * SIZE_BYTES
+        copies = device["distribution"]["copies"]
+        assert [one["path"] for one in copies] == [f"flash-{number}:{NAME}" for number in range(2, 9)]
+        assert {one["digest"] for one in copies} == {device["verify"]["digest"]}
+        flashes = [root / NAME for root in rig.world.flashes(DEVICE).values()]
+        assert [file.read_bytes() == image.read_bytes() for file in flashes] == [True] * 8
+        assert device["readiness"]["verdict"] == "yes"
+        assert device["readiness"]["members"] == list(range(1, 9))
+
+        ready = rig.verb("ready", "--image", image)
+        assert (ready.code, ready.json["devices"][0]["readiness"]["verdict"]) == (0, "yes")
+        assert rig.configurations() == before
+
+
+def test_a_stack_of_eight_in_install_mode_is_added_to_everywhere(new_rig):
+    """`install add` hands it on: one copy over the link, nothing copied by us, and all eight ready."""
+    with new_rig(platform="c9300-eight-17.6") as rig:
+        done, device = staged(rig, rig.image(SIZE_BYTES, NAME), "--add")
+        assert (done.code, device["added"]["outcome"], device["readiness"]["verdict"]) == (0, "added", "yes")
+        assert device["transfer"]["bytes_acked"] == SIZE_BYTES
+        assert rig.world.link_counters()["to_site"]["delivered_bytes"] < 2 * SIZE_BYTES
+        assert all((root / NAME).exists() for root in rig.world.flashes(DEVICE).values())
+        assert device["readiness"]["members"] == list(range(1, 9))
+
+
 def test_a_stack_in_install_mode_hands_on_by_itself(new_rig):
     """Without --add nothing is copied inside the box; the record says how it boots."""
     with new_rig(platform="c9300-17.6") as rig:
         _, device = staged(rig, rig.image(SIZE_BYTES, NAME))
-        assert (device["outcome"], device["distribution"]) == ("done", {"mode": "install", "copies": []})
+        assert (device["outcome"], device["distribution"]) == (
+            "done",
+            {"mode": "install", "copies": [], "bytes_per_s": None},
+        )
 
 
 def test_a_member_that_does_not_take_its_copy_is_named(new_rig):

@@ -17,7 +17,7 @@ import pytest
 from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
 from flashferry.lab.world_inventory import write_inventory
 from flashferry.lab.world_spec import SiteSpec
-from tests.e2e.conftest import Done, Rig, _unstamped
+from tests.e2e.conftest import Done, Rig, unstamped
 
 pytestmark = pytest.mark.lab
 
@@ -39,8 +39,8 @@ class FleetRig(Rig):
         """Return running and startup configuration of each device, without the stamps."""
         return {
             one.name: (
-                _unstamped(self.world.running_config(one.name)),
-                _unstamped(self.world.startup_config(one.name)),
+                unstamped(self.world.running_config(one.name)),
+                unstamped(self.world.startup_config(one.name)),
             )
             for one in self.world.devices
         }

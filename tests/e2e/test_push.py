@@ -88,6 +88,7 @@ def test_a_push_that_nobody_allowed_touches_nothing(rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.long
 def test_what_came_to_the_target_since_the_check_is_not_overwritten(slow_rig):
     """A file that appears between check and first byte stays as it is: the target is looked at right before."""
     allow_push(slow_rig)

@@ -76,6 +76,7 @@ def test_an_image_that_is_there_already_costs_no_byte(rig):
     assert device["changes"] == []
 
 
+@pytest.mark.long
 def test_prior_lines_come_back_exactly(new_rig):
     """A window that somebody set before is that window again afterwards."""
     with new_rig(config_lines=("ip tcp window-size 65535", "ip tcp timestamp")) as rig:
@@ -122,6 +123,7 @@ def test_stage_warns_of_what_a_dead_run_left(slow_rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.long
 def test_kill_ends_the_server_too(slow_rig):
     """After kill -9 nobody serves images any more: the server process ends with its parent."""
     rig = slow_rig
@@ -205,6 +207,7 @@ def test_another_file_of_that_name_is_never_overwritten(rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.long
 def test_a_full_flash_is_refused_before_anything_is_touched(new_rig):
     """Room and need stand in the sentence; not one image byte is sent."""
     with new_rig(flash_free_bytes=1_000_000) as rig:
@@ -244,6 +247,7 @@ def test_missing_image(rig):
     assert done.err == "flashferry: error: image /nowhere/image.bin: expected a file, found nothing. Check the path\n"
 
 
+@pytest.mark.long
 def test_unreachable_device(rig):
     """No SSH service at the address: a sentence with address, port and what to check, exit 3, nothing left behind."""
     rig.write_inventory(hostname="198.18.0.77", port=2222)
@@ -256,6 +260,7 @@ def test_unreachable_device(rig):
     assert "route" in device["failure"]["hint"]
 
 
+@pytest.mark.long
 def test_wrong_password(rig):
     """A password that is not accepted: a sentence with user and address and where to give it, exit 3."""
     rig.write_inventory(password="not-the-password")
@@ -288,6 +293,7 @@ def test_a_lost_session_is_opened_anew_to_restore(slow_rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.long
 def test_noise_inside_the_copy_is_not_its_end(rig):
     """A syslog line and a foreign job's error inside the marks of a copy that succeeds change nothing."""
     rig.world.fault(DEVICE, syslog_in_copy=True)
@@ -337,6 +343,7 @@ def test_room_that_is_gone_before_the_copy(wan_rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.long
 def test_the_journal_of_a_run_is_complete(rig):
     """After a run the journal holds the record and no device in anybody's hands."""
     assert rig.verb("stage", "--image", rig.image(300_000)).code == 0

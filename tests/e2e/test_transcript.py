@@ -124,6 +124,7 @@ def test_the_report_of_a_failed_device_has_its_last_words(rig):
     assert not [one for one in rig.secrets if one in done.out + page]
 
 
+@pytest.mark.long
 def test_a_disk_that_fills_up_disturbs_nothing(rig):
     """The device is staged and restored as without a transcript; it is told once."""
     with_code(rig, FULL)
@@ -152,7 +153,9 @@ def test_a_folder_that_cannot_be_written_stops_before_anything(rig):
     assert not (rig.state / "known_hosts").exists()
 
 
-@pytest.mark.parametrize("verb", ["check", "plan", pytest.param("probe", marks=pytest.mark.long), "recover"])
+@pytest.mark.parametrize(
+    "verb", ["check", *(pytest.param(one, marks=pytest.mark.long) for one in ("plan", "probe", "recover"))]
+)
 def test_other_verbs_write_transcripts_too(rig, verb):
     """By the option or the environment variable, one session a file; recovery too where it has something to do."""
     folder = rig.folder / "transcripts"

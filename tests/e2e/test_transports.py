@@ -50,7 +50,7 @@ def staged(rig: Any, *words: str, size_bytes: int = 400_000) -> dict[str, Any]:
     return device
 
 
-@pytest.mark.parametrize("transport", ["http", "scp", "sftp"])
+@pytest.mark.parametrize("transport", ["http", "scp", pytest.param("sftp", marks=pytest.mark.long)])
 def test_a_device_fetches_by_what_is_asked_for(new_rig, transport):
     """The image is proven, the record says by what it came, and the configuration is what it was."""
     with new_rig(platform=XE17) as rig:
@@ -203,8 +203,12 @@ def test_a_run_that_is_killed_with_scp_s_lines_set_is_recovered(new_rig):
     ("words", "sentence"),
     [
         (("--transport", "tftp"), "--transport: expected ftp, "),
-        (("--transport", "https"), "expected a certificate"),
-        (("--transport", "https", "--certificate", "/nowhere.pem"), "--certificate: expected --key with it"),
+        pytest.param(("--transport", "https"), "expected a certificate", marks=pytest.mark.long),
+        pytest.param(
+            ("--transport", "https", "--certificate", "/nowhere.pem"),
+            "--certificate: expected --key with it",
+            marks=pytest.mark.long,
+        ),
         (("--transport", "push"), "is not among the transports that the inventory allows"),
     ],
 )
@@ -232,6 +236,7 @@ def test_https_where_the_device_trusts_us(https_rig):
     assert not any("crypto" in change["ours"] for change in device["changes"])
 
 
+@pytest.mark.long
 def test_a_certificate_for_another_name_is_told_before_anything_is_set(https_rig):
     """Our address is found out by the session: the device is looked at, and then left as it is."""
     rig, _ = https_rig

@@ -160,7 +160,7 @@ def _imports(tree: ast.Module, known: frozenset[str]) -> Iterator[str]:
     hidden = {
         id(node)
         for guard in ast.walk(tree)
-        if isinstance(guard, ast.If) and ast.unparse(guard.test) == "TYPE_CHECKING"
+        if isinstance(guard, ast.If) and isinstance(guard.test, ast.Name) and guard.test.id == "TYPE_CHECKING"
         for node in ast.walk(guard)
     }
     for node in ast.walk(tree):

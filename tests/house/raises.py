@@ -57,8 +57,13 @@ def error_classes() -> Mapping[str, tuple[str, ast.ClassDef]]:
         found |= more
 
 
-def raises() -> Iterator[Raise]:
-    """Yield each call of an error's class; also one of a name that a few lines above was made to stand for classes."""
+@cache
+def raises() -> tuple[Raise, ...]:
+    """Return each call of an error's class; also one of a name that a few lines above was made to stand for classes."""
+    return tuple(_raises())
+
+
+def _raises() -> Iterator[Raise]:
     for file, tree in trees().items():
         chosen = dict(_chosen(tree))
         stand_ins = {name for _, name in chosen}

@@ -34,6 +34,7 @@ from flashferry.store.service.jobs import Job, JobKind, JobState, add_job
 from flashferry.store.service.schedules import Occasion, Outcome, ScheduleKind, claim_occasion, end_occasion
 from flashferry.store.service.sessions import TokenRow, insert_token
 from tests.showcase.fleet import IMAGES, SITES, Runs, fleet, hosts, lab_nights
+from tests.showcase.sites import centre
 
 CONFIGURATION = """\
 [runs]
@@ -130,6 +131,7 @@ def showcase(state: Path, *, names: Sequence[str] = ()) -> Iterator[Showcase]:
     note_refusal(service, ANNA, "plan.approve", f"plan:{draft.digest}", "she made it herself")
     schedule = _schedules(service, approved.digest, clock, now)
     lab_nights(state, now)
+    centre(state, now, names=names)
     with fleet(state, now, digest=approved.digest, names=names) as runs:
         clock.now = now
         _notices(service, hook, runs)

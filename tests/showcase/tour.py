@@ -121,6 +121,13 @@ PAGES = (
         answers="What happened to a device over all runs, and how fast was it each time?",
     ),
     Tour(
+        name="sites",
+        route="/sites",
+        path=_at("/sites"),
+        answers="Which sites work for themselves, are their agents heard, what have their depots proven, and where do "
+        "their runs stand?",
+    ),
+    Tour(
         name="images",
         route="/images",
         path=_at("/images"),
@@ -200,6 +207,7 @@ EMPTY = (
     "/plans",
     "/runs",
     "/devices",
+    "/sites",
     "/images",
     "/schedules",
     "/trends",

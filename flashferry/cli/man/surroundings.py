@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flashferry.cli.command_line import SERVICE_TOKEN_VARIABLE
+from flashferry.cli.depot_sync import PASSWORD_VARIABLE as DEPOT_PASSWORD
 from flashferry.cli.options.shared import ACTOR_VARIABLE, JOB_VARIABLE, OUTPUT_VARIABLE
 from flashferry.cli.serve import PASSWORD_VARIABLE as SERVE_PASSWORD
 from flashferry.cli.service.opening import PASSWORD_VARIABLE as USER_PASSWORD
@@ -24,6 +25,7 @@ OTHERS = (
     (f"{CML_PREFIX}USERNAME", "User of the controller of a night's lab."),
     (f"{CML_PREFIX}PASSWORD", "Its password."),
     (SERVE_PASSWORD, "Password of the fixed login of 'serve --user'."),
+    (DEPOT_PASSWORD, "Password of our login at the source of 'depot sync' and 'depot probe', by --user."),
     (USER_PASSWORD, "Password for 'service init' and 'service user'; without it one is asked for, or made up."),
     (SERVICE_TOKEN_VARIABLE, "Token for the service that --service names; without it one is asked for."),
     ("FLASHFERRY_PLAIN", "Set: plain lines in place of the live view, also on a terminal."),

@@ -95,6 +95,15 @@ def _options(
             "without a shell, once per device that lacks one of them.",
         ),
     ] = None,
+    at_depot: Annotated[
+        bool,
+        _option(
+            "--at-depot",
+            envvar="FLASHFERRY_AT_DEPOT",
+            help="This host is the depot that the inventory names for its sites: copies go over the LAN "
+            "(lan_rate_bps), and the rate of the site's link holds none back.",
+        ),
+    ] = False,
     transcript: TranscriptOption = None,
 ) -> None:
     """Carry the options that every verb over a fleet has."""

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from flashferry.api.reporting import ReportFormat
-from flashferry.cli.command_line import OUTPUT
-from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption, is_typed
+from flashferry.cli.options.reports import CheckOption, FormatOption, ReportedRun, ReportFileOption, ThresholdOption
+from flashferry.cli.options.shared import JsonOption, is_typed
 from flashferry.cli.remote.opening import connect
 from flashferry.cli.terminal.output import command, finish
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
-from flashferry.reports.thresholds import THRESHOLDS
 from flashferry.service.client.answers import as_agreed
 from flashferry.service.client.client import ServiceClient
 from flashferry.service.client.values import RemoteHistory
@@ -97,37 +94,11 @@ def _history_in(told: dict[str, Any]) -> History:
 
 def report(
     ctx: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN|latest", help="The run; shortened where that is unique.")],
-    form: Annotated[
-        ReportFormat | None, typer.Option("--format", help="How to write it (default: table).", rich_help_panel=OUTPUT)
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            envvar=OUTPUT_VARIABLE,
-            metavar="FILE",
-            help="Write to a file (default: standard output).",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    threshold: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--threshold",
-            metavar="NAME=VALUE",
-            help=f"Hold every device against this; may be repeated. {', '.join(THRESHOLDS)}. Shown by junit and table.",
-        ),
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Leave with 3 where an image, a configuration or a threshold is not as it must be, or nobody can tell "
-            "(default: 0 once the report is written, whatever it says).",
-        ),
-    ] = False,
+    run: ReportedRun,
+    form: FormatOption = None,
+    output: ReportFileOption = None,
+    threshold: ThresholdOption = None,
+    check: CheckOption = False,
     json: JsonOption = False,
 ) -> None:
     """Report a run from the service's journal alone: one that ended, died or is under way. Touches no device."""

@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.cli.terminal.output import say
+from flashferry.core.apart.folder import JobFolder
+from flashferry.core.apart.processes import ProcessMark, claim, read_mark
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import make_private_directory
-from flashferry.service.jobs.folder import JobFolder
-from flashferry.service.jobs.processes import ProcessMark, claim, read_mark
 
 if TYPE_CHECKING:
     import threading

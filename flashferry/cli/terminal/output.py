@@ -14,6 +14,7 @@ import re
 import select
 import shlex
 import sys
+import termios
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -76,7 +77,9 @@ JSON_VARIABLE = "FLASHFERRY_JSON"
 _YES = frozenset({"1", "true", "t", "yes", "y", "on"})
 """What a variable says for a flag, as typer reads it."""
 
-_FAMILIES = (["run"], ["images"], ["service"], ["nightly"], ["lab"])
+_FAMILIES = (["run"], ["images"], ["service"], ["sites"], ["nightly"], ["lab"])
+_OF_DEPOT = (["sync"], ["probe"], ["list"], ["verify"])
+"""Commands of a family that is a command by itself too, with values behind its options."""
 _PROGRESS_EVERY_S = 2.0
 _ANSWER_LOOK_S = 0.2
 _GONE = frozenset({errno.EPIPE, errno.EIO})
@@ -108,19 +111,54 @@ def agreed(above: Sequence[str], question: str, interrupted: Callable[[], bool])
         question: The question.
         interrupted: Whether the person wants to stop, looked at while nothing is typed.
     """
+    return typed(above, f"{question} [y/N]", interrupted).casefold() in {"y", "yes"}
+
+
+def typed(above: Sequence[str], question: str, interrupted: Callable[[], bool]) -> str:
+    """Ask a person on standard error; return what was typed, empty where input ended or the person wants to stop.
+
+    What was typed before the question stood there was not meant for it, and is thrown away.
+
+    Args:
+        above: Lines that stand above the question.
+        question: The question.
+        interrupted: Whether the person wants to stop, looked at while nothing is typed.
+    """
     for text in above:
         echo(text, err=True)
-    sys.stderr.write(f"{shown(question)} [y/N] ")
+    with suppress(termios.error, OSError, ValueError):
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    sys.stderr.write(f"{shown(question)} ")
     sys.stderr.flush()
+    _Question.is_open = True
+    answer = ""
     while not interrupted():
         if select.select([sys.stdin], (), (), _ANSWER_LOOK_S)[0]:
-            return sys.stdin.readline().strip().casefold() in {"y", "yes"}
-    return False
+            answer = sys.stdin.readline()
+            break
+    if not answer.endswith("\n"):
+        _end_question()
+    _Question.is_open = False
+    return answer.strip()
+
+
+class _Question:
+    """Whether a question stands at the end of the terminal's last line."""
+
+    is_open = False
+
+
+def _end_question() -> None:
+    """Have what comes next begin a line of its own, where nobody typed Enter at a question."""
+    if _Question.is_open:
+        _Question.is_open = False
+        echo(err=True)
 
 
 def say(text: str) -> None:
     """Print a line for people on standard error; a closed terminal is no error."""
     with suppress(OSError):
+        _end_question()
         echo(f"flashferry: {here(text)}", err=True)
 
 
@@ -146,7 +184,8 @@ def verb_given() -> str:
     words = [word for word in behind_options(sys.argv[1:]) if not word.startswith("-")]
     if words[:1] == ["stage"] and "--dry-run" in sys.argv:
         return "dry-run"
-    return "-".join(words[: 2 if words[:1] in _FAMILIES else 1])
+    has_command = words[:1] in _FAMILIES or (words[:1] == ["depot"] and words[1:2] in _OF_DEPOT)
+    return "-".join(words[: 2 if has_command else 1])
 
 
 def wants_json() -> bool:

@@ -7,6 +7,7 @@ another terminal answers for the waves.
 from __future__ import annotations
 
 import getpass
+import os
 import select
 import sys
 from collections.abc import Callable
@@ -81,6 +82,28 @@ def answered(question: str, read: Callable[[str], T]) -> T:
             return read(line.strip())
         except ConfigInvalid as error:
             say(str(error))
+
+
+def password_of(user: str, variable: str, prompt: str) -> str:
+    """Return the password of `--user`, from the environment or typed in.
+
+    Args:
+        user: The user.
+        variable: The variable that may hold it. It is taken out, so that no process started from here inherits it.
+        prompt: What is asked.
+
+    Raises:
+        ConfigInvalid: There is none and nobody to ask.
+    """
+    password = os.environ.pop(variable, None)
+    if password is not None:
+        return password
+    if not sys.stdin.isatty():
+        raise ConfigInvalid(
+            f"--user {user}: expected its password in {variable}, found nothing",
+            hint=f"Set {variable}, or start it on a terminal, where the password is asked for",
+        )
+    return getpass.getpass(prompt)
 
 
 class PromptSource:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from flashferry.cli.terminal.output import echo
+from flashferry.cli.view.activation_table import print_activation
 from flashferry.cli.view.layout import BAD, GOOD, complain, console, line, outcome, rate, restored, show
 from flashferry.cli.view.run_details import print_details, rows_of
 from flashferry.core.units import link_rate, megabytes, milliseconds
@@ -162,7 +163,8 @@ def print_recovery(records: tuple[RecoveryRecord, ...]) -> None:
     if not records:
         console().print("nothing to recover: no dead run left a device tuned")
         return
-    show(_recovery_row(record) for record in records)
+    has_activation = any(record.activation is not None for record in records)
+    show(_recovery_row(record, has_activation=has_activation) for record in records)
     for record in records:
         if record.restore is not None:
             line(record.host, f"sent: {'; '.join(record.restore.commands) or 'nothing'}")
@@ -172,14 +174,21 @@ def print_recovery(records: tuple[RecoveryRecord, ...]) -> None:
             again = f"'flashferry stage --resume {record.run_id}'"
             what = "has it hashed and keeps it if it is the image; it removes a broken one with --remove-partial"
             line(record.host, f"on its flash: {record.partial_file}. {again} {what}", BAD)
+        if record.activation is not None:
+            print_activation(record.host, record.activation)
         complain(record.host, record.failure)
 
 
-def _recovery_row(record: RecoveryRecord) -> dict[str, str | Text]:
-    good = record.restored is Restored.RESTORED
+def _recovery_row(record: RecoveryRecord, *, has_activation: bool) -> dict[str, str | Text]:
+    good = record.restored in {Restored.RESTORED, Restored.UNTOUCHED}
+    ended = record.activation.outcome if record.activation is not None else None
+    activation: dict[str, str | Text] = {
+        "activation": Text(ended.value, style=GOOD if ended.is_good else BAD) if ended is not None else "-"
+    }
     return {
         "device": record.host,
         "run": record.run_id,
+        **(activation if has_activation else {}),
         "configuration": Text(record.restored.value, style=GOOD if good else BAD),
     }
 

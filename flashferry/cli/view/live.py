@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -25,6 +25,9 @@ from flashferry.cli.view.live_layout import lines_of
 from flashferry.monitor.events import Event
 from flashferry.monitor.progress import Fleet, Roster
 
+OfSites = Callable[[], Mapping[str, str]]
+"""Asked each time that a view is drawn: something to be told of sites, in words by site."""
+
 MANY = 20
 """Beyond so many devices plain lines are a summary."""
 
@@ -40,6 +43,8 @@ def watching(
     roster: Roster | None = None,
     events: Path | None = None,
     metrics: str | None = None,
+    silence: OfSites | None = None,
+    fetching: OfSites | None = None,
 ) -> Iterator[View]:
     """Yield what takes a run's events: a live view on standard error where it is a terminal, else plain lines.
 
@@ -49,6 +54,8 @@ def watching(
         roster: Which, at which sites, and what they are to get: for totals; None: nobody knows beforehand.
         events: Where events go for programs, see `docs/events.md`; `-` takes the place of what is for people.
         metrics: `[ADDRESS:]PORT` where metrics are to be had; None for nowhere.
+        silence: Tells when silent sites were heard last, for the rows of a live view; None: no site has an agent.
+        fetching: Tells which image comes into a site's depot, likewise.
 
     Raises:
         ConfigInvalid: The file cannot be written, or the port cannot be listened on.
@@ -58,17 +65,19 @@ def watching(
         if events is not None and str(events) == "-":
             yield told.over(None)
             return
-        with _shown(last_step, devices, roster) as view:
+        with _shown(last_step, devices, roster, silence, fetching) as view:
             yield told.over(view) if events is not None or metrics is not None else view
 
 
 @contextmanager
-def _shown(last_step: str, devices: int, roster: Roster) -> Iterator[View]:
+def _shown(
+    last_step: str, devices: int, roster: Roster, silence: OfSites | None, fetching: OfSites | None
+) -> Iterator[View]:
     out = console(stderr=True)
     if not out.is_terminal or out.is_dumb_terminal or "FLASHFERRY_PLAIN" in os.environ:
         yield FleetLines(roster, last_step, devices) if devices > MANY else EventLines()
         return
-    view = LiveTable(out, last_step, devices, roster=roster)
+    view = LiveTable(out, last_step, devices, roster=roster, silence=silence, fetching=fetching)
     with view.drawn():
         yield view
 
@@ -85,6 +94,8 @@ class LiveTable:
         devices: How many devices the run has.
         clock: Seconds, going up.
         roster: Which they are.
+        silence: As in `watching`.
+        fetching: As in `watching`.
     """
 
     def __init__(
@@ -94,7 +105,10 @@ class LiveTable:
         devices: int,
         clock: Callable[[], float] = time.monotonic,
         roster: Roster | None = None,
+        silence: OfSites | None = None,
+        fetching: OfSites | None = None,
     ) -> None:
+        self._silence, self._fetching = silence or dict, fetching or dict
         self._out = out
         self._clock = clock
         self._started_s = clock()
@@ -108,6 +122,8 @@ class LiveTable:
     def __call__(self, event: Event) -> None:
         """Take an event; called from several threads."""
         with self._lock:
+            known = self._fleet.devices.get(event.host) if event.host is not None else None
+            is_news = known is None or not known.has_failed
             self._fleet.take(event, self._clock())
         if event.host is None:
             if event.step == "run" and event.status == "waiting":
@@ -116,6 +132,9 @@ class LiveTable:
                 self._tell(f"{event.step}: {event.text}")
         elif event.status == "failed" and event.step not in {"device", "transfer"}:
             self._tell(f"{event.host}: {event.step}: {event.text}", style=BAD)
+        elif event.status == "failed" and event.step == "device" and is_news and event.outcome != "not begun":
+            # No step of it failed, and yet it did not end well: as one that is not ready, or that was rolled back.
+            self._tell(f"{event.host}: {event.text}", style=BAD)
         elif event.status == "note":
             self._tell(f"{event.host}: {event.text}")
 
@@ -175,7 +194,14 @@ class LiveTable:
         )
         with self._lock:
             now_s = self._clock()
-            lines = lines_of(self._fleet, look, now_s=now_s, elapsed_s=now_s - self._started_s)
+            lines = lines_of(
+                self._fleet,
+                look,
+                now_s=now_s,
+                elapsed_s=now_s - self._started_s,
+                silent=self._silence(),
+                fetching=self._fetching(),
+            )
         for line in lines:
             for text, style in line:
                 yield Segment(text, self._style(style))

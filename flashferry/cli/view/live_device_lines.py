@@ -43,7 +43,9 @@ def _few_line(device: Device, host: int, step: int, look: Look, now_s: float) ->
     if device.waits:
         return joined([names, [(fit(device.waits, max(0, look.width - host - step - 4)), WARN)]])
     if not device.is_copying:
-        return joined([names, [(clock(now_s - device.since_s), "")]])
+        since = clock(now_s - device.since_s)
+        room = max(0, look.width - host - step - len(since) - 6)
+        return joined([names, [(since, "")], [(fit(device.doing, room), DIM)] if device.doing else []])
     cells = [names, _bar(device, _FEW_BAR, look), [(fit(percent(_share(device)), 4, right=True), "")]]
     cells.append([(fit(rate_with_unit(device.rate_bytes_per_s), 11, right=True), "")])
     seconds = _left_s(device)
@@ -53,10 +55,12 @@ def _few_line(device: Device, host: int, step: int, look: Look, now_s: float) ->
     return joined(cells)
 
 
-def device_header(devices: Sequence[Device], look: Look, *, with_site: bool) -> Line:
-    """Return the words above the lines of devices."""
+def device_header(devices: Sequence[Device], look: Look, *, with_site: bool, has_copies: bool = True) -> Line:
+    """Return the words above the lines of devices; of copies only where there are any."""
     host, site, width = _widths(devices, look, with_site=with_site)
     words = [fit("device", host), *([fit("site", site)] if site else []), fit("step", _STEP)]
+    if not has_copies:
+        return [("  ".join(words), DIM)]
     words += [fit("copied", width + 6), fit("MB/s", _RATE, right=True), fit("left", _LEFT, right=True)]
     return [("  ".join([*words, *(["limited by"] if look.width >= WIDE_ENOUGH else [])]), DIM)]
 
@@ -122,7 +126,7 @@ def _told(device: Device, need: Need) -> str:
     if need is Need.RETRY or (device.waits and need is not Need.FAILED):
         return device.waits
     # The step says that it failed.
-    return device.text.removeprefix("failed: ") if need in _TOLD else ""
+    return device.text.removeprefix("failed: ") if need in _TOLD else device.doing
 
 
 def _share(device: Device) -> float:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from flashferry.cli.terminal.output import command
 from flashferry.cli.view.live_cells import Line, Look, amount, bar, clock, cut, fit, joined, left, percent, rate
 from flashferry.cli.view.live_choice import WORDS, Need, choose
 from flashferry.cli.view.live_device_lines import WIDE_ENOUGH, device_header, device_lines, few_lines
 from flashferry.core.described import counted
+from flashferry.core.outside import shown
 from flashferry.monitor.progress import Fleet, Phase, Tally
 
 FEW = 8
@@ -24,7 +26,28 @@ _SITE_COLUMNS = 16
 _LEAST_DEVICE_LINES = 6
 
 
-def lines_of(fleet: Fleet, look: Look, *, now_s: float, elapsed_s: float) -> list[Line]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SitesTold:
+    """What is told of sites that have an agent, in words by site.
+
+    Attributes:
+        silent: When each was heard last whose agent is silent.
+        fetching: Which image comes into its depot, and how far it is.
+    """
+
+    silent: Mapping[str, str]
+    fetching: Mapping[str, str]
+
+
+def lines_of(
+    fleet: Fleet,
+    look: Look,
+    *,
+    now_s: float,
+    elapsed_s: float,
+    silent: Mapping[str, str] | None = None,
+    fetching: Mapping[str, str] | None = None,
+) -> list[Line]:
     """Return the view of a run in no more lines and columns than the terminal has.
 
     Args:
@@ -32,13 +55,20 @@ def lines_of(fleet: Fleet, look: Look, *, now_s: float, elapsed_s: float) -> lis
         look: What the terminal can show.
         now_s: The time, on the clock of who follows.
         elapsed_s: How long the run has been going on.
+        silent: When each site was heard last whose agent is silent, in words; None: no site has one.
+        fetching: Which image comes into each site's depot, in words; None: no site has one.
     """
-    lines = _few(fleet, look, now_s, elapsed_s) if fleet.total <= FEW else _many(fleet, look, now_s, elapsed_s)
+    make = _few if fleet.total <= FEW else _many
+    lines = make(fleet, look, now_s, elapsed_s, SitesTold(silent=_shown(silent), fetching=_shown(fetching)))
     return [cut(line, look) for line in lines[: max(1, look.height)]]
 
 
-def _few(fleet: Fleet, look: Look, now_s: float, elapsed_s: float) -> list[Line]:
-    heads = _held(fleet, look)
+def _shown(told: Mapping[str, str] | None) -> dict[str, str]:
+    return {shown(site): shown(text) for site, text in (told or {}).items()}
+
+
+def _few(fleet: Fleet, look: Look, now_s: float, elapsed_s: float, told: SitesTold) -> list[Line]:
+    heads = [*_held(fleet, look), *_told(told, look)]
     room = max(1, look.height - 2 - len(heads))
     under_way = [one for one in fleet.devices.values() if not one.is_over and one.phase is not Phase.QUEUED]
     under_way.sort(key=lambda device: not device.is_copying)
@@ -51,16 +81,19 @@ def _few(fleet: Fleet, look: Look, now_s: float, elapsed_s: float) -> list[Line]
     return [*heads, *few_lines(under_way[:room], look, now_s), summary]
 
 
-def _many(fleet: Fleet, look: Look, now_s: float, elapsed_s: float) -> list[Line]:
+def _many(fleet: Fleet, look: Look, now_s: float, elapsed_s: float, told: SitesTold) -> list[Line]:
     heads = [_counts(fleet, elapsed_s, look), _bytes(fleet, look), *_wave(fleet, look), *_held(fleet, look)]
     room = look.height - 1 - len(heads)
-    sites = _sites(fleet, look, room - _LEAST_DEVICE_LINES) if len(fleet.sites) > 1 else []
+    sites = _sites(fleet, look, room - _LEAST_DEVICE_LINES, told) if len(fleet.sites) > 1 else []
+    # Without rows of sites a line has them all.
+    sites = sites or _told(told, look)
     room -= len(sites)
     # A line of words above the devices, one below them for those that have no line.
     chosen = choose(fleet.devices.values(), room=max(1, room - 2), now_s=now_s)
-    shown = [device for device, _ in chosen.shown]
-    rows = device_lines(chosen.shown, look, now_s, with_site=len(fleet.sites) > 1) if shown else []
-    head = [device_header(shown, look, with_site=len(fleet.sites) > 1)] if shown else []
+    drawn = [device for device, _ in chosen.shown]
+    with_site = len(fleet.sites) > 1
+    head = [device_header(drawn, look, with_site=with_site, has_copies=fleet.has_copies)] if drawn else []
+    rows = device_lines(chosen.shown, look, now_s, with_site=with_site) if drawn else []
     return [*heads, *sites, *head, *rows, *_rest(chosen.hidden)]
 
 
@@ -97,7 +130,9 @@ def left_s(fleet: Fleet) -> float | None:
 
 
 def _wave(fleet: Fleet, look: Look) -> list[Line]:
-    return [[(fit(f"wave {fleet.wave}", look.width), "bold")]] if fleet.wave else []
+    # An activation calls its waves rounds, and says so.
+    told = fleet.wave if fleet.wave.startswith("round ") else f"wave {fleet.wave}"
+    return [[(fit(told, look.width), "bold")]] if fleet.wave else []
 
 
 def _held(fleet: Fleet, look: Look) -> list[Line]:
@@ -110,55 +145,100 @@ def _held(fleet: Fleet, look: Look) -> list[Line]:
     return [[(text[start : start + look.width], WARN)] for start in range(0, len(text), max(1, look.width))]
 
 
-def _sites(fleet: Fleet, look: Look, room: int) -> list[Line]:
+def _told(told: SitesTold, look: Look) -> list[Line]:
+    """Return a line that says which sites are silent, and one that says what comes into depots; none for neither."""
+    words = (("silent", told.silent, WARN), ("fetching", told.fetching, ""))
+    lines = [(name, ", ".join(f"{site or '(none)'} {text}" for site, text in of.items()), at) for name, of, at in words]
+    return [[(fit(f"{name}: {text}", look.width), style)] for name, text, style in lines if text]
+
+
+def _sites(fleet: Fleet, look: Look, room: int, told: SitesTold) -> list[Line]:
     """Return a line per site, those with something to do first where there are too many; words above them."""
     if room < 3:
         return []
-    names = list(fleet.sites)
-    hidden: list[str] = []
-    if len(names) > room - 1:
-        by_need = sorted(names, key=lambda name: _site_order(fleet.sites[name]))
-        kept = set(by_need[: room - 2])
-        hidden = [name for name in names if name not in kept]
-        names = [name for name in names if name in kept]
+    names, hidden = _fitting(fleet, room, told.silent)
     width = max(4, *(len(name) for name in names))
     width = min(width, _SITE_COLUMNS if look.width < 100 else 2 * _SITE_COLUMNS)
-    lines = [_site_header(width, look), *(_site(name, fleet.sites[name], width, look) for name in names)]
-    if hidden:
-        over = sum(fleet.sites[name].over == fleet.sites[name].total for name in hidden)
-        lines.append([(f"{len(hidden)} more sites, {over} of them through", DIM)])
-    return lines
+    has_copies = fleet.has_copies
+    lines = [_site_header(width, look, has_copies=has_copies)]
+    for name in names:
+        tally, copies = fleet.sites[name], list[Line]()
+        if name in told.silent:
+            copies = _unheard(told.silent[name], tally, width, look, has_copies=has_copies)
+        elif name in told.fetching and not tally.copies:
+            copies = [[(told.fetching[name], DONE)]]
+        elif has_copies:
+            copies = _copies(tally, width, look)
+        lines.append(joined([*_counts_of(name, tally, width), *copies]))
+    return [*lines, *_more(fleet, hidden, told.silent)]
+
+
+def _more(fleet: Fleet, hidden: list[str], silent: Mapping[str, str]) -> list[Line]:
+    """Return a line about the sites that there is no room for."""
+    over = sum(fleet.sites[name].over == fleet.sites[name].total for name in hidden)
+    unheard = sum(name in silent for name in hidden)
+    told = f"{len(hidden)} more sites, {over} of them through" + (f", {unheard} silent" if unheard else "")
+    return [[(told, DIM)]] if hidden else []
+
+
+def _fitting(fleet: Fleet, room: int, silent: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return the sites that are shown, and those that there is no room for."""
+    names = list(fleet.sites)
+    if len(names) <= room - 1:
+        return names, []
+    kept = set(sorted(names, key=lambda name: (name not in silent, *_site_order(fleet.sites[name])))[: room - 2])
+    return [name for name in names if name in kept], [name for name in names if name not in kept]
 
 
 def _site_order(tally: Tally) -> tuple[bool, bool, float]:
     return tally.over == tally.total, not tally.devices[Phase.UNDER_WAY], -(tally.left_s or 0.0)
 
 
-def _site_header(width: int, look: Look) -> Line:
+def _site_header(width: int, look: Look, *, has_copies: bool) -> Line:
     words = [fit("site", width), *(fit(word, 4, right=True) for word in ("done", "busy", "wait", "fail"))]
+    if not has_copies:
+        return [("  ".join(words), DIM)]
     words += [fit("copied", _bar_width(width, look) + 6), fit("MB/s", 7, right=True)]
     words += [fit("of cap", 7, right=True)] if look.width >= WIDE_ENOUGH else []
     return [("  ".join([*words, fit("left", 8, right=True)]), DIM)]
 
 
-def _site(name: str, tally: Tally, width: int, look: Look) -> Line:
+def _counts_of(name: str, tally: Tally, width: int) -> list[Line]:
+    """Return what a site's line says of its devices."""
     counts = tally.devices
     failed = counts[Phase.FAILED]
     is_over = tally.over == tally.total
-    cap = tally.cap_bytes_per_s
-    cells: list[Line] = [
+    return [
         [(fit(name or "(none)", width), DIM if is_over else "")],
         [(fit(str(counts[Phase.DONE]), 4, right=True), GOOD if is_over and not failed else "")],
         [(fit(str(counts[Phase.UNDER_WAY]), 4, right=True), "")],
         [(fit(str(counts[Phase.QUEUED] + counts[Phase.NOT_BEGUN]), 4, right=True), "")],
         [(fit(str(failed), 4, right=True), BAD if failed else DIM)],
+    ]
+
+
+def _unheard(text: str, tally: Tally, width: int, look: Look, *, has_copies: bool) -> list[Line]:
+    """Return what stands in place of a silent site's copies: how far they were, and since when nobody knows more.
+
+    Its rate and what it would need are of then: they are not shown as if they were of now.
+    """
+    room = 7 + 2 + 8 + (9 if look.width >= WIDE_ENOUGH else 0)
+    if not has_copies or len(text) > room:
+        return [[(text, WARN)]]
+    far: Line = [(fit(percent(tally.share), 4, right=True), DIM)]
+    return [_bar(tally, _bar_width(width, look), look), far, [(fit(text, room, right=True), WARN)]]
+
+
+def _copies(tally: Tally, width: int, look: Look) -> list[Line]:
+    """Return what a site's line says of its copies."""
+    cap = tally.cap_bytes_per_s
+    return [
         _bar(tally, _bar_width(width, look), look),
         [(fit(percent(tally.share), 4, right=True), "")],
         [(fit(rate(tally.rate_bytes_per_s) if tally.copies else "", 7, right=True), "")],
         *([[(fit(rate(cap) if cap else "", 7, right=True), DIM)]] if look.width >= WIDE_ENOUGH else []),
         [(fit(clock(tally.left_s) if tally.left_s is not None else "", 8, right=True), "")],
     ]
-    return joined(cells)
 
 
 def _bar_width(site_width: int, look: Look) -> int:

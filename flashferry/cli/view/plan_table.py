@@ -7,7 +7,7 @@ reasons.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from flashferry.cli.terminal.output import EventLines, say
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, line, names, rate, show
 from flashferry.core.described import counted
 from flashferry.core.units import link_rate, rough_duration
-from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, SiteForecast
+from flashferry.model.fleet_plan import Action, DepotAdvice, FleetPlan, PlannedDevice, SiteForecast
+from flashferry.model.links import STATED
 from flashferry.model.waves import Wave
 from flashferry.monitor.events import Event
 from flashferry.planning.forecast import clock
@@ -85,6 +86,7 @@ def print_plan(plan: FleetPlan, out: Path | None = None, *, digest: str = "", te
     _print_attention(plan)
     _print_totals(plan)
     _print_fit(plan)
+    _print_depots(plan)
     if tells_next:
         _print_next(plan, out, digest)
 
@@ -100,6 +102,22 @@ def _print_sites(plan: FleetPlan) -> None:
     if plan.sites:
         console().print()
         show((_site_row(plan, site) for site in plan.sites), wide_only=frozenset({"to carry", "begins", "closes"}))
+    if with_lan := [site for site in plan.sites if site.depot is not None or site.neighbours]:
+        console().print()
+        show((_lan_row(plan, site) for site in with_lan), wide_only=frozenset({"LAN"}))
+
+
+def _lan_row(plan: FleetPlan, site: SiteForecast) -> dict[str, str | Text]:
+    is_stated = site.lan_source == STATED
+    return {
+        "site": site.site,
+        "images from": "its depot" if site.depot is not None else "neighbours",
+        "at depot": _clock(plan, site.at_depot_s) if site.at_depot_s is not None else "-",
+        "over the link": _size(site.bytes),
+        "over the LAN": _size(site.lan_bytes),
+        "LAN": ("" if is_stated else "~") + link_rate(site.lan_rate_bps) if site.lan_rate_bps else "-",
+        "saves": f"{_size(site.saved_bytes)}, {_saved(site.saved_s)}",
+    }
 
 
 def _site_row(plan: FleetPlan, site: SiteForecast) -> dict[str, str | Text]:
@@ -116,6 +134,11 @@ def _site_row(plan: FleetPlan, site: SiteForecast) -> dict[str, str | Text]:
         "done at": _clock(plan, site.ends_s),
         "closes": f"{datetime.fromisoformat(site.closes_at):%a %H:%M}" if site.closes_at else "-",
     }
+
+
+def _saved(seconds: float) -> str:
+    """Return how much earlier a site is done, in words; a depot for one device, say, makes it later."""
+    return rough_duration(seconds) if seconds >= 0 else f"costs {rough_duration(-seconds)}"
 
 
 def _print_waves(plan: FleetPlan) -> None:
@@ -154,6 +177,8 @@ def _print_devices(plan: FleetPlan) -> None:
     left_out = {"image"} if len(plan.images) < 2 else set()
     if all(device.transport == USUAL for device in plan.devices):
         left_out |= {"by"}
+    if not any(device.finish_s for device in plan.devices):
+        left_out |= {"behind"}
     if console().width < NARROW_COLUMNS:
         left_out |= {"model"}
     rows = [_device_row(plan, device, late) for device in ordered]
@@ -195,6 +220,7 @@ def _device_row(plan: FleetPlan, device: PlannedDevice, late: frozenset[str]) ->
         "begins": _clock(plan, device.starts_s) if device.starts_s is not None else "-",
         "copy": rough_duration(device.copy_s) if device.copy_s is not None else "-",
         "hash": rough_duration(device.hash_s) if device.hash_s is not None else "-",
+        "behind": rough_duration(device.finish_s) if device.finish_s else "-",
         "in all": rough_duration(device.total_s) if device.total_s is not None else "-",
     }
 
@@ -213,10 +239,20 @@ def _print_attention(plan: FleetPlan) -> None:
     _print_alike(((_why(one), one.host) for one in troubled if one.action is not Action.STAYS), BAD)
     _print_alike((_why(one), one.host) for one in troubled if one.action is Action.STAYS)
     _print_alike((f"note: {note}", device.host) for device in plan.devices for note in device.notes)
+    _print_alike((text, one.host) for one in plan.of(Action.STAGE) for text in _behind_the_restore(one))
     _print_alike((f"not tuned: {one.tune_reason}", one.host) for one in plan.devices if one.tune_reason)
     ways = [one for one in plan.devices if one.transport_reason]
     _print_alike((f"by {one.transport}: {one.transport_reason}", one.host) for one in ways)
     _print_alike((one.ceilings, one.host) for one in plan.devices if one.ceilings)
+
+
+def _behind_the_restore(device: PlannedDevice) -> Iterator[str]:
+    """Yield what a device does once it is restored, in words."""
+    if device.other_places:
+        where = counted(device.other_places, "other member or standby", "other members")
+        yield f"once restored: copied inside the box to {where}, hashed there"
+    if device.adds:
+        yield "once restored: 'install add', by the rule of its image"
 
 
 def _why(device: PlannedDevice) -> str:
@@ -256,6 +292,41 @@ def _print_fit(plan: FleetPlan) -> None:
     for remedy in plan.fit.remedies:
         word = "faster" if plan.fit.fits is not False else "would fit" if remedy.fits else "would help"
         line(f"  {word}", f"{remedy.change}: done at {_clock(plan, remedy.ends_s)}")
+
+
+def _print_depots(plan: FleetPlan) -> None:
+    """Print what depots and neighbours save, and which sites should have a depot."""
+    if plan.savings is not None:
+        console().print(f"Depots and neighbours: {plan.savings.sentence}.")
+    if plan.depot_advice:
+        console().print()
+        console().print("These sites should have a depot, each looked at by itself (depot in the inventory):")
+        _print_advice(plan.depot_advice[:MOST_ROWS])
+        if (more := len(plan.depot_advice) - MOST_ROWS) > 0:
+            console().print(f"and {counted(more, 'site')} more; --output and --json have all of them")
+        console().print()
+
+
+def _print_advice(shown: Sequence[DepotAdvice]) -> None:
+    left_out = set()
+    if all(one.nights_with is None or one.nights_with == one.nights for one in shown):
+        left_out.add("nights")
+    if not any(one.fits_with and not one.fits for one in shown):
+        left_out.add("fits")
+    show({key: cell for key, cell in _advice_row(one).items() if key not in left_out} for one in shown)
+
+
+def _advice_row(advice: DepotAdvice) -> dict[str, str | Text]:
+    nights, nights_with = ("-" if count is None else str(count) for count in (advice.nights, advice.nights_with))
+    return {
+        "site": advice.site,
+        "devices": str(advice.devices),
+        "over the link": f"{_size(advice.bytes_with)}, now {_size(advice.bytes)}",
+        "takes": f"{rough_duration(advice.takes_with_s)}, now {rough_duration(advice.takes_s)}",
+        "saves": rough_duration(advice.saved_s),
+        "nights": f"{nights_with}, now {nights}",
+        "fits": f"{'yes' if advice.fits_with else 'no'}, now {'yes' if advice.fits else 'no'}",
+    }
 
 
 def _print_next(plan: FleetPlan, out: Path | None, digest: str) -> None:

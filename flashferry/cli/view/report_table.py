@@ -112,12 +112,12 @@ def _attention(report: Report) -> Iterator[RenderableType]:
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for device in urgent:
-        for number, text in enumerate(_complaints(device)):
+        for number, text in enumerate(_complaints(device, report.verb)):
             grid.add_row(Text(f"{device.host}:" if number == 0 else ""), Text(here(text), style="" if number else BAD))
     yield grid
 
 
-def _complaints(device: DeviceReport) -> Iterator[str]:
+def _complaints(device: DeviceReport, verb: str) -> Iterator[str]:
     """Yield what is wrong with a device and what to do, a sentence each."""
     if device.reason:
         yield f"{device.outcome} at {device.step}: {device.reason}" if device.step else device.reason
@@ -129,7 +129,9 @@ def _complaints(device: DeviceReport) -> Iterator[str]:
         yield f"configuration {device.restore.proof.value}"
         yield from (one for one in (*device.restore.foreign, device.restore.failure) if one and one != device.reason)
     if device.restore.proof is Proof.NOT_PROVEN:
-        yield "still tuned as far as we know: run 'flashferry recover'"
+        is_activation = verb == "activate"
+        what = "what it runs and will boot is not proven" if is_activation else "still tuned as far as we know"
+        yield f"{what}: run 'flashferry recover'"
     if device.partial_file:
         told = f". {device.partial_advice}" if device.partial_advice else ""
         yield f"left on the device: {device.partial_file}{told}"

@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from flashferry.devices.dialogue import Question
 from templates.rows import CopyError, CopyResult, VerifyDigest, VerifyError
+
+if TYPE_CHECKING:
+    from flashferry.devices.platforms.serving import Serving
 
 
 class ValueKind(Enum):
@@ -160,6 +163,10 @@ class Commands:
         issu: Tells whether an upgrade in service is going on.
         terminal_lines: Lists the lines for sessions, and which are in use.
         applets: Lists what the device does by itself upon events.
+        routes: Counts the routes of the global table.
+        install_commit: Keeps the image that was activated.
+        save: Saves the running configuration.
+        reload: Restarts the device, and asks before it does.
     """
 
     configure: str
@@ -180,6 +187,10 @@ class Commands:
     issu: str
     terminal_lines: str
     applets: str
+    routes: str
+    install_commit: str
+    save: str
+    reload: str
 
 
 class Offered(Enum):
@@ -294,6 +305,8 @@ class Defaults:
         hash_bytes_per_s: Least rate at which it hashes a file.
         typical_window_bytes: Receive window that was seen without configuration.
         typical_hash_bytes_per_s: Rate of hashing that was reported.
+        typical_flash_bytes_per_s: Rate of a copy from flash to flash inside the box that was published.
+        typical_add_bytes_per_s: Rate at which `install add` went through an image.
     """
 
     window_bytes: int
@@ -301,6 +314,8 @@ class Defaults:
     hash_bytes_per_s: float
     typical_window_bytes: int
     typical_hash_bytes_per_s: float
+    typical_flash_bytes_per_s: float
+    typical_add_bytes_per_s: float
 
 
 class Platform(Protocol):
@@ -342,6 +357,11 @@ class Platform(Protocol):
         ...
 
     @property
+    def neighbors(self) -> Mapping[str, str]:
+        """Return the commands that list the neighbours of protocols, by the protocol's name."""
+        ...
+
+    @property
     def file_systems(self) -> FileSystems:
         """Return the names of its file systems."""
         ...
@@ -349,6 +369,11 @@ class Platform(Protocol):
     @property
     def defaults(self) -> Defaults:
         """Return what to expect where nothing was measured."""
+        ...
+
+    @property
+    def serving(self) -> Serving | None:
+        """Return how it hands files on to devices beside it; None where it cannot."""
         ...
 
     def is_shown_by(self, version: str) -> bool:
@@ -381,6 +406,14 @@ class Platform(Protocol):
 
     def add_command(self, path: str) -> str:
         """Return the command that has install mode take an image apart, and activates nothing."""
+        ...
+
+    def activate_command(self, timer_min: int) -> str:
+        """Return the command that has install mode restart into what is added, and asks nothing.
+
+        Args:
+            timer_min: Minutes after which the device brings the old image back unless the new one is committed.
+        """
         ...
 
     def signature_command(self, path: str) -> str:

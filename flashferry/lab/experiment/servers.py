@@ -11,7 +11,6 @@ Facts
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import shutil
 import signal
@@ -20,11 +19,13 @@ import subprocess
 import tempfile
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from flashferry.fileserver import FileServer, Limits, SenderProfile, ServerSettings, TicketRequest, TransferRecord
 from flashferry.lab.errors import LabError
+from flashferry.lab.helper import end_with_owner
 from flashferry.lab.namespaces import set_sysctl
 from flashferry.transports.listening import listener_at
 
@@ -36,7 +37,6 @@ _WITH_SBIN = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/loc
 _VSFTPD_PORT = 21
 _ANONYMOUS = ("anonymous", "experiment")
 _FINAL_S = 20.0
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,8 @@ class Vsftpd:
             [str(vsftpd_path()), str(configuration)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True,  # its sessions are processes that outlive it, and end with the group
-            preexec_fn=_end_with_parent,  # noqa: PLW1509 - one call, and no other thread holds a lock it needs
+            # One call, and no other thread holds a lock that it needs.
+            preexec_fn=partial(end_with_owner, signal.SIGKILL),  # noqa: PLW1509
         )  # fmt: skip
 
     def await_port(self) -> None:
@@ -205,11 +206,6 @@ def running_ours(folder: Path, address: str, control: str, digests: Path) -> Ite
     )
     with FileServer(settings) as server:
         yield Ours(server, address)
-
-
-def _end_with_parent() -> None:
-    """Have the kernel end this process when its parent is gone, also by kill -9 (prctl(2))."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _vsftpd_configuration(folder: Path, empty: Path, address: str) -> str:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.device import Device
 
 
+_REQUESTS = ("running", "startup", "files", "flashes", "packages", "fault", "guesses", "happened")
+
+
 def build_devices(settings: dict[str, Any]) -> dict[str, Device]:
     """Make the devices of a site, each with its own folder for its flash."""
     from flashferry.lab.standin.device import Device, DeviceSettings
@@ -59,6 +62,12 @@ def answer(devices: dict[str, Device], request: dict[str, Any]) -> dict[str, Any
         case "files":
             rows = [(e.name, e.size_bytes, str(e.path)) for e in device.flash.entries()]
             return {"files": rows, "free_bytes": device.flash.free_bytes}
+        case "flashes":
+            roots = [(each.prefix, str(each.root)) for each in device.file_systems]
+            return {"flashes": roots}
+        case "packages":
+            found = device.install.packages if device.install is not None else ()
+            return {"packages": [(each.version, each.state) for each in found]}
         case "fault":
             try:
                 switch(device, request["switches"])
@@ -67,8 +76,10 @@ def answer(devices: dict[str, Device], request: dict[str, Any]) -> dict[str, Any
             return {"faults": {name: getattr(device.faults, name) for name in device.faults.__slots__}}
         case "guesses":
             return {"guesses": dict(device.guesses)}
+        case "happened":
+            return {"happened": list(device.happened), "runs": device.runs}
         case other:
-            return {"error": f"Unknown request {other!r}; allowed are running, startup, files, fault, guesses."}
+            return {"error": f"Unknown request {other!r}; allowed are {', '.join(_REQUESTS)}."}
 
 
 async def serve(settings: dict[str, Any], owner: int) -> None:
@@ -91,6 +102,8 @@ async def serve(settings: dict[str, Any], owner: int) -> None:
 
     async with await asyncio.start_unix_server(control, settings["control"]):
         listeners = [await listen(device, key) for device in devices.values()]
+        for device in devices.values():
+            device.tftp.follow()
         helper.report(ready=True)
         await over.wait()
         for listener in listeners:

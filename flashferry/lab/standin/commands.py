@@ -28,7 +28,8 @@ from flashferry.lab.standin.copy_files import RUNNING, STARTUP, copy_local
 from flashferry.lab.standin.copy_ssh import SSH_SCHEMES, SshCopy
 from flashferry.lab.standin.copy_upload import copy_to_server
 from flashferry.lab.standin.grammar import Node
-from flashferry.lab.standin.hardware import fields
+from flashferry.lab.standin.hardware import fields, running_release
+from flashferry.lab.standin.members import without_away
 from flashferry.lab.standin.routing import vrf_names
 from flashferry.lab.standin.server_url import DEFAULT_PORTS
 from flashferry.lab.standin.vty import Command, Vty
@@ -164,6 +165,7 @@ _USER_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
     "show ip arp": show_routing.arp,
     "show ip cef": show_routing.cef,
     "show ip route": show_routing.route,
+    "show ip route summary": show_routing.route_summary,
     "show ip route vrf WORD": show_routing.route_vrf,
     "show vrf": show_routing.vrf,
     "show tcp": show_tcp.blocks,
@@ -261,12 +263,17 @@ _CONFIGURE: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
 
 _INSTALL_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
     "show install summary": install.summary,
+    "show install active": install.active,
+    "show install committed": install.committed,
     "show install inactive": install.inactive,
     "show install uncommitted": install.uncommitted,
     "show install rollback": install.rollback_points,
 }
 _INSTALL_RUN: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
     "install add file FS:": install.add,
+    "install add file FS: prompt-level none": install.add,
+    "install add file FS: activate commit": install.one_shot,
+    "install add file FS: activate commit prompt-level none": install.one_shot_quietly,
     "install activate": install.activate,
     "install activate prompt-level none": install.activate_quietly,
     "install activate auto-abort-timer <30-1200>": install.activate_timed,
@@ -275,6 +282,7 @@ _INSTALL_RUN: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
     "install abort": install.abort,
     "install abort prompt-level none": install.abort_quietly,
     "install rollback to committed": install.abort,
+    "install rollback to committed prompt-level none": install.abort_quietly,
     "install auto-abort-timer stop": install.stop_timer,
     "install remove inactive": install.remove_inactive,
 }
@@ -293,6 +301,8 @@ def build_trees(platform: Platform) -> tuple[Node[Command], Node[Command]]:
     outputs: dict[str, Callable[[Vty, Arguments], str]] = _SWITCH_SHOW if platform.cabled else {}
     if "cpu_policer" in platform.texts:
         outputs = outputs | _POLICER_SHOW
+    if "issu" in platform.texts:
+        outputs = outputs | {"show issu state detail": show.issu}
     if platform.install is not None:
         outputs = outputs | _INSTALL_SHOW
     installing = _INSTALL_RUN if platform.install is not None else {}
@@ -311,4 +321,4 @@ def build_trees(platform: Platform) -> tuple[Node[Command], Node[Command]]:
 
 def _fixed(vty: Vty, _: Arguments, *, text: str) -> str:
     """Print what the platform's data file says, filled in."""
-    return text.format(**fields(vty.device))
+    return without_away(vty.device, running_release(vty.device, text.format(**fields(vty.device))))

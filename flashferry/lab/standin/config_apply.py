@@ -36,7 +36,8 @@ def apply(
             place.put(text, key)
         return
     shown = rule.shows_no and not (action.form == "default" and rule.default is not None)
-    place.remove(key)
+    while place.remove(key) and (rule.no_takes_all or rule.no_takes_list):
+        pass
     if shown:
         place.put(f"no {key}", f"no {key}")
     else:
@@ -50,8 +51,8 @@ class _Global:
     def put(self, text: str, key: str) -> None:
         self._configuration.put(text, key=key)
 
-    def remove(self, key: str) -> None:
-        self._configuration.remove(key)
+    def remove(self, key: str) -> bool:
+        return self._configuration.remove(key)
 
 
 class _Section:
@@ -64,5 +65,5 @@ class _Section:
     def put(self, text: str, key: str) -> None:
         self._configuration.put_child(self._section, text, key=key, order=self._order)
 
-    def remove(self, key: str) -> None:
-        self._configuration.remove_child(self._section, key)
+    def remove(self, key: str) -> bool:
+        return self._configuration.remove_child(self._section, key)

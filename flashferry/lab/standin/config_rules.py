@@ -36,6 +36,8 @@ class Rule:
         group: The key itself, where several specifications set one line.
         written: A keyword that the configuration shows shorter than it is typed in full, and how it shows it.
         is_fixed: The device accepts the line and keeps its own: the version that runs, the marks around the boot lines.
+        no_takes_all: Of free lines: ``no`` and their start alone take all of them out.
+        no_takes_list: ``no`` and the first two words take all lines that begin so out, whatever stands behind them.
     """
 
     specification: str
@@ -48,6 +50,8 @@ class Rule:
     group: str | None = None
     written: tuple[str, str] | None = None
     is_fixed: bool = False
+    no_takes_all: bool = False
+    no_takes_list: bool = False
 
     def shown(self, words: tuple[str, ...]) -> tuple[str, ...]:
         """Return words as the configuration shows them."""
@@ -81,6 +85,8 @@ class ConfigAction:
     def key(self, matched: Matched[ConfigAction]) -> str:
         """Return the key of the line that is set or removed."""
         words = matched.words if self.form == "set" else matched.words[1:]
+        if self.rule.no_takes_list:
+            return self.line(matched) if self.form == "set" else " ".join(words[:2])
         return self.rule.key(self.rule.shown(words))
 
 
@@ -104,6 +110,12 @@ def _type7(line: str) -> str:
     if rest and kind == "7":
         return line
     return f"{head} password 7 {encode7(rest if rest and kind == '0' else tail)}"
+
+
+def _without_host(line: str) -> str:
+    """Show an entry of a standard list without the word `host`, as releases with flat lists do."""
+    head, number, rest = line.split(" ", 2)
+    return f"{head} {number} {rest.replace(' host ', ' ')}" if number.isdecimal() and int(number) < 100 else line
 
 
 def _with_bulk_window(line: str) -> str:
@@ -187,6 +199,12 @@ GLOBAL_RULES: tuple[Rule, ...] = (
     Rule(specification="ip scp source-interface WORD"),  # which genielibs types before a copy by SCP
     Rule(specification="ip sftp username WORD"),
     Rule(specification="ip sftp password LINE", rewrite=_type7),
+    Rule(specification="ip tftp blocksize <512-8192>"),
+    Rule(specification="ip tftp source-interface WORD"),
+    Rule(specification="tftp-server FS:", naming=1),
+    Rule(specification="tftp-server FS: <1-99>", naming=1),
+    Rule(specification="tftp-server FS: alias WORD", naming=1),
+    Rule(specification="tftp-server FS: alias WORD <1-99>", naming=1),
     Rule(specification="ip forward-protocol nd"),
     Rule(specification="interface WORD", naming=1, section="config-if"),
     Rule(specification="line console <0-0>", naming=1, section="config-line", written=("console", "con")),
@@ -217,7 +235,9 @@ GLOBAL_RULES: tuple[Rule, ...] = (
     Rule(specification="spanning-tree extend system-id"),
     Rule(specification="subscriber templating"),
     *_fixed("version LINE", "boot-start-marker", "boot-end-marker", "license udi LINE"),
-    *_free("aaa", "access-list", "alias", "boot system", "cdp", "clock timezone", "crypto", "event manager",
+    Rule(specification="boot system LINE", is_free=True, no_takes_all=True),
+    Rule(specification="access-list WORD LINE", is_free=True, rewrite=_without_host, no_takes_list=True),
+    *_free("aaa", "alias", "cdp", "clock timezone", "crypto", "event manager",
            "ip access-list", "ip http client cache", "ip http client proxy-server", "ip http client secure-ciphersuite",
            "ip name-server", "ip route", "ip ssh server", "ip tftp",
            "lldp", "logging", "ntp", "platform", "privilege", "service", "snmp-server"),
@@ -292,7 +312,10 @@ def _removals(rule: Rule) -> tuple[str, ...]:
     """Return what may stand behind ``no``: the key alone, and the whole line."""
     tokens = rule.specification.split()
     if rule.is_free:
-        return (rule.specification,)
+        start = rule.specification.removesuffix(" LINE")
+        if rule.no_takes_list:
+            return (start, rule.specification)
+        return (start, rule.specification) if rule.no_takes_all else (rule.specification,)
     key = rule.key(tuple(tokens))
     whole = rule.specification
     return (key,) if key == whole else (key, whole)

@@ -73,6 +73,7 @@ class ConfigSession:
             return self._prompt_for_text() if self.in_banner else ""
         faults = self._device.faults
         if faults.refuse_config_pattern and re.search(faults.refuse_config_pattern, line):
+            self._device.happened.append(f"refused: {line}")
             return AUTHORIZATION_FAILED
         if faults.ignore_config_pattern and re.search(faults.ignore_config_pattern, line):
             return ""

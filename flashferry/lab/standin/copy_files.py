@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from flashferry.lab.standin.archive import run_lines
 from flashferry.lab.standin.config_text import parse_lines
 from flashferry.lab.standin.flash import FlashWriter, NoSpaceError, Pace
+from flashferry.lab.standin.members import MemberLeftError, leave, place_of
 from flashferry.lab.standin.results import PullResult, result_line
 from flashferry.lab.standin.show_files import content, free_bytes, shown_name, split_file
 from flashferry.lab.standin.verify import aborted_copy, verify_copied
@@ -131,7 +132,13 @@ async def _to_file(vty: Vty, source: str, target: str, held: bytes, *, verifies:
     name = await ask_name(vty, name or split_file(source)[1])
     if not await may_overwrite(vty, flash, name):
         return
-    size = await _store(vty, source, held, flash, name)
+    try:
+        size = await _store(vty, source, held, flash, name)
+    except MemberLeftError:
+        leave(vty.device, place_of(flash))
+        vty.device.note_guess("copy: text of a member that left")
+        vty.terminal.write(f"\n%Error copying {target} (I/O error)\n")
+        return
     if size is None:
         flash.delete(name)
         vty.terminal.write(f"%Error copying {target} (Not enough space on device)\n")
@@ -140,7 +147,11 @@ async def _to_file(vty: Vty, source: str, target: str, held: bytes, *, verifies:
 
 
 async def _store(vty: Vty, source: str, held: bytes, flash: Flash, name: str) -> int | None:
-    """Write a file and print the result; return its size, or None when it does not fit."""
+    """Write a file and print the result; return its size, or None when it does not fit.
+
+    Raises:
+        MemberLeftError: The member that it goes to left.
+    """
     rate = vty.device.faults.slow_flash_bytes_per_s or flash.figures.write_bytes_per_s
     room_bytes, loop = free_bytes(vty, flash), asyncio.get_running_loop()
     old_flash = vty.device.file_system(split_file(source)[0])
@@ -153,6 +164,9 @@ async def _store(vty: Vty, source: str, held: bytes, flash: Flash, name: str) ->
             while chunk := file.read(_MARK_BYTES):
                 writer.write(chunk)
                 size += len(chunk)
+                limit_bytes = vty.device.faults.member_leaves_after_bytes
+                if limit_bytes is not None and size >= limit_bytes and place_of(flash):
+                    raise MemberLeftError
                 if entry:
                     loop.call_soon_threadsafe(vty.terminal.write, "C")
         return size

@@ -91,6 +91,7 @@ def transfer_request(device: Device, url: ServerUrl, vrf: str | None) -> Transfe
         texts=texts,
         clock_offset_s=faults.clock_offset_s,
         trusted=trusted(running) if url.scheme == "https" else (),
+        block_bytes=int(running.value("ip tftp blocksize") or 512),
         decrypts_bytes_per_s=faults.https_bytes_per_s or device.platform.copy.https_bytes_per_s,
     )
 

@@ -20,9 +20,11 @@ from flashferry.lab.standin.flash import Flash
 from flashferry.lab.standin.grammar import Matched, match
 from flashferry.lab.standin.hardware import running_release, software_lines
 from flashferry.lab.standin.install_state import InstallState, release_of
+from flashferry.lab.standin.members import is_away
 from flashferry.lab.standin.passwords import decode7, matches9
 from flashferry.lab.standin.ssh_client.known_hosts import KnownHosts
 from flashferry.lab.standin.syslog_buffer import DEFAULT_BYTES, LogBuffer
+from flashferry.lab.standin.tftp_server import TftpServer
 from flashferry.lab.standin.trustpoints import trustpoint_lines
 
 if TYPE_CHECKING:
@@ -84,7 +86,12 @@ def _unknown(name: str, line: str) -> LabError:
 
 
 class Device:
-    """A stand-in device."""
+    """A stand-in device.
+
+    Attributes:
+        happened: What happened to it, in its order, for the lab's own eyes: commands given that restart, install or
+            save, what was refused by a fault, restarts and what they ended with, timers that ran out, events of others.
+    """
 
     def __init__(self, platform: Platform, settings: DeviceSettings, root: Path) -> None:
         self.platform = platform
@@ -100,14 +107,17 @@ class Device:
         self.applets = Applets(self)
         self.config_lock: ConfigLock | None = None
         self.listener: Listener | None = None
+        self.tftp = TftpServer(self)
         self.link_control: Path | None = None
         self.faults = Faults()
         self.monitors: list[Callable[[str], None]] = []
         self.vtys: dict[int, tuple[str, str]] = {}
         self.guesses: dict[str, int] = {}
+        self.happened: list[str] = []
         self.is_modified = False
         self.image = platform.image
         self.install = InstallState(self, platform.install) if platform.install is not None else None
+        self._booted_version = self.install.running.version if self.install is not None else ""
         self.reload_reason = ""
         self._reason = ""
         self.dead_ports: tuple[str, ...] = ()
@@ -144,9 +154,15 @@ class Device:
     def release(self) -> str | None:
         """The release that runs, as file names have it, where it is not the stock one; else None."""
         if self.install is not None and self.image.endswith("packages.conf"):
-            running, stock = self.install.running.version, self.install.figures.version
+            # What was activated runs from the restart on, which comes some seconds behind the prompt.
+            running, stock = self._booted_version, self.install.figures.version
             return None if running == stock else ".".join(running.split(".")[:3])
         return None if self.image == self.platform.image else release_of(self.image)
+
+    @property
+    def runs(self) -> str:
+        """What runs: the version of the package, or the image's file."""
+        return self._booted_version if self.install is not None and self.image.endswith("packages.conf") else self.image
 
     def clock_line(self) -> str:
         """Return what `show clock` prints."""
@@ -159,8 +175,12 @@ class Device:
         return prefix.lower() in self.platform.prefixes
 
     def file_system(self, prefix: str) -> Flash | None:
-        """Return the file system that a name before a colon means; None for those that hold no files of ours."""
-        return next((each for each in self.file_systems if each.owns(prefix)), None)
+        """Return the file system that a name before a colon means; None for those that hold no files of ours.
+
+        That of a member that is away is not there.
+        """
+        found = next((each for each in self.file_systems if each.owns(prefix)), None)
+        return None if found is None or is_away(self, found) else found
 
     @property
     def is_unsaved(self) -> bool:
@@ -176,6 +196,7 @@ class Device:
         self._changed = (self.now(), user)
         self.is_modified = True
         self.applets.settle()
+        self.tftp.follow()
         if self.listener is not None:
             self.listener.follow_window()
 
@@ -191,6 +212,7 @@ class Device:
         """Lose what a device loses without power: sessions, connections, the running configuration."""
         self.archive.confirm()
         self.config_lock = None
+        self.tftp.stop()
         self.monitors.clear()
         self.vtys.clear()
 
@@ -202,6 +224,7 @@ class Device:
             reason: What it gives as the reason when it is back.
         """
         self._reason = reason
+        self.happened.append(f"restart: {reason}")
         if self.listener is not None:
             own = self.platform.boot_s if self.faults.boot_s is None else self.faults.boot_s
             self.listener.restart(own if seconds is None else seconds)
@@ -210,16 +233,23 @@ class Device:
         """Come up with the startup configuration and the image that it names; False where it stays at ROMMON."""
         image = self._booted_image()
         if image is None or self.faults.never_boots:
+            self.happened.append("stays at ROMMON")
             return False
         self._booted_s = time.monotonic()
+        self._booted_version = self.install.running.version if self.install is not None else ""
         self.running = self._blank.refilled(parse_lines(self.startup_text))
         self.is_modified = False
         self._log = LogBuffer()
         self.image, self.reload_reason = image, self._reason
+        if self.install is not None:
+            self._booted_version = self.install.running.version
         self.boot_files = booting.saved_files(self)
         self.dead_ports, self.lost_neighbors = tuple(self.faults.ports_down_after_boot), self.faults.neighbors_lost
+        self.happened.append(f"boot: {self.runs}")
+        self.happened += [f"port down: {port}" for port in self.dead_ports]
         self._log_boot()
         self.applets.restart()
+        self.tftp.follow()
         return True
 
     def _booted_image(self) -> str | None:

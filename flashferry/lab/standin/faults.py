@@ -52,6 +52,9 @@ class Faults:
             many bytes, as users of a cat9000v report.
         ssh_sink_error: A copy by SCP comes whole, and the device's last word is this error all the same.
         ssh_crypto_bytes_per_s: The SSH client decrypts at this rate; None for that of its model.
+        tftp_serves_bytes_per_s: The TFTP server sends each client no more than this; None for as fast as the host.
+        tftp_serves_wrong_bytes: The first byte of what it serves is wrong.
+        tftp_reboots_after_bytes: The device restarts when it has served so many bytes of one transfer.
         config_locked_by: This user holds the lock on configuration mode.
         prompt_delay_s: Every prompt comes so much later.
         garble_echo: The echo loses characters.
@@ -66,7 +69,12 @@ class Faults:
         install_counts_undone: `install add` and `install activate` also refuse a configuration that was changed and
             changed back since it was saved; whether a release does is not known.
         install_activate_fails: `install activate` fails for its lock, as with Cisco's bug CSCvx27665.
+        install_bytes_per_s: `install add` takes an image apart at this rate; None for the platform's.
         issu_in_progress: An upgrade in service is going on.
+        member_leaves_after_bytes: The member that a copy inside the box goes to leaves (`members_away`) when so many
+            bytes are on its flash; None for never.
+        members_away: Members that are not there: numbers of switches, or ``standby``, as texts. Their file systems and
+            what the tables say of them are gone; what lies on their flash is there again when they come back.
         boots_old_image: A restart into another image ends with the old one running, what was activated taken back.
         never_boots: A restart ends at ROMMON's prompt: nobody answers any more. Switched off, the event `reboot` brings
             the device back, as somebody at its console would.
@@ -112,6 +120,9 @@ class Faults:
     ssh_bulk_mode_breaks_after_bytes: int | None = None
     ssh_sink_error: str | None = None
     ssh_crypto_bytes_per_s: float | None = None
+    tftp_serves_bytes_per_s: float | None = None
+    tftp_serves_wrong_bytes: bool = False
+    tftp_reboots_after_bytes: int | None = None
     config_locked_by: str | None = None
     prompt_delay_s: float = 0.0
     garble_echo: bool = False
@@ -125,7 +136,10 @@ class Faults:
     install_busy: bool = False
     install_counts_undone: bool = False
     install_activate_fails: bool = False
+    install_bytes_per_s: float | None = None
     issu_in_progress: bool = False
+    member_leaves_after_bytes: int | None = None
+    members_away: tuple[str, ...] = ()
     boots_old_image: bool = False
     never_boots: bool = False
     config_register: str | None = None
@@ -151,7 +165,15 @@ class Faults:
         return replace(self, **switches)
 
 
-EVENTS = ("other_user_configures", "other_user_saves", "reboot", "new_host_key", "syslog", "applets_fire")
-"""What happens at once instead of being switched: lines that another user types (a list), who saves (a name), a
-restart (seconds, or true for the platform's), another host key (true), a syslog line (its text), the end of all
-countdowns of applets (true)."""
+EVENTS = (
+    "other_user_configures",
+    "other_user_saves",
+    "other_user_removes_inactive",
+    "reboot",
+    "new_host_key",
+    "syslog",
+    "applets_fire",
+)
+"""What happens at once instead of being switched: lines that another user types (a list), who saves (a name), `install
+remove inactive` with a yes (true), a restart (seconds, or true for the platform's), another host key (true), a syslog
+line (its text), the end of all countdowns of applets (true)."""

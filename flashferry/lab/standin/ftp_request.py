@@ -68,6 +68,7 @@ class TransferRequest:
         texts: What the client prints where it fails, by name; empty for a client that has no such data.
         clock_offset_s: By how much the device's clock is wrong.
         trusted: The certificates (DER) of the authorities that the device trusts, for HTTPS.
+        block_bytes: Size of a block that a TFTP client asks for.
         decrypts_bytes_per_s: How fast the device decrypts HTTPS, a model; None for as fast as the host.
     """
 
@@ -86,6 +87,7 @@ class TransferRequest:
     clock_offset_s: float = 0.0
     trusted: tuple[bytes, ...] = ()
     decrypts_bytes_per_s: float | None = None
+    block_bytes: int = 512
 
     @property
     def address(self) -> str:

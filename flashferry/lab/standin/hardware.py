@@ -36,6 +36,9 @@ class PortFigures:
     medium: str = ""
 
 
+_MOST_MEMBERS = 8
+"""A stack of Catalyst 9300 has no more switches (Cisco data sheet)."""
+
 VLAN = PortFigures(prefix="Vlan", hardware="Ethernet SVI", bandwidth_kbps=1_000_000, delay_us=10)
 LOOPBACK = PortFigures(prefix="Loopback", hardware="Loopback", bandwidth_kbps=8_000_000, delay_us=5000)
 TUNNEL = PortFigures(prefix="Tunnel", hardware="Tunnel", bandwidth_kbps=100, delay_us=50_000)
@@ -116,7 +119,7 @@ def fields(device: Device) -> dict[str, str]:
     """Return the values that the texts of a platform have places for."""
     platform = device.platform
     text = platform.texts["version"]
-    macs = [base_mac(device, member) for member in (1, 2, 3)]
+    macs = [base_mac(device, member) for member in range(1, _MOST_MEMBERS + 1)]
     return {
         "hostname": device.hostname,
         "uptime": clock.duration(device.uptime_s),

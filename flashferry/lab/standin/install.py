@@ -1,7 +1,8 @@
 """`install ...` and `show install ...`: the dialogues of install mode.
 
-The texts are those of the log of three C8000V (allieddigital/CiscoUpgrade, 17.6 to 17.12), of a public note of a C9200L
-and of genielibs' recordings. What nobody has recorded is counted as a guess (`Device.note_guess`).
+The texts are those of the log of three C8000V (allieddigital/CiscoUpgrade, 17.6 to 17.12), of public notes of a C9200L
+and of a C9300L (16.12 to 17.3, all in one command), and of genielibs' recordings. What nobody has recorded is counted
+as a guess (`Device.note_guess`).
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ import shutil
 from typing import TYPE_CHECKING
 
 from flashferry.lab.standin import show_files
-from flashferry.lab.standin.install_state import BUILD, TIMER_MIN, package_file, release_of
+from flashferry.lab.standin.install_state import BUILD, TIMER_MIN, device_path, package_file, release_of
 from flashferry.lab.standin.show_files import split_file
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from flashferry.lab.standin.device import Device
     from flashferry.lab.standin.flash import FileEntry
     from flashferry.lab.standin.install_state import InstallState, Package
     from flashferry.lab.standin.vty import Vty
 
 Arguments = tuple[str, ...]
+ONE_SHOT = "install_add_activate_commit"
 _RULE = "-" * 80
 _PROCEED = "This operation may require a reload of the system. Do you want to proceed? [y/n]"
 _PENDING = "Cannot perform {what} operation as previous installation is pending commit"
@@ -45,19 +48,30 @@ def state_of(vty: Vty) -> InstallState:
 
 def summary(vty: Vty, _: Arguments) -> str:
     """`show install summary`."""
-    return _table(vty, "Installed", state_of(vty).packages)
+    state = state_of(vty)
+    if state.is_uncommitted:
+        vty.device.note_guess("install: state of the old package before the commit")
+    return _table(vty, "Installed", state.packages)
+
+
+def active(vty: Vty, _: Arguments) -> str:
+    """`show install active`."""
+    return _in_states(vty, "Active", "CU")
+
+
+def committed(vty: Vty, _: Arguments) -> str:
+    """`show install committed`."""
+    return _in_states(vty, "Committed", "C")
 
 
 def inactive(vty: Vty, _: Arguments) -> str:
     """`show install inactive`."""
-    found = tuple(each for each in state_of(vty).packages if each.state == "I")
-    return _table(vty, "Inactive", found) if found else _none(vty, "Inactive")
+    return _in_states(vty, "Inactive", "I")
 
 
 def uncommitted(vty: Vty, _: Arguments) -> str:
-    """`show install uncommitted`."""
-    found = tuple(each for each in state_of(vty).packages if each.state in {"U", "D"})
-    return _table(vty, "Uncommitted", found) if found else _none(vty, "Uncommitted")
+    """`show install uncommitted`: of an image only what was activated, as the C8000V show it."""
+    return _in_states(vty, "Uncommitted", "U")
 
 
 def rollback_points(vty: Vty, _: Arguments) -> str:
@@ -90,6 +104,16 @@ def _package_list(vty: Vty, arguments: Arguments) -> str | None:
 async def add(vty: Vty, arguments: Arguments) -> None:
     """`install add file FS:X`."""
     await _alone(vty, "install_add", lambda: _add(vty, arguments[0]))
+
+
+async def one_shot(vty: Vty, arguments: Arguments, *, asks: bool = True) -> None:
+    """`install add file FS:X activate commit`: all in one, without a timer."""
+    await _alone(vty, ONE_SHOT, lambda: _one_shot(vty, arguments[0], asks=asks))
+
+
+async def one_shot_quietly(vty: Vty, arguments: Arguments) -> None:
+    """`install add file FS:X activate commit prompt-level none`."""
+    await one_shot(vty, arguments, asks=False)
 
 
 async def activate(vty: Vty, _: Arguments, *, minutes: int = TIMER_MIN, asks: bool = True) -> None:
@@ -142,6 +166,7 @@ async def _alone(vty: Vty, word: str, work: Callable[[], Awaitable[None]]) -> No
     _say(vty, f"{word}: START {_now(vty)}")
     if state.is_busy or vty.device.faults.install_busy:
         vty.device.note_guess("install: text of an operation in progress")
+        vty.device.happened.append(f"refused: {word}, another operation is in progress")
         _say(vty, f"FAILED: {word} : Another install operation is in progress. Please try again later")
         return
     state.is_busy = True
@@ -152,38 +177,54 @@ async def _alone(vty: Vty, word: str, work: Callable[[], Awaitable[None]]) -> No
 
 
 async def _add(vty: Vty, path: str) -> None:
+    if await _is_added(vty, path, "install_add"):
+        _say(vty, f"SUCCESS: install_add  {_now(vty)}")
+
+
+async def _is_added(vty: Vty, path: str, word: str) -> bool:
     state, device = state_of(vty), vty.device
     prefix, name = split_file(path)
     flash = device.file_system(prefix)
     entry = flash.find(name) if flash is not None else None
-    _say(vty, f"install_add: Adding {state.figures.word}")
+    _say(vty, f"{word}: Adding {state.figures.word}")
     if entry is None:
         device.note_guess("install: text of a file that is not there")
-        _say(vty, f"FAILED: install_add : File {path} not found")
-    elif not _is_refused(vty) and (release := _release(vty, path)) is not None and _is_add_allowed(vty):
+        _say(vty, f"FAILED: {word} : File {path} not found")
+    elif not _is_refused(vty) and (release := _release(vty, path, word)) is not None and _is_add_allowed(vty, word):
         _sync(vty, path)
-        if not _lacks_room(vty, path, entry.size_bytes):
+        if not _lacks_room(vty, path, entry.size_bytes, word):
             await _take_apart(vty, entry, name, release)
+            return True
+    return False
 
 
-def _release(vty: Vty, path: str) -> str | None:
+async def _one_shot(vty: Vty, path: str, *, asks: bool) -> None:
+    """Add, activate, commit and reload; what was added stays where the activation is refused."""
+    if await _is_added(vty, path, ONE_SHOT) and await _is_activated(vty, ONE_SHOT, asks=asks):
+        state_of(vty).activate(TIMER_MIN)
+        _say_committed(vty)
+        state_of(vty).commit()
+        _end_by_reload(vty, ONE_SHOT)
+
+
+def _release(vty: Vty, path: str, word: str) -> str | None:
     """Return the release of an image's file; None, with a word, where it is no image."""
     release = release_of(path)
     if release is None or vty.device.faults.image_not_executable:
         vty.device.note_guess("install: text of a file that is no image")
-        _say(vty, f"FAILED: install_add {_device_path(path)} {_now(vty)}")
+        _say(vty, f"FAILED: {_short(word)} {device_path(path)} {_now(vty)}")
         return None
     return release
 
 
-def _is_add_allowed(vty: Vty) -> bool:
+def _is_add_allowed(vty: Vty, word: str) -> bool:
     state = state_of(vty)
     if state.is_uncommitted:
-        _say(vty, f"FAILED: install_add : {_PENDING.format(what='add')}")
+        _say(vty, f"FAILED: {word} : {_PENDING.format(what='add')}")
         return False
-    _say(vty, "install_add: Checking whether new add is allowed ....")
+    _say(vty, f"{word}: Checking whether new add is allowed ....")
     if state.inactive is not None:
-        _say(vty, f"FAILED: install_add : {_ALREADY}")
+        _say(vty, f"FAILED: {word} : {_ALREADY}")
     return state.inactive is None
 
 
@@ -200,7 +241,7 @@ async def _take_apart(vty: Vty, entry: FileEntry, name: str, release: str) -> No
     state = state_of(vty)
     _say(vty, "", "--- Starting Add ---", f"Performing Add on {_all(state)}")
     _say(vty, *(f"  [{number}] Add package(s) on {place}" for number, place in enumerate(_places(state), start=1)))
-    await asyncio.sleep(entry.size_bytes / state.figures.bytes_per_s)
+    await asyncio.sleep(entry.size_bytes / (vty.device.faults.install_bytes_per_s or state.figures.bytes_per_s))
     for other in state.file_systems[1:]:
         other.name_written(name)
         shutil.copyfile(entry.path, other.path(name))
@@ -209,45 +250,56 @@ async def _take_apart(vty: Vty, entry: FileEntry, name: str, release: str) -> No
     state.add(version, package_file(state.figures, release), entry.size_bytes)
     where = f"[{' '.join(state.figures.places)}]"
     _say(vty, f"Checking status of Add on {where}", f"Add: Passed on {where}", "Finished Add", "",
-         f"Image added. Version: {version}", f"SUCCESS: install_add  {_now(vty)}")  # fmt: skip
+         f"Image added. Version: {version}")  # fmt: skip
 
 
-def _lacks_room(vty: Vty, path: str, needed_bytes: int) -> bool:
+def _lacks_room(vty: Vty, path: str, needed_bytes: int, word: str) -> bool:
     """Refuse for want of room; path and last line are those of a C9200L."""
     state = state_of(vty)
-    at = next((at for at, each in enumerate(state.file_systems) if each.free_bytes < needed_bytes), None)
+    free = [show_files.free_bytes(vty, each) for each in state.file_systems]
+    at = next((at for at, each in enumerate(free) if each < needed_bytes), None)
     if at is not None:
-        free_bytes = state.file_systems[at].free_bytes
-        _say(vty, f" [{at + 1}] {_places(state)[at]} FAILED: {_device_path(path).rpartition('/')[0]} requires "
-                  f"{needed_bytes // 1024} KB of free space, but only {free_bytes // 1024} KB is available",
-             f"FAILED: install_add {_device_path(path)} {_now(vty)}")  # fmt: skip
+        _say(vty, f" [{at + 1}] {_places(state)[at]} FAILED: {device_path(path).rpartition('/')[0]} requires "
+                  f"{needed_bytes // 1024} KB of free space, but only {free[at] // 1024} KB is available",
+             f"FAILED: {_short(word)} {device_path(path)} {_now(vty)}")  # fmt: skip
     return at is not None
 
 
+def _short(word: str) -> str:
+    """Return an operation as the last line of a failed one names it: a C9200L leaves `install_` out of the long one."""
+    return word.removeprefix("install_") if word == ONE_SHOT else word
+
+
 async def _activate(vty: Vty, *, minutes: int, asks: bool) -> None:
+    if await _is_activated(vty, "install_activate", asks=asks):
+        state_of(vty).activate(minutes)
+        _say(vty, "Send model notification for install_activate before reload")
+        _end_by_reload(vty, "install_activate")
+
+
+async def _is_activated(vty: Vty, word: str, *, asks: bool) -> bool:
     device, added = vty.device, state_of(vty).inactive
-    _say(vty, f"install_activate: Activating {state_of(vty).figures.word}")
+    _say(vty, f"{word}: Activating {state_of(vty).figures.word}")
     if state_of(vty).is_uncommitted:
-        _say(vty, f"FAILED: install_activate : {_PENDING.format(what='activate')}")
+        _say(vty, f"FAILED: {word} : {_PENDING.format(what='activate')}")
     elif added is None:
         device.note_guess("install: text of nothing to activate")
-        _say(vty, "FAILED: install_activate : No inactive packages to activate")
-    elif not _is_refused(vty) and await _is_confirmed(vty, added, asks=asks):
+        _say(vty, f"FAILED: {word} : No inactive packages to activate")
+    elif not _is_refused(vty) and await _is_confirmed(vty, added, word, asks=asks):
         await _change_over(vty, added)
-        state_of(vty).activate(minutes)
-        _say(vty, "Send model notification for install_activate before reload", "Install will reload the system now!",
-             f"SUCCESS: install_activate  {_now(vty)}")  # fmt: skip
-        _reload(vty)
+        return True
+    return False
 
 
-async def _is_confirmed(vty: Vty, added: Package, *, asks: bool) -> bool:
+async def _is_confirmed(vty: Vty, added: Package, word: str, *, asks: bool) -> bool:
     if vty.device.faults.install_activate_fails:
+        vty.device.happened.append(f"refused: {word} fails")
         _say(vty, "FAILED: Activate failed in switch")
         return False
-    _say(vty, "Following packages shall be activated:", _device_path(f"{vty.device.flash.prefix}{added.file}"))
+    _say(vty, "Following packages shall be activated:", device_path(f"{vty.device.flash.prefix}{added.file}"))
     if asks and (await vty.terminal.ask(_PROCEED, "n")).lower() not in {"y", "yes"}:
         vty.device.note_guess("install: text of an activation that was not confirmed")
-        _say(vty, f"FAILED: install_activate : User Rejected Activation {_now(vty)}")
+        _say(vty, f"FAILED: {word} : User Rejected Activation {_now(vty)}")
         return False
     return True
 
@@ -272,11 +324,19 @@ async def _commit(vty: Vty) -> None:
         vty.device.note_guess("install: text of nothing to commit")
         _say(vty, f"SUCCESS: install_commit  {_now(vty)}")
         return
-    where = f"[{' '.join(state.figures.places)}]"
-    _say(vty, "--- Starting Commit ---", "Performing Commit on Active/Standby")
+    _say_committed(vty)
     state.commit()
-    _say(vty, f"Checking status of Commit on {where}", f"Commit: Passed on {where}", "Finished Commit", "",
-         f"SUCCESS: install_commit  {_now(vty)}")  # fmt: skip
+    _say(vty, f"SUCCESS: install_commit  {_now(vty)}")
+
+
+def _say_committed(vty: Vty) -> None:
+    """Tell of a commit, as a C9300L does; C8000V put a blank more into two of the lines."""
+    state = state_of(vty)
+    where = f"[{' '.join(state.figures.places)}]"
+    _say(vty, "--- Starting Commit ---", "Performing Commit on all members")
+    for number, place in enumerate(_places(state), start=1):
+        _say(vty, f"  [{number}] Commit package(s) on {place}", f"  [{number}] Finished Commit on {place}")
+    _say(vty, f"Checking status of Commit on {where}", f"Commit: Passed on {where}", "Finished Commit", "")
 
 
 async def _abort(vty: Vty, *, asks: bool) -> None:
@@ -290,9 +350,8 @@ async def _abort(vty: Vty, *, asks: bool) -> None:
     where = f"[{' '.join(state.figures.places)}]"
     state.abort()
     _say(vty, "--- Starting Abort ---", f"Checking status of Abort on {where}", f"Abort: Passed on {where}",
-         "Finished Abort", "", "Install will reload the system now!",
-         f"SUCCESS: install_abort  {_now(vty)}")  # fmt: skip
-    _reload(vty)
+         "Finished Abort", "")  # fmt: skip
+    _end_by_reload(vty, "install_abort")
 
 
 async def _remove_inactive(vty: Vty) -> None:
@@ -300,7 +359,7 @@ async def _remove_inactive(vty: Vty) -> None:
     _say(vty, "Cleaning up unnecessary package files",
          f"No path specified, will use booted path /{name}//packages.conf",
          f" [{place}]: /{name}/packages.conf File is in use, will not delete.")  # fmt: skip
-    gone = _removable(vty)
+    gone = state_of(vty).removable()
     if not gone:
         _say(vty, "Nothing to clean.", f"SUCCESS: install_remove  {_now(vty)}")
         return
@@ -309,24 +368,10 @@ async def _remove_inactive(vty: Vty) -> None:
         _say(vty, f"[1]  {_places(state_of(vty))[0]} Add succeed with reason: User Rejected Deletion")
         _say(vty, "SUCCESS: install_remove")
         return
-    _delete(vty, gone)
+    _say(vty, *(f"Deleting file /{name}/{each} ... done." for each in gone))
+    state_of(vty).remove(gone)
     _say(vty, "SUCCESS: Files deleted.", "--- Starting Post_Remove_Cleanup ---")
     _say(vty, f"SUCCESS: install_remove  {_now(vty)}")
-
-
-def _removable(vty: Vty) -> list[str]:
-    """Return what looks like an image or a package and is not in use, also an image that was only copied."""
-    in_use = {each.file for each in state_of(vty).packages if each.state != "I"}
-    found = [each.name for each in vty.device.flash.entries()]
-    return [name for name in found if name.endswith((".pkg", ".bin")) and name not in in_use]
-
-
-def _delete(vty: Vty, names: list[str]) -> None:
-    for name in names:
-        _say(vty, f"Deleting file /{vty.device.flash.figures.name}/{name} ... done.")
-        for each in state_of(vty).file_systems:
-            each.delete(name)
-    state_of(vty).remove_inactive()
 
 
 def _is_refused(vty: Vty) -> bool:
@@ -342,10 +387,29 @@ def _is_refused(vty: Vty) -> bool:
     return False
 
 
+def _end_by_reload(vty: Vty, word: str) -> None:
+    _say(vty, "Install will reload the system now!", f"SUCCESS: {word}  {_now(vty)}")
+    _reload(vty)
+
+
 def _reload(vty: Vty) -> None:
-    vty.device.syslog("%SYS-5-RELOAD: Reload requested by install. Reload Reason: Image Install.")
-    vty.is_over = True
-    vty.device.restart(reason="Image Install")
+    """Leave the user at the prompt, and reload a moment later.
+
+    A VG400 began to reload nine seconds behind its prompt (Cisco's configuration guide); the C8000V answered Ansible,
+    which waits for the prompt. Who waits for it would wait in vain where the session ended first.
+    """
+    asyncio.get_running_loop().call_later(vty.device.platform.boot_s / 8, _restart, vty.device)
+
+
+def _restart(device: Device) -> None:
+    device.syslog("%SYS-5-RELOAD: Reload requested by install. Reload Reason: Image Install.")
+    device.restart(reason="Image Install")
+
+
+def _in_states(vty: Vty, which: str, letters: str) -> str:
+    """Return the table of the packages whose state is one of the letters, or the sentence that there are none."""
+    found = tuple(each for each in state_of(vty).packages if each.state in letters)
+    return _table(vty, which, found) if found else _none(vty, which)
 
 
 def _table(vty: Vty, which: str, packages: tuple[Package, ...]) -> str:
@@ -375,12 +439,6 @@ def _places(state: InstallState) -> tuple[str, ...]:
 
 def _all(state: InstallState) -> str:
     return "all members" if state.figures.is_stack else "Active/Standby"
-
-
-def _device_path(path: str) -> str:
-    """Return a file as the device's own file system has it: `/bootflash/x` for `bootflash:x`."""
-    prefix, _, name = path.partition(":")
-    return f"/{prefix}/{name.lstrip('/')}"
 
 
 def _now(vty: Vty) -> str:

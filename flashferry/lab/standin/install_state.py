@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from flashferry.lab.standin.device import Device
     from flashferry.lab.standin.flash import Flash
 
@@ -65,6 +67,12 @@ def release_of(file: str) -> str | None:
     """Return the release that an image's name tells, such as `17.12.04a`; None where it tells none."""
     found = _VERSION.search(file)
     return f"{found[1]}.{found[2]}.{found[3]}{found[4]}" if found else None
+
+
+def device_path(path: str) -> str:
+    """Return a file as the device's own file system has it: `/bootflash/x` for `bootflash:x`."""
+    prefix, _, name = path.partition(":")
+    return f"/{prefix}/{name.lstrip('/')}"
 
 
 def package_file(figures: InstallFigures, release: str) -> str:
@@ -148,12 +156,18 @@ class InstallState:
             self._timer.cancel()
             self._timer = None
 
-    def remove_inactive(self) -> None:
-        """Forget the added packages and delete their files."""
-        for each in self.packages:
-            if each.state == "I":
-                for flash in self.file_systems:
-                    flash.delete(each.file)
+    def removable(self) -> list[str]:
+        """Return what looks like an image or a package and is not in use, also an image that was only copied."""
+        in_use = {each.file for each in self.packages if each.state != "I"}
+        found = [each.name for each in self._device.flash.entries()]
+        return [name for name in found if name.endswith((".pkg", ".bin")) and name not in in_use]
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Delete files, and forget the added packages with theirs."""
+        inactive = [each.file for each in self.packages if each.state == "I"]
+        for name in (*names, *inactive):
+            for flash in self.file_systems:
+                flash.delete(name)
         self.packages = tuple(each for each in self.packages if each.state != "I")
 
     def _is_outgoing(self, package: Package) -> bool:
@@ -166,6 +180,7 @@ class InstallState:
 
     def _run_out(self) -> None:
         self._timer = None
+        self._device.happened.append("timer: ran out")
         self.abort()
         self._device.syslog(
             "%INSTALL-3-AUTO_ABORT_TIMER_EXPIRED: R0/0: rollback_timer: Install auto abort timer has expired"

@@ -1,10 +1,11 @@
-"""Run blocking work in a thread of its own: a hundred copies must not queue for a pool."""
+"""Run blocking work in a thread of its own: a hundred copies, or hash runs, must not queue for a pool."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,17 +14,27 @@ T = TypeVar("T")
 
 
 async def in_own_thread(work: Callable[[], T]) -> T:
-    """Return what ``work`` returns, or raise what it raises."""
+    """Return what ``work`` returns, or raise what it raises; nothing where nobody waits for it any more."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
-    def run() -> None:
-        try:
-            result = work()
-        except BaseException as error:  # noqa: BLE001 - handed to the waiting session, whatever it is
-            loop.call_soon_threadsafe(done.set_exception, error)
+    def end(found: T | None, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
         else:
-            loop.call_soon_threadsafe(done.set_result, result)
+            done.set_result(cast("T", found))
 
-    threading.Thread(target=run, name="ftp", daemon=True).start()
+    def run() -> None:
+        found: T | None = None
+        error: BaseException | None = None
+        try:
+            found = work()
+        except BaseException as raised:  # noqa: BLE001 - handed to the waiting session, whatever it is
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the devices of the site have been switched off meanwhile
+            loop.call_soon_threadsafe(end, found, error)
+
+    threading.Thread(target=run, name="device-work", daemon=True).start()
     return await done

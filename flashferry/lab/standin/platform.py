@@ -170,8 +170,8 @@ class Platform:
         return frozenset(named | flashes | {"null"}) - {""}
 
     def configuration(self, **values: str) -> Configuration:
-        """Return the configuration of a device fresh from stock; ``{serial}`` and ``{address}`` are filled in."""
-        return parse_configuration(self.configuration_text.format(**values))
+        """Return the configuration of a device fresh from stock; ``{serial}``, ``{address}``, ``{image}`` filled in."""
+        return parse_configuration(self.configuration_text.format(image=self.image, **values))
 
 
 @functools.cache
@@ -239,7 +239,7 @@ _KEYS = (
     "http_texts", "ssh_texts",
 )  # fmt: skip
 _TEXTS = ("version", "inventory", "boot")
-_MORE_TEXTS = ("bootvar", "cpu_policer")
+_MORE_TEXTS = ("bootvar", "cpu_policer", "issu")
 """What some platforms have beside them."""
 
 

@@ -106,7 +106,8 @@ def _configuration_files(vty: Vty, prefix: str, name: str) -> str:
 
 def file_systems(vty: Vty, _: Arguments) -> str:
     """`show file systems`."""
-    rows = [_file_system_row(vty, row) if row.startswith("@") else row for row in vty.device.platform.file_system_rows]
+    shown = [_file_system_row(vty, row) if row.startswith("@") else row for row in vty.device.platform.file_system_rows]
+    rows = [row for row in shown if not row.startswith("@")]
     header = "File Systems:\n\n       Size(b)       Free(b)      Type  Flags  Prefixes\n"
     return header + "".join(f"{row}\n" for row in rows) + "\n"
 

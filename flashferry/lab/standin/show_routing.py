@@ -41,6 +41,22 @@ def route_vrf(vty: Vty, arguments: Arguments) -> str:
     return f"\nRouting Table: {arguments[0]}\n{_table(vty.device, arguments[0])}"
 
 
+def route_summary(vty: Vty, _: Arguments) -> str:
+    """`show ip route summary`: the global table, counted; the shape is that of the Cisco command reference."""
+    counted = {"connected": 0, "static": 0}
+    for row in _rows(vty.device, GLOBAL_TABLE):
+        counted["static" if row[1].startswith("S") else "connected"] += 1
+    total = sum(counted.values())
+    rows = ["IP routing table name is default (0x0)", "IP routing table maximum-paths is 32",
+            "Route Source    Networks    Subnets     Replicates  Overhead    Memory (bytes)"]  # fmt: skip
+    rows += [f"{name:<16}{0:<12}{count:<12}{0:<12}{96 * count:<12}{312 * count}" for name, count in counted.items()]
+    rows += [
+        f"{'internal':<16}{1:<36}{0:<12}{372}",
+        f"{'Total':<16}{1:<12}{total:<12}{0:<12}{96 * total:<12}{312 * total}",
+    ]
+    return "".join(f"{row}\n" for row in rows)
+
+
 def _table(device: Device, table: str) -> str:
     rows = sorted(_rows(device, table))
     defaults = [text for network, text in rows if network == _DEFAULT]

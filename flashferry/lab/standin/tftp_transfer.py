@@ -1,4 +1,7 @@
-"""TFTP as a client: RFC 1350 with blocks of 512 bytes, the default of `ip tftp blocksize`.
+"""TFTP as a client: RFC 1350 with blocks of 512 bytes, or those of `ip tftp blocksize` where the server takes them.
+
+A download asks for the larger blocks with the request (RFC 2348), and acknowledges the server's answer as block 0; a
+server that knows nothing of that sends its first block at once, of 512 bytes.
 
 A server that does not answer, or whose port is closed, is waited for and ends in ``Timed out``: that IOS reads no ICMP
 here is an assumption. A packet is sent again once a fifth of the patience has passed without an answer.
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
     from flashferry.lab.standin.connections import ConnectionTable
 
-_READ, _WRITE, _DATA, _ACK, _ERROR = 1, 2, 3, 4, 5
+_READ, _WRITE, _DATA, _ACK, _ERROR, _OACK = 1, 2, 3, 4, 5, 6
 _BLOCK_BYTES = 512
 _TRIES = 5
 _REASONS = {1: "No such file or directory", 2: "Permission denied", 3: "Not enough space on device", 6: "File exists"}
@@ -38,6 +41,7 @@ class TftpTransfer:
         self._stop = stop
         self._peer = (request.address, request.url.port)
         self._is_answered = False
+        self._block_bytes = _BLOCK_BYTES
 
     def abort(self) -> None:
         """Stop the transfer from another thread; its `run` then raises AbortedError."""
@@ -67,7 +71,18 @@ class TftpTransfer:
                 if (kind, number) == (wanted, block):
                     self._peer, self._is_answered = peer, True
                     return answer[4:]
+                if kind == _OACK and not self._is_answered:
+                    self._peer, self._is_answered = peer, True
+                    self._take_options(answer[2:])
+                    packet = struct.pack("!HH", _ACK, 0)
+                    self._send(channel, packet)
         raise CopyError(verb if self._is_answered else "opening", "Timed out")
+
+    def _take_options(self, options: bytes) -> None:
+        words = options.split(b"\0")
+        found = dict(zip(words[::2], words[1::2], strict=False))
+        if found.get(b"blksize", b"").isdigit():
+            self._block_bytes = int(found[b"blksize"])
 
     def _send(self, channel: socket.socket, packet: bytes) -> None:
         try:
@@ -76,7 +91,10 @@ class TftpTransfer:
             return  # no way out: nothing comes back either
 
     def _request(self, kind: int) -> bytes:
-        return struct.pack("!H", kind) + self.request.url.path.encode("latin-1", "replace") + b"\0octet\0"
+        packet = struct.pack("!H", kind) + self.request.url.path.encode("latin-1", "replace") + b"\0octet\0"
+        if kind == _READ and self.request.block_bytes != _BLOCK_BYTES:
+            packet += b"blksize\0" + str(self.request.block_bytes).encode() + b"\0"
+        return packet
 
 
 class TftpPull(TftpTransfer):
@@ -107,7 +125,7 @@ class TftpPull(TftpTransfer):
                 size += len(chunk)
                 hooks.progress(size)
                 acknowledgement = struct.pack("!HH", _ACK, block)
-                if len(chunk) < _BLOCK_BYTES:
+                if len(chunk) < self._block_bytes:
                     self._send(channel, acknowledgement)
                     break
                 block = (block + 1) % 65536

@@ -12,6 +12,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from flashferry.lab.standin.flash import FileEntry, Pace
+from flashferry.lab.standin.own_thread import in_own_thread
 from flashferry.lab.standin.show_files import shown_name, split_file
 from flashferry.lab.standin.signature import embedded_signature, signed_ios, signed_xe
 
@@ -137,7 +138,7 @@ async def _hash(
     closed = asyncio.ensure_future(vty.terminal.closed.wait())
     closed.add_done_callback(lambda _: stop.set())
     try:
-        found = await asyncio.to_thread(work)
+        found = await in_own_thread(work)
         was_stopped = stop.is_set()
     finally:
         vty.terminal.on_escape = None

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.device import Device
 
 _SYSLOG_DELAY_S = 0.02
+_TELLING = ("reload", "install", "write")
+"""First words of commands that restart, install or save: the lab counts how often a device was given them."""
 _LOAD_HEADER = "Load for five secs: 4%/0%; one minute: 6%; five minutes: 5%\nTime source is NTP, {clock}\n"
 
 
@@ -147,6 +149,8 @@ class Vty:
         elif found.action.show is not None:
             await self._show(found.action.show(self, found.arguments), pipe, offset + len(command) + 2)
         elif found.action.run is not None:
+            if found.text.split()[0] in _TELLING:
+                self.device.happened.append(f"given: {found.text}")
             await found.action.run(self, found.arguments)
 
     def _find(self, command: str) -> Matched[Command] | Invalid | Incomplete | Ambiguous:

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from flashferry.core.outside import shown
 from flashferry.monitor.events import Event
-from tasks.step import CHECK_WORD, COPY_WORD, ENDS_WAY
+from tasks.step import ACTIVATE_WORD, CHECK_WORD, COPY_WORD, ENDS_WAY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +75,7 @@ class Device:
         step: What it does, or did last.
         since_s: When that began or the device came to its end, on the clock of who follows.
         waits: What it waits for, in words; empty where it does not.
+        doing: What it does in its step by now, in words, where that step takes as long as an activation; else empty.
         is_retrying: Whether it waits to begin anew after a failure.
         has_failed: Whether a step of it failed and nothing made that good.
         text: Why, or what it ended with.
@@ -95,6 +96,7 @@ class Device:
         "_read_bytes_per_s",
         "acked_bytes",
         "copying_since_s",
+        "doing",
         "has_failed",
         "host",
         "is_copying",
@@ -118,7 +120,7 @@ class Device:
         self._last_step = last_step
         self.phase = Phase.QUEUED
         self.step, self.since_s = "", 0.0
-        self.waits, self.text = "", ""
+        self.waits, self.doing, self.text = "", "", ""
         self.is_retrying = self.has_failed = False
         self._is_done = self._is_idle = self._has_ended = False
         self.is_copying = False
@@ -163,6 +165,8 @@ class Device:
             self._end(event, now_s)
         elif event.status == "started":
             self._begin(event, now_s)
+        elif event.status in ("note", "waiting") and event.step == self.step == ACTIVATE_WORD:
+            self.doing = event.text
         elif event.step != "transfer" and event.status in ("done", "failed"):
             self._leave_step(event, now_s)
 
@@ -188,7 +192,7 @@ class Device:
         if event.step == COPY_WORD and ":" in self.step:
             step = self.step  # the arm of a speed test says more than `pull`
         self.step, self.since_s = step, now_s
-        self.waits, self.is_retrying = "", False
+        self.waits, self.doing, self.is_retrying = "", "", False
         self._is_done = self._is_idle = False
         self.phase = Phase.UNDER_WAY
         self.is_copying, self.rate_bytes_per_s = False, 0.0
@@ -203,7 +207,10 @@ class Device:
     def _leave_step(self, event: Event, now_s: float) -> None:
         was_done = self._is_done
         self._is_done, self._is_idle = event.status == "done", True
-        self.is_copying, self.rate_bytes_per_s, self.waits = False, 0.0, ""
+        self.is_copying, self.rate_bytes_per_s, self.waits, self.doing = False, 0.0, "", ""
+        if event.step == COPY_WORD and event.status == "done":
+            # The last progress that was told may be seconds old, or none was: from a site it comes thinned.
+            self.acked_bytes = max(self.acked_bytes, self.size_bytes or self.planned_bytes or 0)
         if event.status == "failed":
             self.has_failed, self.text = True, f"{event.step}: {event.text}"
         self._has_ended = self._has_ended or self._is_end(event, was_done=was_done)

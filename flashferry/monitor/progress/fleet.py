@@ -120,6 +120,11 @@ class Fleet:
         """All devices, those that were not heard of yet too."""
         return max(self.whole.total, self._unnamed)
 
+    @property
+    def has_copies(self) -> bool:
+        """Whether anything is copied, or is to be, as far as anybody knows: an activation or a look copies nothing."""
+        return bool(self.whole.todo_bytes or self.whole.received_bytes or self.whole.copies)
+
     def take(self, event: Event, now_s: float) -> None:
         """Take an event in; constant time, but for the copies of a site where one of them begins or ends.
 

@@ -12,10 +12,18 @@ from urllib.parse import urlsplit
 
 from flashferry.core.described import described
 from flashferry.core.errors import ConfigInvalid
-from flashferry.nightly.description.keys import Key, Place, choice, flag, present_file, read_section, text, word
+from flashferry.model.file_keys import Key, Place, choice, flag, present_file, read_section, text, word
 from flashferry.nightly.description.rules import check_together
 from flashferry.nightly.description.topology_keys import TOPOLOGY_SECTIONS, reach, topology
-from flashferry.nightly.description.values import Backend, Controller, LoginFrom, LoginSource, NightDescription, Reach
+from flashferry.nightly.description.values import (
+    FORM,
+    Backend,
+    Controller,
+    LoginFrom,
+    LoginSource,
+    NightDescription,
+    Reach,
+)
 from flashferry.nightly.description.work_keys import WORK_SECTIONS, artefacts, inventory_data, limits, night, thresholds
 from flashferry.nightly.settings import NightLimits
 from inventory.yaml_file import read_mapping
@@ -37,7 +45,7 @@ def load_description(path: Path) -> NightDescription:
             f"{path}: expected a description of a night, found no file",
             hint=f"'flashferry nightly init {path}' writes one to begin with",
         )
-    top = read_section(Place(file=path, value=read_mapping(path)), _TOP)
+    top = read_section(Place(file=path, value=read_mapping(path), form=FORM), _TOP)
     description = NightDescription(
         file=path,
         backend=top["backend"],

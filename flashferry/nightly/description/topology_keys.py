@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv4Interface, NetmaskValueError
 
-from flashferry.nightly.backend import LinkCondition
-from flashferry.nightly.description.keys import (
+from flashferry.model.file_keys import (
     Key,
     Place,
     check_distinct,
@@ -19,6 +18,7 @@ from flashferry.nightly.description.keys import (
     whole,
     word,
 )
+from flashferry.nightly.backend import LinkCondition
 from flashferry.nightly.description.values import (
     MOST_BANDWIDTH_KBPS,
     MOST_LATENCY_MS,

@@ -13,9 +13,19 @@ from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from flashferry.model.file_keys import Form
 from flashferry.nightly.backend import LinkCondition
 from flashferry.nightly.settings import NightLimits, NightSettings, NightWork, NodeLogin
 from flashferry.reports.thresholds import Threshold
+from inventory.yaml_file import line_of
+
+FORM = Form(
+    manual="docs/nightly.md",
+    line_of=line_of,
+    list_hint="Begin each entry on a line of its own with '- '",
+    mapping_hint="Write its keys below it, one a line and further to the right",
+)
+"""How the file of a night's description is written."""
 
 MOST_BANDWIDTH_KBPS = 10_000_000
 """Of a link condition, in kbit/s, by Cisco's description of the API of 2.9; 0 there means no limit."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from flashferry.core.described import described
 from flashferry.core.errors import ConfigInvalid
-from flashferry.nightly.description.keys import (
+from flashferry.model.file_keys import (
     Key,
     Place,
     choice,

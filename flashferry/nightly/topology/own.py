@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.file_keys import Place, Reader, number, text, whole
 from flashferry.nightly.backend import LinkCondition, PlannedLink, PlannedNode, Topology
-from flashferry.nightly.description.keys import Place, Reader, number, text, whole
 from flashferry.nightly.description.values import (
+    FORM,
     MOST_BANDWIDTH_KBPS,
     MOST_LATENCY_MS,
     MOST_TITLE,
@@ -55,7 +56,7 @@ def own_topology(description: NightDescription, *, title: str) -> Topology:
     """
     path = description.topology.file
     assert path is not None
-    top = Place(file=path, value=read_mapping(path))
+    top = Place(file=path, value=read_mapping(path), form=FORM)
     _check_lab(top.below("lab"))
     nodes = {text(node.below("id")): node for node in top.below("nodes").entries()}
     links = tuple(_links(top.below("links"), nodes, description.topology.conditions))

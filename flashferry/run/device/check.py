@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flashferry.core.errors import Kind
 from flashferry.devices.identity import identity_of, member_serials
 from flashferry.model.record import Failure
@@ -17,6 +19,7 @@ from flashferry.run.device.waiting import HashSlot
 from flashferry.store.leases import lease_by_name, lease_on, leases
 from inventory.view import HostView
 from tasks.check import CHECK, CheckReport, Wanted, check
+from tasks.check_report import ProvenFile
 from tasks.partial_file import file_at, in_words
 
 
@@ -88,6 +91,7 @@ class DeviceCheck:
         wanted = None
         if not to_null:
             wanted = Wanted.of(image, is_insisted=self._context.options.any_image, adds=self._context.options.add)
+            wanted = replace(wanted, proven=self._proven())
         report: CheckReport = self._steps.run(
             CHECK,
             check,
@@ -100,6 +104,13 @@ class DeviceCheck:
         for note in report.notes:
             self._events.tell(CHECK.word, "note", f"note: {note}")
         return report
+
+    def _proven(self) -> ProvenFile | None:
+        """Return the file as the device proved it in an earlier wave; None where it is to be proven anew."""
+        proof, board = self._context.proof, self._context.board
+        if proof is None or board is None:
+            return None
+        return ProvenFile(report=proof, modified=board.stamp_of(self._host.name))
 
     def _remove_own_leftover(self, report: CheckReport) -> bool:
         """Remove what this run's own broken copy left before it was resumed; tell whether that was done.

@@ -89,7 +89,7 @@ class DeviceCopy:
 
     def _attempt(self, order: CopyOrder) -> None:
         context, traces = self._context, self._traces
-        self._look_again(order)
+        self.look_again(order)
         if self._transport.is_push:
             self._push(order)
             return
@@ -169,7 +169,7 @@ class DeviceCopy:
         )
         return done
 
-    def _look_again(self, order: CopyOrder) -> None:
+    def look_again(self, order: CopyOrder) -> None:
         """Look at the target once more: a file may have come there, or the room gone, since the check.
 
         Raises:

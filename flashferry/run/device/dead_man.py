@@ -67,5 +67,7 @@ class DeadMan:
         else:
             self._is_wanted, self.held = False, earlier
             told = f"note: staged without a dead-man: {report.reason}"
+            if earlier:
+                told = f"note: {earlier[-1].keyword} counts on, and does not know all of our lines: {report.reason}"
         self._keeper.keep(DEAD_MAN, report)
         self._events.tell(DEAD_MAN.word, "note", told)

@@ -15,6 +15,7 @@ from flashferry.run.device.transport_fall import TransportFall
 from flashferry.run.device.tuning import DeviceTuning
 from flashferry.run.device.waiting import CopySlot, HashSlot
 from flashferry.run.device_plan import DevicePlan
+from flashferry.run.neighbours.source import NeighbourSource
 from tasks.copy import COPY
 from tasks.partial_file import file_at
 from tasks.snapshot import Snapshot
@@ -38,8 +39,9 @@ class Delivery:
         tuning: DeviceTuning,
         copy: DeviceCopy,
         fall: TransportFall,
+        source: NeighbourSource,
     ) -> None:
-        self._fall = fall
+        self._fall, self._source = fall, source
         self._context, self._keeper, self._steps, self._login = context, keeper, steps, login
         self._slot, self._hash_slot, self._tuning, self._copy = slot, hash_slot, tuning, copy
         # What a step of the list takes beyond its own task.
@@ -57,6 +59,8 @@ class Delivery:
 
     def _bring(self, _step: Step, plan: DevicePlan, before: Snapshot) -> None:
         bringing: DevicePlan | None = plan
+        if self._source.is_neighbour:
+            bringing = self._source.fetch(CopyOrder(image=self._context.image, target=plan.target), before)
         while bringing is not None:
             try:
                 self._copy.copy(CopyOrder(image=self._context.image, target=bringing.target))
@@ -71,7 +75,8 @@ class Delivery:
     def _prove(self, step: Step, plan: DevicePlan, _before: Snapshot) -> None:
         if self._context.options.to_null:
             return
-        with self._hash_slot.held():
+        self._source.proving()
+        with self._hash_slot.held(), self._source.blamed_for_other_bytes():
             self.verify(plan.target)
         self._keeper.passed(step)
 
@@ -105,13 +110,15 @@ class Delivery:
         was proven to be.
         """
         try:
-            found = file_at(self._login.session(), target).size_bytes
+            file = file_at(self._login.session(), target)
         except FlashferryError as error:
             self._keeper.note(f"could not look at {target} once more: {error.message}")
             return
-        if found == self._context.image.size_bytes:
+        if file.size_bytes == self._context.image.size_bytes:
+            if self._context.board is not None:
+                self._context.board.keep_stamp(self._keeper.record.host, file.modified)
             return
-        seen = "no such file" if found is None else f"{found:,} bytes"
+        seen = "no such file" if file.size_bytes is None else f"{file.size_bytes:,} bytes"
         self._keeper.take_failure(
             ImageCorrupt(
                 f"{target} was proven by its hash; in the end expected {self._context.image.size_bytes:,} bytes there, "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from flashferry.core.errors import FlashferryError
 from flashferry.images.release import release_of_image
+from flashferry.model.record import DeviceRecord
 from flashferry.model.states import Outcome
 from flashferry.run.context import RunContext
 from flashferry.run.device.login import DeviceLogin
@@ -57,7 +58,9 @@ class DeviceFinish:
 
     def _has_image(self) -> bool:
         record = self._keeper.record
-        return record.outcome in {Outcome.DONE, Outcome.ALREADY_THERE} and record.failure is None
+        is_there = record.outcome in {Outcome.DONE, Outcome.ALREADY_THERE} and record.failure is None
+        # A device that is not as it was, or may not stay so, is still in our hands: first it is recovered.
+        return is_there and record.restore_failure is None
 
     def _look_whether_ready(self) -> None:
         """Look at the device as a whole; whatever is found, or not, the image is there and the device restored."""
@@ -69,7 +72,7 @@ class DeviceFinish:
                 READY,
                 ready,
                 wanted=Wanted.of(self._context.image, is_insisted=self._context.options.any_image),
-                proven=record.verify or check.proof,
+                proven=_proven(record),
                 signature=self._context.options.verify_signature,
                 expected_members=tuple(member.number for member in check.version.members) or None,
                 known_bytes_per_s=self._context.hash_speeds.get(record.host),
@@ -113,7 +116,12 @@ class DeviceFinish:
         image = self._context.image
         release = release_of_image(image.inside or "") or release_of_image(image.name)
         report: AddReport = self._steps.run(
-            ADD, add, path=path, release=release, tell=lambda line: self._events.tell(ADD.word, "note", line)
+            ADD,
+            add,
+            path=path,
+            release=release,
+            size_bytes=image.size_bytes,
+            tell=lambda line: self._events.tell(ADD.word, "note", line),
         )
         self._keeper.keep(ADD, report)
         self._events.tell(ADD.word, "note", in_words(report))
@@ -135,3 +143,10 @@ def told(found: Readiness) -> str:
         return "ready to boot the image"
     reasons = dict.fromkeys(one.sentence for one in found.in_the_way)  # both supervisors may lack the same
     return f"ready to boot the image: {found.verdict.value}; {'; '.join(reasons)}"
+
+
+def _proven(record: DeviceRecord) -> dict[str, str]:
+    """Return the digests that a device computed in this run, by the file's path: its own, and those of its members."""
+    own = record.verify or (record.check.proof if record.check is not None else None)
+    found = {own.path: own.digest} if own is not None else {}
+    return found | {one.path: one.digest for one in (record.distribution.copies if record.distribution else ())}

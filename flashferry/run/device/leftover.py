@@ -66,7 +66,7 @@ class Leftover:
         """Note whether a copy was begun, and end what is left of it; tell whether the server could say so."""
         ticket = self._traces.ticket
         if ticket is None:
-            return False
+            return self._traces.is_from_neighbour
         try:
             self._tickets.take_account(self._context.server.progress(ticket.ticket_id))
         except FileServerError:
@@ -82,7 +82,8 @@ class Leftover:
         A server that is gone cannot tell; the file is then named, and never removed.
         """
         traces = self._traces
-        if traces.order is None or traces.order.target == "null:" or traces.ticket is None:
+        is_begun = traces.ticket is not None or traces.is_from_neighbour
+        if traces.order is None or traces.order.target == "null:" or not is_begun:
             return None
         if traces.is_theirs or self._keeper.record.verify is not None:
             return None

@@ -72,6 +72,7 @@ class CopyTraces:
         may_be_writing: The device may still be writing to the target.
         sent_bytes: The most that a copy got from us: a larger file at the target is not ours.
         is_theirs: Somebody else's file is at the target.
+        is_from_neighbour: The last copy was one from a neighbour, of which our server knows nothing.
     """
 
     order: CopyOrder | None = None
@@ -80,6 +81,7 @@ class CopyTraces:
     may_be_writing: bool = False
     sent_bytes: int = 0
     is_theirs: bool = False
+    is_from_neighbour: bool = False
 
 
 class DeviceTickets:

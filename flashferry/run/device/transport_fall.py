@@ -11,6 +11,7 @@ from flashferry.core.errors import ConfigInvalid, FlashferryError, kind_of
 from flashferry.devices.errors import (
     CopyFailed,
     DeviceRefused,
+    DeviceUnreachable,
     FileInTheWay,
     OutputNotUnderstood,
     Stopped,
@@ -99,6 +100,11 @@ class TransportFall:
         """
         if self._transport.following is None or not self._may_fall(error):
             return None
+        return self.go_on(error, before)
+
+    def go_on(self, error: FlashferryError, before: Snapshot) -> DevicePlan:
+        """Return the plan for the next transport, with its lines in force; arguments and errors as of `next_plan`."""
+        is_lost = isinstance(error, DeviceUnreachable)
         while self._transport.following is not None:
             self._take_note(error)
             try:
@@ -108,7 +114,7 @@ class TransportFall:
                 error = refused.at(host=self._keeper.record.host, step=COPY.word)
                 continue
             self._keeper.update(window=plan.window)
-            self._tuning.change_over(plan.tune, before)
+            self._tuning.change_over(plan.tune, before, is_again=is_lost)
             return plan
         raise error
 
@@ -141,10 +147,11 @@ class TransportFall:
         failed, record = self._transport.current.name, self._keeper.record
         tried = TransportTried(transport=failed, reason=sentence_of(error), hint=error.hint, kind=kind_of(error))
         following = self._transport.fall().name
-        self._traces.began = self._traces.may_be_writing = False
+        self._traces.began = self._traces.may_be_writing = self._traces.is_from_neighbour = False
         self._keeper.update(
             transport=following,
             transports_tried=(*record.transports_tried, tried),
+            source=None,
             pull=None,
             transfer=None,
             clocks=None,
@@ -152,4 +159,5 @@ class TransportFall:
         # On disk at once, and no more than this: a run that dies from here on is gone on with by this one.
         fallen = {"transport": following, "transports_tried": self._keeper.record.transports_tried}
         self._context.journal.record(self._context.run_id, record.host, fallen)
-        self._events.tell(STEP, "note", f"note: no byte came by {failed}: {tried.reason}; trying {following}")
+        vain = f"{record.source} is given up" if record.source else f"no byte came by {failed}"
+        self._events.tell(STEP, "note", f"note: {vain}: {tried.reason}; trying {following}")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flashferry.run.context import RunContext
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import RecordKeeper
 from flashferry.run.device_plan import DevicePlan, plan_device
-from flashferry.transports import PUSH
+from flashferry.run.neighbours.board import ServedBy
+from flashferry.transports import NEIGHBOUR, PUSH
 from flashferry.transports.serving import check_files, is_certified
 from flashferry.transports.transport import Transport
 from inventory.view import HostView
@@ -19,16 +22,27 @@ class DeviceTransport:
 
     Attributes:
         current: The one by which it goes now.
+        served_by: The neighbour that it comes from now, or None: it comes from us.
+        own_interface: The interface that the copy from a neighbour leaves by.
     """
 
     def __init__(self, context: RunContext) -> None:
         self._server = context.server
         self.current: Transport = context.transports[0]
         self._next = context.transports[1:]
+        self.served_by: ServedBy | None = None
+        self.own_interface: str | None = None
+
+    def take_neighbour(self, served_by: ServedBy, own_interface: str) -> None:
+        """Have the copy come from a neighbour; where that fails it goes on with the transport of now."""
+        self._next = (self.current, *self._next)
+        self.current, self.served_by, self.own_interface = NEIGHBOUR, served_by, own_interface
 
     @property
     def port(self) -> int:
         """Return our server's port for it; 0 where the device does not come to us."""
+        if self.served_by is not None:
+            return self.current.ports.well_known
         return 0 if self.is_push else self._server.port_of(self.current.name)
 
     @property
@@ -43,6 +57,7 @@ class DeviceTransport:
 
     def fall(self) -> Transport:
         """Go on to the next one, and return it."""
+        self.served_by = None
         self.current, *left = self._next
         self._next = tuple(left)
         return self.current
@@ -71,12 +86,16 @@ class DevicePlanner:
         context, session = self._context, self._login.session()
         link = context.links.of(self._host, session.peer_address)
         self._keeper.update(link_rate=link)
+        device, options, served_by = self._host, context.options, self._transport.served_by
+        if served_by is not None:
+            device = replace(device, source_interface=self._transport.own_interface)
+            options = replace(options, server_address=served_by.address)
         return plan_device(
-            device=self._host,
+            device=device,
             platform=session.platform,
             check=self._keeper.checked,
             before=before,
-            options=context.options,
+            options=options,
             link=link,
             image=context.image.name,
             port=self._transport.port,

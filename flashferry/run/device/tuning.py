@@ -8,6 +8,7 @@ from flashferry.run.device.change_over import change_over
 from flashferry.run.device.dead_man import DeadMan
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
+from flashferry.transports import NEIGHBOUR
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import WINDOW_SIZE, Change, TunePlan, marks_in
 from tasks.tune import TUNE, set_again, step_down, tune
@@ -35,15 +36,21 @@ class DeviceTuning:
         self._tell_tuned()
         self._keeper.passed(TUNE)
 
-    def change_over(self, plan: TunePlan, before: Snapshot) -> None:
-        """Set another transport's lines in place of what is in force; see `flashferry.run.device.change_over`."""
+    def change_over(self, plan: TunePlan, before: Snapshot, *, is_again: bool = False) -> None:
+        """Set another transport's lines in place of what is in force; see `flashferry.run.device.change_over`.
+
+        Args:
+            plan: What is to be in force.
+            before: What the device was before anything was set.
+            is_again: Whether the session was lost: the device may have restarted, so that no applet of ours counts.
+        """
         if not plan.changes and not self.in_force:
             return
         if plan.changes:
             # Not untouched any more, whatever becomes of it.
             self._keeper.update(restored=Restored.INCOMPLETE)
         self._context.guard.marks = marks_in((*self.in_force, *plan.changes))
-        self._watch((*self.in_force, *plan.changes, *plan.channel))
+        self._watch((*self.in_force, *plan.changes, *plan.channel), is_again=is_again)
         report = self._steps.run(
             TUNE, change_over, held=self.in_force, plan=plan, remember=self._remember, before=before
         )
@@ -61,6 +68,22 @@ class DeviceTuning:
         if self.in_force:
             self._watch(self.in_force, is_again=True)
             self._keeper.keep(TUNE, self._steps.run(TUNE, set_again, changes=self.in_force, remember=self._remember))
+
+    def hold(self, changes: tuple[Change, ...]) -> None:
+        """Have further lines on disk, and known to the applet, before they are typed by somebody else.
+
+        Args:
+            changes: Lines that stand beside those in force.
+        """
+        # Not untouched any more, whatever becomes of it.
+        self._keeper.update(restored=Restored.INCOMPLETE)
+        self._context.guard.marks = marks_in((*self.in_force, *changes))
+        self._watch((*self.in_force, *changes))
+        self._remember((*self.in_force, *changes))
+
+    def held(self, changes: tuple[Change, ...], instead: tuple[Change, ...]) -> None:
+        """Have lines on disk as they turned out, or without those that were taken back and proven gone."""
+        self._remember((*(one for one in self.in_force if one not in changes), *instead))
 
     @property
     def is_tuned(self) -> bool:
@@ -104,7 +127,9 @@ class DeviceTuning:
         words = [f"note: {one}" for one in found.other_words]
         if not found.is_marked:
             words.append("note: no mark could be left: another controller would not see that this run has the device")
-        if found.channel_as_before:
+        if found.channel_as_before and self._keeper.record.transport == NEIGHBOUR.name:
+            words.append("note: the device takes no larger blocks: a copy from a neighbour is slow in small ones")
+        elif found.channel_as_before:
             words.append(
                 "note: the device takes no larger window for its SSH channel: the copy is no faster than the one that "
                 f"it has ({'; '.join(found.refused)})"

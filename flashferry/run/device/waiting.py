@@ -97,8 +97,12 @@ class CopySlot:
         Beside whoever has it now: the device is tuned, and so never waits.
         """
         if self._state is SlotState.RELEASED_EARLY:
-            self._context.slots.copies.enter_beside(self._site)
-            self._state = SlotState.HELD
+            self.take_beside()
+
+    def take_beside(self) -> None:
+        """Take a slot beside whoever has one now: for a copy over the WAN of a device that is tuned already."""
+        self._context.slots.copies.enter_beside(self._site)
+        self._state = SlotState.HELD
 
     def free(self) -> None:
         """Give the slot back, once; let another device be looked at."""

@@ -35,10 +35,13 @@ from flashferry.run.device.transports import DevicePlanner, DeviceTransport
 from flashferry.run.device.tuning import DeviceTuning
 from flashferry.run.device.waiting import CopySlot, HashSlot
 from flashferry.run.device_plan import DevicePlan
+from flashferry.run.neighbours.parent import NeighbourServing
+from flashferry.run.neighbours.source import NeighbourSource
 from flashferry.tcp.channel import Limit
 from inventory.view import HostView, view
 from tasks.fetching.ceilings import announce
 from tasks.snapshot import SNAPSHOT, Snapshot, snapshot
+from tasks.tcp_config import Change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +71,8 @@ class DeviceParts:
         leftover: Sees to what a failed copy left.
         restore: Brings the configuration back.
         finish: Does what follows the restore.
+        source: Knows whether the image comes from a neighbour.
+        serving: Serves it to others of the site.
     """
 
     task: Task
@@ -92,6 +97,8 @@ class DeviceParts:
     leftover: Leftover
     restore: DeviceRestore
     finish: DeviceFinish
+    source: NeighbourSource
+    serving: NeighbourServing
 
 
 def parts_of(task: Task, context: RunContext) -> DeviceParts:
@@ -108,6 +115,7 @@ def parts_of(task: Task, context: RunContext) -> DeviceParts:
     recovery = CopyRecovery(context, events, keeper, steps, traces, tickets)
     copy = DeviceCopy(context, host, events, keeper, steps, login, slot, tuning, traces, tickets, recovery, transport)
     fall = TransportFall(context, events, keeper, login, traces, tickets, transport, planner, tuning)
+    source = NeighbourSource(context, host, events, keeper, steps, login, slot, traces, transport, fall, recovery, copy)
     leftover = Leftover(context, events, keeper, login, traces, tickets, recovery)
     guard_logins(task, context.guard)
     return DeviceParts(
@@ -129,7 +137,9 @@ def parts_of(task: Task, context: RunContext) -> DeviceParts:
         recovery=recovery,
         copy=copy,
         check=DeviceCheck(context, host, events, keeper, steps, login, hash_slot, traces, recovery),
-        delivery=Delivery(context, keeper, steps, login, slot, hash_slot, tuning, copy, fall),
+        delivery=Delivery(context, keeper, steps, login, slot, hash_slot, tuning, copy, fall, source),
+        source=source,
+        serving=NeighbourServing(context, host, events, keeper, steps, login, tuning),
         leftover=leftover,
         restore=DeviceRestore(task, context, events, keeper, steps, login, leftover),
         finish=DeviceFinish(context, events, keeper, steps, login, hash_slot),
@@ -156,7 +166,8 @@ def run_device(run: DeviceRun) -> Result:
         # The report outweighs its copy in the journal.
         record = replace(record, failure=record.failure or failure_of("record", error))
     run.tell_end(record)
-    return Result(host=task.host, result=record, changed=record.transfer is not None)
+    is_changed = record.transfer is not None or record.source is not None
+    return Result(host=task.host, result=record, changed=is_changed)
 
 
 class DeviceRun:
@@ -173,20 +184,27 @@ class DeviceRun:
 
     def execute(self) -> DeviceRecord:
         """Go through all steps and return the record."""
-        parts = self.parts
+        parts, board = self.parts, self.parts.context.board
+        if board is not None:
+            board.enter(parts.host.name, has_image=parts.context.is_helper)
         try:
             parts.login.connect()
             parts.check.ask_lease()
             parts.check.check()
-            if self._is_to_be_staged:
+            if parts.context.is_helper or parts.keeper.record.outcome is Outcome.ALREADY_THERE:
+                self._serve_what_is_there()
+            elif self._is_to_be_staged:
                 self.wait_and_stage()
-            parts.finish.finish()
+            if not parts.context.is_helper:
+                parts.finish.finish()
         except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' run
             parts.keeper.take_failure(error)
         finally:
             with suppress(FileServerError):  # a server that is gone honours no ticket
                 parts.tickets.revoke()
             parts.login.end()
+            if board is not None:
+                board.leave(parts.host.name)
         return parts.keeper.record
 
     def tell_end(self, record: DeviceRecord) -> None:
@@ -209,13 +227,32 @@ class DeviceRun:
         parts.fall.first_plan(parts.keeper.checked.running)
         if parts.context.untuned_because is not None:
             parts.keeper.note(f"not tuned: {parts.context.untuned_because}")
-        parts.slot.take(parts.check.come_back)
+        if not parts.source.choose(parts.check.come_back):
+            parts.slot.take(parts.check.come_back)
         try:
             parts.check.come_back()
             if self._is_to_be_staged:
                 self._stage()
         finally:
             parts.slot.free()
+
+    def _serve_what_is_there(self) -> None:
+        """Take a device that was found with the image in hand, where others of its site need that; give it back."""
+        parts = self.parts
+        if self._is_to_be_staged:
+            parts.keeper.note("it was to serve others of its site, and the image is not there any more: stage it again")
+        if parts.keeper.record.outcome is not Outcome.ALREADY_THERE or not parts.serving.is_wanted():
+            return
+        before: Snapshot = parts.steps.run(SNAPSHOT, snapshot)
+        target = f"{parts.keeper.checked.file_system}{parts.context.image.name}"
+        self._acquire(before, (), target)
+        parts.keeper.update(state=State.JOURNALED)
+        # It has its copy behind it: whom it serves is to be looked at.
+        parts.context.copied()
+        try:
+            parts.serving.serve(target)
+        finally:
+            parts.restore.restore(before)
 
     @property
     def _is_to_be_staged(self) -> bool:
@@ -230,6 +267,7 @@ class DeviceRun:
         self._take_in_hand(plan, before)
         try:
             self._deliver(plan, before)
+            parts.serving.serve(plan.target)
         except BaseException as error:  # noqa: BLE001 -- whatever happened, restoring comes first
             parts.keeper.take_failure(error)
         finally:
@@ -247,16 +285,20 @@ class DeviceRun:
         has in its hands, from being taken for one that is fine as it is.
         """
         parts = self.parts
+        self._acquire(before, plan.tune.changes, plan.target)
+        if plan.ceilings and plan.ceilings[0].limit is Limit.SSH_WINDOW:
+            parts.events.tell(TRANSPORT, "note", f"note: {announce(plan.ceilings[:1])}")
+        restored = Restored.INCOMPLETE if plan.tune.changes else Restored.UNTOUCHED
+        parts.keeper.update(state=State.JOURNALED, restored=restored, window=plan.window, changes=plan.tune.changes)
+
+    def _acquire(self, before: Snapshot, changes: tuple[Change, ...], target: str) -> None:
+        parts = self.parts
         parts.context.journal.acquire_lease(
             parts.context.run_id,
             parts.host.name,
             identity=identity_of(parts.keeper.checked.facts),
             snapshot=before,
-            changes=plan.tune.changes,
-            target=plan.target,
+            changes=changes,
+            target=target,
             members=member_serials(parts.login.session().show_version()),
         )
-        if plan.ceilings and plan.ceilings[0].limit is Limit.SSH_WINDOW:
-            parts.events.tell(TRANSPORT, "note", f"note: {announce(plan.ceilings[:1])}")
-        restored = Restored.INCOMPLETE if plan.tune.changes else Restored.UNTOUCHED
-        parts.keeper.update(state=State.JOURNALED, restored=restored, window=plan.window, changes=plan.tune.changes)

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import FileResponse
 
+from flashferry.core.apart.folder import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.actor import EVERYWHERE, Actor, Role
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.jobs.asking import ask, once_of, seen_job
 from flashferry.service.jobs.cancelling import cancel
-from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.telling import JOBS, told_job
 from flashferry.service.jobs.tidying import is_removed
 from flashferry.service.jobs.wishes import Devices, JobWish

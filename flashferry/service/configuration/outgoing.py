@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flashferry.nightly.description.keys import (
+from flashferry.model.file_keys import (
     Key,
     Place,
     choice,

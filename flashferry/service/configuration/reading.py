@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import re
-import tomllib
 from importlib.resources import files
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.nightly.description.keys import Form, Place, read_section
+from flashferry.core.writing import write_new
+from flashferry.model.file_keys import Place, read_section
+from flashferry.model.toml_file import toml_form, toml_of
 from flashferry.service.configuration.tables import TOP
 from flashferry.service.settings import ImageSettings, ServiceSettings
 
@@ -20,7 +19,6 @@ USUAL_NAME = "service.toml"
 TEMPLATE = "template.toml"
 _HOUR_S, _MINUTE_S, _DAY_S = 3600.0, 60.0, 86400.0
 _GB = 10**9
-_TABLE = re.compile(r"\s*\[\s*([^\]]+?)\s*\]\s*(#.*)?")
 
 
 def load_settings(path: Path) -> ServiceSettings:
@@ -32,7 +30,7 @@ def load_settings(path: Path) -> ServiceSettings:
     Raises:
         ConfigInvalid: It cannot be read, is no TOML, or a key is unknown, missing, or wrong.
     """
-    top = read_section(Place(file=path, value=_parsed(path), form=FORM), TOP)
+    top = read_section(Place(file=path, value=_content(path), form=FORM), TOP)
     listen, sessions, images = top["listen"], top["sessions"], top["images"]
     return ServiceSettings(
         **listen,
@@ -56,24 +54,21 @@ def load_settings(path: Path) -> ServiceSettings:
     )
 
 
+def _content(path: Path) -> dict[str, Any]:
+    return toml_of(
+        path,
+        called="the service's configuration",
+        hint="'flashferry service init' writes one to begin with; without --config the defaults hold",
+    )
+
+
 def write_template(path: Path) -> bool:
     """Write a commented configuration to begin with; return False where a file is there, which stays as it is.
 
     Raises:
         ConfigInvalid: It cannot be written.
     """
-    content = files(__package__ or "").joinpath(TEMPLATE).read_text(encoding="utf-8")
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise ConfigInvalid(
-            f"{path}: cannot be written: {error.strerror}", hint="Check the folder and its rights, or name another file"
-        ) from None
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(content)
-    return True
+    return write_new(path, files(__package__ or "").joinpath(TEMPLATE).read_text(encoding="utf-8"))
 
 
 def parsed_listen(given: str) -> tuple[str, int]:
@@ -98,53 +93,4 @@ def parsed_listen(given: str) -> tuple[str, int]:
     return address, number_
 
 
-def _parsed(path: Path) -> dict[str, Any]:
-    """Return what a file of TOML holds.
-
-    Raises:
-        ConfigInvalid: It cannot be read, or is none.
-    """
-    try:
-        return tomllib.loads(path.read_bytes().decode())
-    except FileNotFoundError:
-        raise ConfigInvalid(
-            f"{path}: expected the service's configuration, found no file",
-            hint="'flashferry service init' writes one to begin with; without --config the defaults hold",
-        ) from None
-    except OSError as error:
-        raise ConfigInvalid(
-            f"{path}: cannot be read: {error.strerror}", hint="Check the file's rights, and that it is a plain file"
-        ) from None
-    except UnicodeDecodeError:
-        raise ConfigInvalid(
-            f"{path}: expected text in UTF-8, found something else", hint="Save it as UTF-8 with an editor"
-        ) from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigInvalid(
-            f"{path}: not valid TOML: {error}", hint="Correct that place; texts stand in quotes, lists in brackets"
-        ) from None
-
-
-def _line_of(path: Path, *keys: str | int) -> str:
-    """Return ` (line N)` for where a key is given, empty where that is not found."""
-    names = [str(key) for key in keys if isinstance(key, str)]
-    lines = path.read_text(encoding="utf-8").splitlines()
-    table: list[str] = []
-    for count, line in enumerate(lines, start=1):
-        if found := _TABLE.fullmatch(line):
-            table = [part.strip().strip("\"'") for part in found[1].split(".")]
-            if table == names:
-                return f" (line {count})"
-            continue
-        key = line.partition("=")[0].strip().strip("\"'")
-        if key and [*table, key] == names:
-            return f" (line {count})"
-    return _line_of(path, *names[:-1]) if len(names) > 1 else ""
-
-
-FORM = Form(
-    manual="docs/service.md",
-    line_of=_line_of,
-    list_hint='Write it in brackets: ["one", "two"]',
-    mapping_hint="Write it as a table: its name in brackets on a line of its own, its keys below",
-)
+FORM = toml_form("docs/service.md")

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from flashferry.nightly.description.keys import (
+from flashferry.model.file_keys import (
     Key,
     Place,
     Reader,

@@ -7,7 +7,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.nightly.description.keys import Place, text
+from flashferry.model.file_keys import Place, text
 from flashferry.service.people.mapped import grant_of
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")

@@ -10,12 +10,12 @@ import secrets
 import sqlite3
 from http import HTTPStatus
 
+from flashferry.core.apart.folder import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import masked
 from flashferry.reports import words
 from flashferry.service.actor import LOOKS, Actor, Role, Via
 from flashferry.service.auditing import note
-from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.wishes import JobWish, words_of
 from flashferry.service.plans.standing import why_not_begun, why_not_gone_on_with
 from flashferry.service.problems import Problem, listed, problem_of

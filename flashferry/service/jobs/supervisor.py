@@ -11,14 +11,14 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from http import HTTPStatus
 
+from flashferry.core.apart.folder import JobFolder
+from flashferry.core.apart.processes import claim, read_mark
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.actor import SYSTEM
 from flashferry.service.auditing import note
 from flashferry.service.jobs.aftermath import CARED_FOR_S, RUNS, LeftRun, next_try
 from flashferry.service.jobs.ending import end, tell_begun
-from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.launching import has_depot, prepare, start, unit_of
-from flashferry.service.jobs.processes import claim, read_mark
 from flashferry.service.jobs.queue import waiting
 from flashferry.service.jobs.requesting import request_job, why_not_now
 from flashferry.service.jobs.wishes import JobWish

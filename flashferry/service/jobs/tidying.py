@@ -13,9 +13,9 @@ import shutil
 from datetime import timedelta
 from pathlib import Path
 
+from flashferry.core.apart.folder import JobFolder
 from flashferry.service.actor import SYSTEM
 from flashferry.service.auditing import note
-from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.keepers import Keeper
 from flashferry.service.service import Service
 from flashferry.store.run_lock import is_run_alive

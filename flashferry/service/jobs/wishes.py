@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from flashferry.core.apart.folder import JobFolder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.settings import RunSettings
 from flashferry.store.service.jobs import JobKind
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from flashferry.core.apart.folder import JobFolder
 from flashferry.core.errors import FlashferryError
 from flashferry.core.json_access import Node
-from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.live.follow import Follower
 from flashferry.service.live.scene import NOTHING, Forecast, Heard, RunNow, limited_to, run_now
 from flashferry.service.service import Service

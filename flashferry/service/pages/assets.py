@@ -24,6 +24,7 @@ _KINDS = {
     "icon.svg": "image/svg+xml",
     "live.js": "text/javascript",
     "live-worker.js": "text/javascript",
+    "refresh.js": "text/javascript",
     "service.css": "text/css",
     "upload.js": "text/javascript",
 }

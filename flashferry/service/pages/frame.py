@@ -35,6 +35,7 @@ from flashferry.service.api.depends import csrf_of, service_of
 from flashferry.service.pages.assets import asset
 from flashferry.service.people.identity import asked_of, identify
 from flashferry.service.problems import Problem, problem_document
+from flashferry.service.site_centre import has_centre
 from flashferry.store.service.database import moment
 
 Given = ParamSpec("Given")
@@ -47,13 +48,15 @@ NAVIGATION = (
     ("Plans", "/plans"),
     ("Runs", "/runs"),
     ("Devices", "/devices"),
+    ("Sites", "/sites"),
     ("Images", "/images"),
     ("Schedules", "/schedules"),
     ("Trends", "/trends"),
     ("Audit", "/audit"),
     ("Admin", "/admin"),
 )
-"""In this order; one that has no route, or that somebody may not call, is not shown to him."""
+"""In this order; one that has no route, or that somebody may not call, is not shown to him. Nor are sites where the
+service has no centre of sites beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +186,8 @@ def _actor(request: Request) -> Actor | None:
 def _places(request: Request, actor: Actor) -> Iterator[Place]:
     here = request.url.path
     for title, path in NAVIGATION:
-        if _has_route(request, "GET", path) and _may(actor, "GET", path):
+        is_there = _has_route(request, "GET", path) and _may(actor, "GET", path)
+        if is_there and (path != "/sites" or has_centre(service_of(request).state)):
             yield Place(title=title, path=path, is_here=here == path or here.startswith(f"{path}/"))
 
 

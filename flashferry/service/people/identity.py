@@ -56,7 +56,7 @@ class Asked:
         session_id: The id in the cookie, where there is one.
         user: Whom a proxy that is believed has signed in, or None.
         groups: His groups, as the proxy tells them.
-        is_watch: Whether a page asks by itself for live data, which is no sign that anybody sits there.
+        is_watch: Whether a page asks by itself for what is new, which is no sign that anybody sits there.
     """
 
     address: str
@@ -107,7 +107,7 @@ def asked_of(request: Request, service: Service) -> Asked:
         session_id=request.cookies.get(cookie_name(service.settings)),
         user=user or None,
         groups=tuple(word.strip() for word in (groups or "").split(",") if word.strip()),
-        is_watch="text/event-stream" in request.headers.get("accept", ""),
+        is_watch="text/event-stream" in request.headers.get("accept", "") or "x-watch" in request.headers,
     )
 
 

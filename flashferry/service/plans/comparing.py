@@ -12,7 +12,7 @@ from flashferry.service.plans.lines import expected_lines
 
 _OF_A_DEVICE = (
     *("action", "image", "file_system", "site", "group", "address", "identity", "model", "version", "transport"),
-    *("tune", "reason", "cause"),
+    *("tune", "adds", "other_places", "pulls_from", "reason", "cause"),
 )
 """What matters of a device. Its forecast differs from plan to plan and is told for the whole."""
 
@@ -127,6 +127,7 @@ def _rules(plan: FleetPlan) -> dict[str, str]:
     found = {name: _word(to_json(getattr(plan, name))) for name in _OF_A_PLAN}
     for whole in ("limits", "policy"):
         found |= {f"{whole}: {name}": _word(value) for name, value in to_json(getattr(plan, whole)).items()}
+    found |= {f"depot of {site.site}": site.depot for site in plan.sites if site.depot is not None}
     return found
 
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from http import HTTPStatus
 
+from flashferry.core.apart.folder import JobFolder
 from flashferry.core.state_folder import open_private
 from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.auditing import deciding
 from flashferry.service.images.golden import golden_rules
 from flashferry.service.jobs.asking import asked_before
-from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.requesting import action_of, request_job
 from flashferry.service.jobs.wishes import Devices, JobWish
 from flashferry.service.keepers import Keeper

@@ -22,12 +22,11 @@ class PlanState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewPlan:
-    """A plan that somebody offers.
+class PlanFacts:
+    """What a plan is, whatever was decided about it.
 
     Attributes:
         digest: SHA-256 of its content, as `flashferry.model.plan_file` works it out.
-        text: Its file, as it was sent.
         title: What people call it; plans of one title follow each other.
         sites: The sites of all its devices, in order; an empty name stands for devices without a site.
         devices: How many devices it stages.
@@ -39,7 +38,6 @@ class NewPlan:
     """
 
     digest: str
-    text: str
     title: str
     sites: tuple[str, ...]
     devices: int
@@ -51,8 +49,19 @@ class NewPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredPlan:
-    """A plan in its row, without its text: see `NewPlan` for what is not told here.
+class NewPlan(PlanFacts):
+    """A plan that somebody offers.
+
+    Attributes:
+        text: Its file, as it was sent.
+    """
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPlan(PlanFacts):
+    """A plan in its row, without its text.
 
     Attributes:
         state: What was decided.
@@ -64,15 +73,6 @@ class StoredPlan:
         withdrawn_because: Why.
     """
 
-    digest: str
-    title: str
-    sites: tuple[str, ...]
-    devices: int
-    images: tuple[str, ...]
-    duration_s: float
-    made_by: str
-    made_at: str
-    ends_at: str | None
     state: PlanState
     decided_by: str | None
     decided_at: str | None

@@ -17,12 +17,14 @@ from flashferry.store.database_file import make_private, open_to_read
 from flashferry.store.journal_file import open_database
 from flashferry.store.reader import reading
 from flashferry.store.service import schema as service
+from flashferry.store.sites import schema as sites
 from flashferry.store.tables import runs_ended_before, unsound_rows
 
 DATABASES = {
     schema.FILE: schema.SCHEMA_VERSION,
     nights.FILE: nights.SCHEMA_VERSION,
     service.FILE: service.SCHEMA_VERSION,
+    sites.FILE: sites.SCHEMA_VERSION,
 }
 """Their names, and the newest schema of each that is known here."""
 

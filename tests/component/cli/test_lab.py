@@ -28,6 +28,21 @@ name = "w"
 count = 2
 """
 
+DEPOT = """
+[[sites]]
+name = "east"
+link = "lan"
+depot = true
+[[sites.devices]]
+name = "e1"
+
+[[sites]]
+name = "west"
+link = "lan"
+[[sites.devices]]
+name = "w1"
+"""
+
 
 def _up(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
@@ -79,6 +94,34 @@ def test_a_world_of_ones_own_comes_up(tmp_path: Path) -> None:
     assert "already running" in complaint
     assert not Path(told["inventory"]).exists()
     assert list(tmp_path.glob("*.json")) == []
+
+
+@pytest.mark.lab
+def test_sites_of_a_running_lab_are_reached_and_cut_off(tmp_path: Path) -> None:
+    """`exec --site` runs on the depot host; `cut` and `mend` take a link down and up; what is not there is named."""
+    (tmp_path / "mine.toml").write_text(DEPOT)
+    dial = (sys.executable, "-c", "import socket, sys; socket.create_connection((sys.argv[1], 22), 2)")
+    with _up(tmp_path, "mine.toml", "--json") as lab:
+        text = ""
+        while not text.endswith("\n}\n"):
+            text += lab.stdout.readline()
+        east, west = json.loads(text)["sites"]
+        e1, w1 = (one["address"] for one in json.loads(text)["devices"])
+        codes = [_run(tmp_path, "exec", "--site", "east", *dial, e1).returncode]
+        assert _run(tmp_path, "cut", "east").returncode == 0
+        codes += [_run(tmp_path, "exec", *dial, address).returncode for address in (e1, w1)]
+        codes.append(_run(tmp_path, "exec", "--site", "east", *dial, e1).returncode)
+        assert _run(tmp_path, "mend", "east").returncode == 0
+        codes.append(_run(tmp_path, "exec", *dial, e1).returncode)
+        wrong = [_run(tmp_path, "cut", "north"), _run(tmp_path, "exec", "--site", "west", "true")]
+        lab.send_signal(signal.SIGINT)
+        assert lab.wait(timeout=90) == 0
+    assert east["depot"] == {"name": "east-depot", "address": "198.18.1.10", "lan": None}
+    assert "depot" not in west
+    assert codes == [0, 1, 0, 0, 0]
+    assert [one.returncode for one in wrong] == [2, 2]
+    assert "unknown site 'north': the lab has east, west" in wrong[0].stderr
+    assert "no depot at 'west': the lab has depots at east" in wrong[1].stderr
 
 
 def test_a_wrong_world_is_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -3,11 +3,14 @@
 import contextlib
 import socket
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from flashferry.depot.probing import web
 from flashferry.fileserver import EventKind, FixedLogin, TransferState
+from flashferry.httpserver import head
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -244,3 +247,28 @@ def test_a_gone_image_is_told(bench: "Bench") -> None:
     (bench.directory / bench.other_name).replace(bench.directory / bench.image_name)
     assert bench.ask(ticket).status == 500
     assert "image" in bench.heard(EventKind.FAILED).text.lower()
+
+
+@pytest.mark.parametrize("control", ["cubic", "bbr"])
+def test_a_depot_may_compare_congestion_controls(either: "Bench", control: str) -> None:
+    """Under a fixed login the answer says what it is sent with; a word that is none of both changes nothing."""
+    if control not in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split():
+        pytest.skip(f"{control} is not in this kernel")
+    either.server.admit(FixedLogin(username="lab", password="long-enough"))
+    lab = {"Authorization": either.basic("lab", "long-enough")}
+    granted = either.ask(None, Flashferry_Congestion_Control=control, Range="bytes=0-9", **lab)
+    assert (granted.status, granted.body) == (206, either.content[:10])
+    assert granted.fields[head.CONTROL_HEADER] == control
+    assert head.CONTROL_HEADER not in either.ask(None, Flashferry_Congestion_Control="reno", **lab).fields
+
+
+def test_a_ticket_has_no_say_in_congestion_control(bench: "Bench") -> None:
+    """What a router is sent with is decided here."""
+    answer = bench.ask(bench.ticket(), Flashferry_Congestion_Control="cubic")
+    assert answer.body == bench.content
+    assert head.CONTROL_HEADER not in answer.fields
+
+
+def test_the_probe_asks_by_the_name_that_is_served() -> None:
+    """Both have it written down, for neither may import the other."""
+    assert (web.CONTROL_HEADER, web.CONTROLS) == (head.CONTROL_HEADER, head.CONTROLS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,14 @@ from tests.component.nightly.matrix.ground import Ground
 from tests.component.nightly.matrix.player import played_with, write_description
 
 USAGE, LAB = 2, 7
-PORT = socket.socket()
-PORT.bind(("127.0.0.1", 0))
-NOBODYS = PORT.getsockname()[1]
-"""A port that is bound and not listened at."""
+
+
+@pytest.fixture
+def nobodys() -> Iterator[str]:
+    """Return an address and a port that is bound and not listened at."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
 
 
 @pytest.fixture
@@ -43,7 +47,7 @@ class Bad:
         code: The exit code.
         told: Words of the sentence.
         old: What of the description is replaced, by `new`.
-        new: `URL` in it is the controller's host and port.
+        new: `URL` in it is the controller's host and port, `NOBODYS` one where nobody listens.
         switches: What is set on the controller.
         password: The controller's that is given, where it is not the right one.
         prepare: What lies beside the description.
@@ -84,7 +88,7 @@ CASES = {
     "no https": Bad(code=USAGE, told="expected", old="https://", new="http://"),
     "no address": Bad(code=USAGE, told="expected", old="https://", new="https://no such host/"),
     "a path": Bad(code=USAGE, told="expected", old="URL'", new="URL/ui'"),
-    "nobody there": Bad(code=LAB, told="cannot be reached", old="URL", new=f"127.0.0.1:{NOBODYS}"),
+    "nobody there": Bad(code=LAB, told="cannot be reached", old="URL", new="NOBODYS"),
     "an unknown name": Bad(code=LAB, told="its name is not known", old="URL", new="cml.invalid"),
     "a CA that is none": Bad(
         code=USAGE,
@@ -138,7 +142,7 @@ QUICK = {
 
 
 @pytest.mark.parametrize("name", [pytest.param(one, marks=() if one in QUICK else pytest.mark.long) for one in CASES])
-def test_what_is_wrong_is_one_sentence_and_no_lab(ground, tmp_path, monkeypatch, capsys, name):
+def test_what_is_wrong_is_one_sentence_and_no_lab(ground, nobodys, tmp_path, monkeypatch, capsys, name):
     """With what to do; nothing is imported, and the password is in no output."""
     bad = CASES[name]
     bad.prepare(tmp_path)
@@ -147,7 +151,8 @@ def test_what_is_wrong_is_one_sentence_and_no_lab(ground, tmp_path, monkeypatch,
     assert bad.old in text
     text = text.replace(bad.old, bad.new) if bad.old else text
     url = ground.standin.url.removeprefix("https://")
-    file.write_text(text.replace("URL", url).replace("'CA'", f"'{ground.standin.ca_file}'"))
+    text = text.replace("URL", url).replace("NOBODYS", nobodys)
+    file.write_text(text.replace("'CA'", f"'{ground.standin.ca_file}'"))
     ground.standin.faults.set(**bad.switches)
     if bad.password:
         monkeypatch.setenv("FLASHFERRY_CML_PASSWORD", bad.password)

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -229,3 +230,48 @@ def test_a_missing_image_of_the_rules_ends_the_plan(run: Run, folder: Path) -> N
     assert code == 2
     assert "image xe.bin (rule 2: platform ios-xe): expected a file of this name in" in err.splitlines()[-1]
     assert not (folder / "plan.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("platform", "image", "places"),
+    [
+        ("c9300-bundle-17.6", "cat9k_iosxe.17.09.05.SPA.bin", 2),
+        ("c9300-17.6", "cat9k_iosxe.17.09.05.SPA.bin", 0),
+        ("asr1006-dual-16.3", "asr1000rpx86-universalk9.16.09.04.SPA.bin", 1),
+    ],
+)
+def test_a_plan_knows_members_and_standby(run: Run, folder: Path, platform: str, image: str, places: int) -> None:
+    """What the run will copy inside the box is in the plan, with the time it takes; install mode does it by itself."""
+    (folder / image).write_bytes(os.urandom(1_000_000))
+    with _one_device(folder, platform):
+        code, out, err = run("--image", str(folder / image), "--json")
+    assert code == 0, err
+    (device,) = json.loads(out)["devices"]
+    assert (device["action"], device["other_places"], device["adds"]) == ("stage", places, False)
+    assert (device["finish_s"] > 0) is (places > 0)
+
+
+def test_what_cannot_be_told_of_members_is_noted(run: Run, folder: Path) -> None:
+    """A user who may not list file systems gets a plan all the same, and a rule that adds in vain is told."""
+    image = "asr1000rpx86-universalk9.16.09.04.SPA.bin"
+    (folder / "inventory" / image).write_bytes(os.urandom(100_000))
+    YAML().dump({"rules": [{"image": image, "add": True}]}, folder / "inventory" / "images.yaml")
+    with _one_device(folder, "asr1006-dual-16.3") as world:
+        world.fault("xe1", refuse_exec_pattern="^show file systems")
+        code, out, err = run("--json")
+    assert code == 0, err
+    (device,) = json.loads(out)["devices"]
+    assert (device["action"], device["other_places"], device["adds"]) == ("stage", 0, True)
+    assert any("whether the image goes to another supervisor" in note for note in device["notes"])
+    assert "nothing is added: it does not boot from packages" in device["notes"]
+
+
+@contextmanager
+def _one_device(folder: Path, platform: str) -> Iterator[World]:
+    """Start a device of a platform and make it the inventory."""
+    with start_world(WorldSpec(devices=(DeviceSpec(name="xe1", platform=platform),)), rung=Rung.LOOPBACK) as world:
+        (one,) = world.devices
+        data = {"site": "a", "link_rate_bps": 8_000_000, "enable_secret": one.enable_secret}
+        login = {"hostname": one.address, "port": one.port, "username": one.username, "password": one.password}
+        YAML().dump({"xe1": login | {"platform": "ios", "data": data}}, folder / "inventory" / "hosts.yaml")
+        yield world

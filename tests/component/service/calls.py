@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from flashferry.core.apart.folder import JobFolder
 from flashferry.images.digests import PlannedImage
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, TuneMode
 from flashferry.model.limits import Limits
@@ -24,7 +25,6 @@ from flashferry.service.access import ROUTES
 from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.hooks.managing import HookWish, add_hook
 from flashferry.service.jobs.asking import ask
-from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.wishes import JobWish
 from flashferry.service.people.accounts import NewPerson, add_person
 from flashferry.service.plans.deciding import approve

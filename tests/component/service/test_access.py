@@ -222,12 +222,13 @@ def test_a_session_left_alone_only_looks(served):
     assert "30 min" in answer.json()["detail"]
 
 
-def test_live_data_keeps_no_session_awake(served):
-    """A wall screen asks by itself; that somebody sits there does not follow."""
+@pytest.mark.parametrize("headers", [{"Accept": "text/event-stream"}, {"Accept": "text/html", "X-Watch": "1"}])
+def test_live_data_keeps_no_session_awake(served, headers):
+    """A wall screen asks by itself, by a stream or again and again; that somebody sits there does not follow."""
     browser = served.browser(served.person("ann", "operator"))
     for _ in range(4):
         served.clock.forward(10 * 60)
-        served.call("GET", "/look", browser, headers={"Accept": "text/event-stream"})
+        served.call("GET", "/look", browser, headers=headers)
     assert served.call("POST", "/change", browser).status_code == 403
 
 

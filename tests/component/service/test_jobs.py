@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.core.apart.child import TAKEN
+from flashferry.core.apart.folder import JobFolder
 from flashferry.service.actor import SYSTEM
-from flashferry.service.jobs.child import TAKEN
-from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.requesting import request_job
 from flashferry.service.jobs.supervisor import Supervisor
 from flashferry.service.jobs.wishes import JobWish

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 
 import pytest
 
@@ -19,7 +20,12 @@ from benchmarks.subjects import free_port
 from flashferry.service.actor import Role
 from flashferry.service.pages.frame import link
 from flashferry.store.journal import Journal
+from flashferry.store.sites.agents import take_fetching
+from flashferry.store.sites.database import SitesDatabase
+from flashferry.store.sites.runs import Part, PartDevice, SiteRun, add_run
 from tests.browsing import browsing, cookie_of, is_as_wide_as_its_window, serving, signed_in
+from tests.showcase.checks import faults_of, unreached_of
+from tests.showcase.sites import centre
 from tests.unit.store.test_status import touch
 
 NASTY = "r1<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>\u202e"
@@ -205,3 +211,66 @@ def test_the_wall_screen_is_read_by_keyboard_and_by_ear(browser, state):
         assert page.locator("[aria-live]").count() == 1
         assert page.locator("[aria-live]").get_attribute("id") == "alarm"
         assert page.locator("th:not([scope])").count() == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (700, "light"), (360, "dark")])
+def test_sites_are_looked_at_at_any_width(browser, state, width, scheme):
+    """From the navigation, by keyboard into what is folded and to the run that a site has in hand; names stay text."""
+    with serving(state, free_port()) as served:
+        who = cookie_of(state, Role.VIEWER)
+        context = signed_in(browser, served.url, who, viewport={"width": width, "height": 800}, color_scheme=scheme)
+        page = context.new_page()
+        page.goto("/tonight")
+        assert page.get_by_role("link", name="Sites").count() == 0
+        run_id = centre(state, datetime.now(UTC), names=(NASTY, "n" * 120))
+        page.reload()
+        page.get_by_role("link", name="Sites").click()
+        assert page.title() == "Sites - flashferry"
+        row = page.get_by_role("region", name="Sites").locator("tbody tr").filter(has=page.get_by_text("silent"))
+        assert "12 min ago" in row.inner_text()
+        folded = row.locator("summary")
+        folded.focus()
+        page.keyboard.press("Enter")
+        assert row.get_by_text("n" * 120).is_visible()
+        row.get_by_role("link", name=run_id).click()
+        assert page.url.endswith("#run-1")
+        assert page.locator("img").count() == 0
+        assert is_as_wide_as_its_window(page)
+        assert [*faults_of(page), *unreached_of(page)] == []
+        context.close()
+
+
+@pytest.mark.long
+def test_the_page_of_sites_is_looked_at_again_by_itself_and_leaves_the_reader_where_he_is(browser, state):
+    """What is new stands there; scroll, focus and what is unfolded stay, through a new run and a dead service."""
+    centre(state, datetime.now(UTC))
+    ledger = SitesDatabase(state)
+    with serving(state, free_port()) as served:
+        who = cookie_of(state, Role.VIEWER)
+        page = signed_in(browser, served.url, who, viewport={"width": 1000, "height": 300}).new_page()
+        page.goto("/sites")
+        row = page.get_by_role("region", name="Sites").locator("tbody tr").filter(has=page.get_by_text("gva-5e0c9a1"))
+        assert "43" in row.locator(".fetched").inner_text()
+        page.locator("summary").first.click()
+        link = page.get_by_role("link", name=re.compile("a7f3")).first
+        link.focus()
+        page.evaluate("window.scrollTo(0, 150)")
+        run = SiteRun(run="20301231-000000-beef", digest="d" * 64, plan="{}", begun_at="2030-12-31T00:00:00.000Z",
+                      valid_until="2030-12-31T00:00:00.000Z")  # fmt: skip
+        part = Part(run=run.run, site="ams", round=1, from_wave=0, agent="a", changed_at=run.begun_at)
+        with ledger.writing() as database:
+            take_fetching(database, "gva", None)
+            add_run(database, run, [part], [PartDevice(host="ams-sw00", site="ams", round=1, wave=0)])
+        until(lambda: row.locator(".fetched").count() == 0, 60.0)
+        assert page.get_by_role("heading", name=re.compile("beef")).count() == 1
+        assert page.locator("section h2").first.get_attribute("id") == "run-1"
+        assert page.evaluate("document.activeElement.getAttribute('href')") in ("#run-1", "#run-2")
+        assert page.evaluate("window.scrollY") == 150
+        assert page.locator("details[open]").count() == 1
+        served.kill()
+        until(lambda: age_of(page).startswith("No news for"), 90.0)
+        assert "stale" in (page.locator("body").get_attribute("class") or "")
+        served.start()
+        until(lambda: is_live(page), 90.0)
+        page.context.close()

@@ -66,7 +66,7 @@ def test_of_two_senders_one_is_told_where_the_other_is(tmp_path, token):
         first = sender.begin(NAME, content, 0, 3_000_000)
         at = wait_for_offset(sender, 1 << 20)
         status, told = sender.send(NAME, content, at)
-        assert (status, told["offset"]) == (409, at)
+        assert (status, told["offset"] >= at) == (409, True)
         assert "somebody is sending it" in told["detail"]
         assert sender.call("GET", IMAGES)[2]["images"][0]["state"] == "arriving"
         first.close()

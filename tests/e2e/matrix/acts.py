@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from flashferry.core.codec import to_json
@@ -18,8 +20,8 @@ from flashferry.store.journal import Journal
 from inventory.load import open_inventory
 from tests.e2e.matrix.cells import Job, named
 from tests.e2e.matrix.faults import HTTPS, IMAGE_BYTES, SSH_TRANSPORTS
-from tests.e2e.matrix.points import AtWrite
-from tests.e2e.matrix.tripwire import Tripwire
+from tests.e2e.matrix.points import BY_NAME, AtEvent, AtWrite
+from tests.e2e.matrix.tripwire import Tripwire, when_on_flash
 
 WINDOW_BYTES = 20_000
 """Small, so that what is acknowledged runs little ahead of what is on flash."""
@@ -30,24 +32,51 @@ SSH_WINDOW_BYTES = 200_000
 _IN_RECOVERY = AtWrite(step="recover", pattern="^(end|show startup)")
 
 
+def play(values: dict[str, Any]) -> None:
+    """Do what a job says, given as JSON has it."""
+    paths = {"folder", "output", "control", "flash_file", "image", "certificate", "key", "secrets"}
+    made: dict[str, Any] = {name: Path(value) if name in paths else value for name, value in values.items()}
+    made["member_files"] = tuple(Path(file) for file in values["member_files"])
+    job = Job(**made)
+    {"stage": stage, "recover": recover_all, "finish": finish}[job.act](job)
+
+
 def stage(job: Job) -> None:
     """Take the device through a run."""
     cell = named(job.cell)
     wire = Tripwire(cell.point.trigger)
     wire.watch_writes()
-    wire.watch_flash(job.flash_file, IMAGE_BYTES)
-    _note_tickets(job.secrets)
+    wire.watch_flash(job.flash_file, job.member_files, IMAGE_BYTES)
     strikes = dict(cell.fault.strikes)
+
+    def strike() -> None:
+        ask(job.control, {"do": "fault", "name": job.device, "switches": strikes})
+
+    when = BY_NAME[cell.fault.strikes_at].trigger
+    if strikes and cell.fault.strikes_on_flash is not None:
+        when_on_flash(job.flash_file, cell.fault.strikes_on_flash.share * IMAGE_BYTES, strike)
+        when = None
 
     def emit(event: Event) -> None:
         _keep_event(job.output, event)
         wire.event(event)
         if (event.step, event.status) == ("pull", "started"):
             _keep_command_lines(job.output)
-            if strikes:
-                ask(job.control, {"do": "fault", "name": job.device, "switches": strikes})
-                strikes.clear()
+        if strikes and when == AtEvent(step=event.step, status=event.status):
+            strike()
+            strikes.clear()
 
+    _run(job, wire, emit)
+
+
+def finish(job: Job) -> None:
+    """Take it through another run, that may remove what the first left of a file; nothing goes wrong any more."""
+    _run(job, Tripwire(None), lambda event: _keep_event(job.output, event), remove_partial=True)
+
+
+def _run(job: Job, wire: Tripwire, emit: Callable[[Event], None], *, remove_partial: bool = False) -> None:
+    cell = named(job.cell)
+    _note_tickets(job.secrets)
     by_https = cell.fault.transport == HTTPS
     options = RunOptions(
         device=DeviceOptions(
@@ -55,6 +84,9 @@ def stage(job: Job) -> None:
             server_address=cell.fault.server_address,
             transport=cell.fault.transport,
             dead_man=cell.fault.dead_man,
+            add=cell.fault.adds,
+            ready=cell.fault.goes_on,
+            remove_partial=remove_partial,
         ),
         port=0,
         other_ports={"http": 0, "https": 0, "ssh": 0},

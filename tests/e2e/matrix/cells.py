@@ -7,8 +7,11 @@ from pathlib import Path
 
 from tests.e2e.matrix import faults, points
 from tests.e2e.matrix.faults import FAULTS, HTTPS, NO_FAULT, PUSH, SCP_SERVER, SSH_TRANSPORTS, Fault
-from tests.e2e.matrix.points import ALL_POINTS, KillPoint
+from tests.e2e.matrix.points import ALL_POINTS, APPLET, MEMBERS, PACKAGES, KillPoint
 
+IMAGE_NAME = "image.bin"
+RELEASE_NAME = "image.17.15.03.SPA.bin"
+RELEASE = "17.15.03"
 OLD_WINDOW = "ip tcp window-size 8000"
 
 
@@ -45,10 +48,24 @@ HTTPS_STARTS = (
     Start(platform="csr1000v-16.11", config_lines=(OLD_WINDOW, "ip tcp path-mtu-discovery"), trusts_us=True),
 )
 """For copies by HTTPS: with the authority of our certificate in a trustpoint, which is none of our lines."""
-ALL_STARTS = (*STARTS, *SSH_STARTS, PUSH_STARTS[-1], *HTTPS_STARTS)
 
-_PLACES = {point.name: place for place, point in enumerate(sorted(ALL_POINTS, key=lambda one: one.needs_applet))}
-"""Each kill point's, those of an applet behind the others: a point more leaves other cells their routers."""
+MEMBER_STARTS = (
+    Start(platform="c9300-bundle-17.6", config_lines=()),
+    Start(platform="asr1006-dual-16.3", config_lines=(OLD_WINDOW, "boot system bootflash:/asr1000rpx.bin")),
+)
+"""For what is handed on: a stack of three, and two processors; each boots what is there."""
+
+ADD_STARTS = (
+    STARTS[0],
+    Start(platform="c8000v-17.15", config_lines=(OLD_WINDOW,)),
+    Start(platform="c9300-17.6", config_lines=(OLD_WINDOW, "ip tcp path-mtu-discovery")),
+)
+"""For what is added: two routers and a stack, all in install mode."""
+ALL_STARTS = (*STARTS, *SSH_STARTS, PUSH_STARTS[-1], *HTTPS_STARTS, *MEMBER_STARTS, *ADD_STARTS[1:])
+
+_NEEDS = ("", APPLET, MEMBERS, PACKAGES)
+_PLACES = {point.name: place for place, point in enumerate(sorted(ALL_POINTS, key=lambda one: _NEEDS.index(one.needs)))}
+"""Each kill point's, those of few columns behind the others: a point more leaves other cells their routers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +93,20 @@ class Cell:
             return PUSH_STARTS
         if self.fault.transport == HTTPS:
             return HTTPS_STARTS
+        if self.fault.goes_on:
+            return ADD_STARTS if self.fault.adds else MEMBER_STARTS
         return SSH_STARTS if self.fault.transport in SSH_TRANSPORTS else STARTS
 
+    @property
+    def image_name(self) -> str:
+        """Return the name of the image; where packages or members are asked about, it tells a release."""
+        return RELEASE_NAME if self.fault.goes_on else IMAGE_NAME
 
-ALL_CELLS = tuple(Cell(point=point, fault=fault) for fault in FAULTS for point in ALL_POINTS)
+
+ALL_CELLS = tuple(
+    Cell(point=point, fault=fault) for fault in FAULTS for point in ALL_POINTS if point.needs in fault.has
+)
+"""A row of a step that a column does not have is no cell of it."""
 
 _MOST_TELLING = {
     "second kill": ("tune.done", "pull.most", "restore.mode"),
@@ -140,13 +167,30 @@ _MOST_TELLING = {
     "applet fires": ("none", "dead-man.body", "dead-man.done", "tune.leaving", "pull.quarter", "restore.between"),
     "save, armed": ("none", "dead-man.proof", "pull.quarter"),
     "no EEM": ("none", "dead-man.done", "pull.most"),
+    "members": (
+        "none",
+        "lease.ended",
+        "distribute.started",
+        "distribute.asked",
+        "distribute.half",
+        "distribute.hash",
+        "distribute.between",
+        "distribute.again",
+        "distribute.done",
+    ),
+    "member leaves": ("none", "distribute.half"),
+    "add": ("none", "add.started", "add.before", "add.sent", "add.going", "add.behind", "add.done"),
+    "no room to add": ("none", "add.going"),
+    "removed in copy": ("none", "verify.asked"),
+    "removed before add": ("none", "add.behind"),
+    "removed behind add": ("none", "record.kept"),
 }
 """CI's minutes are few: the other cells are for `make matrix`."""
 
 
 def _telling(fault: Fault) -> tuple[Cell, ...]:
     if fault is NO_FAULT:
-        return tuple(Cell(point=point, fault=fault) for point in ALL_POINTS if not point.needs_applet)
+        return tuple(Cell(point=point, fault=fault) for point in ALL_POINTS if point.needs in fault.has)
     return tuple(Cell(point=points.BY_NAME[name], fault=fault) for name in _MOST_TELLING[fault.name])
 
 
@@ -177,13 +221,14 @@ class Job:
     """What a process is told to do.
 
     Attributes:
-        act: `stage` or `recover`.
+        act: `stage`, `recover`, or `finish`: what a run does that comes behind.
         cell: Name of the cell.
         folder: The cell's own; its `state` is the state directory.
         output: Where standard output, standard error and the result go.
         device: Name of the device.
         control: Control socket of the lab's devices.
         flash_file: Where the host keeps the image once the device has it.
+        member_files: The same of its other members.
         image: The image.
         certificate: File of our server's certificate for HTTPS.
         key: File of its private key.
@@ -198,6 +243,7 @@ class Job:
     device: str
     control: Path
     flash_file: Path
+    member_files: tuple[Path, ...]
     image: Path
     certificate: Path
     key: Path

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.e2e.matrix.points import ALL, APPLET, NEITHER, SACK, WINDOW, between
+from tests.e2e.matrix.points import ALL, APPLET, MEMBERS, NEITHER, PACKAGES, SACK, WINDOW, AtFlash, between
 
 IMAGE_BYTES = 600_000
 FLASH_BYTES_PER_S = 150_000
+INSTALL_BYTES_PER_S = 300_000
 HALF = IMAGE_BYTES // 2
+MOST = 3 * IMAGE_BYTES // 4
 COLLEAGUES_LINE = "snmp-server location rack 7"
 COLLEAGUES_WINDOW = "ip tcp window-size 30000"
 AWAY_S = 2.0
@@ -24,6 +26,7 @@ SCP_SERVER = "ip scp server enable"
 NOBODY = "198.18.0.99"
 """An address of the lab's core network that nobody has: a SYN to it is never answered."""
 
+_REMOVES = {"other_user_removes_inactive": True}
 _COPIED = between("pull.quarter", "verify.done")
 _LATE = between("pull.most", "verify.done")
 
@@ -36,9 +39,11 @@ class Fault:
         name: Short and unique.
         says: For the table's legend.
         switches: Faults of the stand-in, from the beginning.
-        strikes: Events of the lab, when the copy is about to start, or at the kill where that comes first.
+        strikes: Events of the lab at `strikes_at`, or at the kill where that comes first.
+        strikes_at: The point at which they happen: when the copy is about to start, unless something else is said.
+        strikes_on_flash: When behind that point they happen, by how much of the image is on flash; None: at it.
         strikes_at_kill: Events of the lab at a kill that comes before half the image is on flash.
-        mended: Switches set after each recovery.
+        mended: Switches set after each recovery, and before the next run.
         server_address: Where the device is told to find our server, if not where it is.
         kills_recovery: Whether the first recovery is killed too.
         cuts_session: Whether a copy that is not killed loses its SSH session; its record must tell.
@@ -50,12 +55,16 @@ class Fault:
         fails_at: The step named by a run that is not killed; None: it ends with the image done; empty: either.
         transport: By what the copy goes.
         dead_man: Whether the run leaves an applet with the device.
+        hands_on: Whether the device has members that boot from files of their own.
+        adds: Whether the device adds the image to its packages.
     """
 
     name: str
     says: str
     switches: Mapping[str, Any] = field(default_factory=dict)
     strikes: Mapping[str, Any] = field(default_factory=dict)
+    strikes_at: str = "pull.started"
+    strikes_on_flash: AtFlash | None = None
     strikes_at_kill: Mapping[str, Any] = field(default_factory=dict)
     mended: Mapping[str, Any] = field(default_factory=dict)
     server_address: str | None = None
@@ -69,6 +78,24 @@ class Fault:
     fails_at: str | None = None
     transport: str = "ftp"
     dead_man: bool = False
+    hands_on: bool = False
+    adds: bool = False
+
+    @property
+    def has(self) -> frozenset[str]:
+        """Return what there is in this column that some rows need."""
+        parts = {APPLET: self.dead_man, MEMBERS: self.hands_on, PACKAGES: self.adds, "": True}
+        return frozenset(name for name, is_there in parts.items() if is_there)
+
+    @property
+    def goes_on(self) -> bool:
+        """Return whether something follows the restore: then another run must finish what this one did not."""
+        return self.hands_on or self.adds
+
+    @property
+    def removes(self) -> bool:
+        """Return whether somebody removes what is inactive, and the image with it."""
+        return "other_user_removes_inactive" in self.strikes
 
     @property
     def fires(self) -> bool:
@@ -248,6 +275,62 @@ FAULTS: tuple[Fault, ...] = (
         never=between("dead-man.body", "dead-man.proof"),
         never_set=frozenset({APPLET}),
         dead_man=True,
+    ),
+    Fault(
+        name="members",
+        says="nothing goes wrong; a stack in bundle mode, or a router with two processors, hands the image on",
+        hands_on=True,
+    ),
+    Fault(
+        name="member leaves",
+        says="the same, and the member leaves that the box copies to, with three quarters on its flash; it is back "
+        "before the next run",
+        switches={"member_leaves_after_bytes": MOST},
+        mended={"members_away": (), "member_leaves_after_bytes": None},
+        never=between("distribute.hash", "distribute.done"),
+        fails_at="distribute",
+        hands_on=True,
+    ),
+    Fault(
+        name="add",
+        says="nothing goes wrong; a device in install mode adds the image, as in all columns behind",
+        adds=True,
+    ),
+    Fault(
+        name="no room to add",
+        says="the flash fills up right before `install add`, though there was room; there is some before the next run",
+        strikes={"flash_full": True},
+        strikes_at="add.started",
+        mended={"flash_full": False},
+        never=frozenset({"add.done"}),
+        fails_at="add",
+        adds=True,
+    ),
+    Fault(
+        name="removed in copy",
+        says="a colleague gives `install remove inactive` when half the image is on flash: it takes that file too",
+        strikes=_REMOVES,
+        strikes_at="pull.quarter",
+        strikes_on_flash=AtFlash(share=0.5),
+        never=frozenset({"pull.most", "verify.done"}) | between("distribute.started", "add.done"),
+        fails_at="verify",
+        adds=True,
+    ),
+    Fault(
+        name="removed before add",
+        says="the same right before `install add`",
+        strikes=_REMOVES,
+        strikes_at="add.started",
+        never=frozenset({"add.done"}),
+        fails_at="add",
+        adds=True,
+    ),
+    Fault(
+        name="removed behind add",
+        says="the same right behind `install add`: the run must not call the device ready",
+        strikes=_REMOVES,
+        strikes_at="add.done",
+        adds=True,
     ),
 )
 SSH_TRANSPORTS = ("scp", "sftp", PUSH)

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import secrets
-import select
-import socket
-import subprocess
-import sys
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.lab.authority import Authority, ServerCertificate
 from flashferry.lab.world import DeviceAccess, DeviceSpec, Rung, World, WorldSpec, start_world
-from tests.e2e.matrix.cells import ALL_STARTS, Cell, Job, Start
+from tests.e2e.matrix import forks
+from tests.e2e.matrix.cells import ALL_STARTS, IMAGE_NAME, RELEASE, RELEASE_NAME, Cell, Job, Start
 from tests.e2e.matrix.faults import IMAGE_BYTES
-from tests.e2e.matrix.finding import Configurations, Ending
+from tests.e2e.matrix.finding import Box, Configurations, Ending
 
-IMAGE_NAME = "image.bin"
 _STAMPS = ("! Last configuration change at", "! NVRAM config last updated")
-_LONGEST_ACT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +28,7 @@ class Router:
 
     access: DeviceAccess
     flash_file: Path
+    member_files: tuple[Path, ...]
 
 
 class Ground:
@@ -45,44 +40,46 @@ class Ground:
         self.world = world
         self.folder = folder
         self.certificate = certificate
-        self.image = folder / IMAGE_NAME
-        self.image.write_bytes(os.urandom(IMAGE_BYTES))
-        self.md5 = hashlib.md5(self.image.read_bytes(), usedforsecurity=False).hexdigest()
+        content = os.urandom(IMAGE_BYTES)
+        for name in (IMAGE_NAME, RELEASE_NAME):
+            (folder / name).write_bytes(content)
+        self.md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
         self.control = next(world.directory.glob("devices-0.sock"))
         self._routers = routers
         self._accesses = {access.name: access for access in world.devices}
         self._lock = threading.Lock()
-        self._socket = folder / "nursery.sock"
+        self.nursery = folder / "nursery.sock"
 
     def router_for(self, cell: Cell) -> Router:
         """Return a fresh router of the kind that a cell wants."""
         with self._lock:
             name = self._routers[cell.start].pop()
-        flash = self.world.files(name)[0].path.parent
-        return Router(access=self._accesses[name], flash_file=flash / IMAGE_NAME)
+        flashes = self.world.flashes(name)
+        own, *others = ((prefix, root / cell.image_name) for prefix, root in flashes.items())
+        members = (file for prefix, file in others if prefix.startswith("flash-") or prefix == f"stby-{own[0]}")
+        return Router(access=self._accesses[name], flash_file=own[1], member_files=tuple(members))
+
+    def box(self, router: Router) -> Box:
+        """Return where in the box the image is, by the lab's own eyes."""
+        packages = self.world.packages(router.access.name)
+        return Box(
+            image_is_right=self._is_right(router.flash_file),
+            members_are_right=tuple(self._is_right(file) for file in router.member_files),
+            is_added=any(version.startswith(f"{RELEASE}.") and state == "I" for version, state in packages.items()),
+        )
+
+    def _is_right(self, file: Path) -> bool | None:
+        try:
+            return hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest() == self.md5
+        except FileNotFoundError:
+            return None
 
     def configurations(self, router: Router) -> Configurations:
         """Return a router's configurations, by the lab's own eyes."""
         name = router.access.name
         return Configurations(
-            running=_lines(self.world.running_config(name)), startup=_lines(self.world.startup_config(name))
+            running=unstamped(self.world.running_config(name)), startup=unstamped(self.world.startup_config(name))
         )
-
-    @contextlib.contextmanager
-    def nursery(self) -> Iterator[None]:
-        """Have processes forked for as long as the block runs."""
-        command = [sys.executable, "-P", "-m", "flashferry.lab.enter", str(self.world.core_pid), "--"]
-        command += [sys.executable, "-P", "-m", "tests.e2e.matrix.nursery", str(self._socket)]
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        ) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            try:
-                assert process.stdout.readline() == b"ready\n", "the nursery did not start"
-                yield
-            finally:
-                process.stdin.close()
 
     def strays(self) -> list[str]:
         """Return what still runs of the processes that killed runs had started."""
@@ -97,15 +94,7 @@ class Ground:
 
     def play(self, job: Job) -> Ending:
         """Have a process do a job, and return how it ended."""
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(self._socket))
-            connection.sendall(json.dumps(asdict(job), default=str).encode() + b"\n")
-            stream = connection.makefile("rb")
-            pid = int(stream.readline())
-            if not select.select([connection], (), (), _LONGEST_ACT_S)[0]:
-                os.kill(pid, 9)
-                return Ending.CRASHED
-            return Ending(stream.readline().decode().strip() or Ending.KILLED)
+        return forks.play(self.nursery, job)
 
 
 @contextlib.contextmanager
@@ -130,9 +119,10 @@ def open_ground(cells: tuple[Cell, ...], folder: Path) -> Iterator[Ground]:
     with start_world(spec, rung=Rung.FULL) as world:
         certificate = authority.issue(folder, (world.server_address,))
         ground = Ground(world, folder, routers, certificate)
-        with ground.nursery():
+        with forks.nursery(world, ground.nursery, "tests.e2e.matrix.acts"):
             yield ground
 
 
-def _lines(configuration: str) -> tuple[str, ...]:
+def unstamped(configuration: str) -> tuple[str, ...]:
+    """Return a configuration's lines without the stamps."""
     return tuple(line.rstrip() for line in configuration.splitlines() if not line.startswith(_STAMPS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tests.e2e.matrix.aftermath import is_ready, of_what_follows
 from tests.e2e.matrix.cells import OLD_WINDOW, Cell
 from tests.e2e.matrix.faults import COLLEAGUES_LINE, COLLEAGUES_WINDOW, PUSH, SCP_SERVER, SSH_TRANSPORTS
 from tests.e2e.matrix.finding import Ending, Finding
@@ -26,6 +27,7 @@ def complaints(cell: Cell, found: Finding) -> list[str]:
         *_of_the_file(wanted, found),
         *_of_the_fault(cell, wanted, found),
         *_of_the_applet(cell, found),
+        *of_what_follows(cell, found),
         *(f"secret in {place}" for place in found.leaks),
     ]
 
@@ -81,7 +83,7 @@ def _of_the_record(wanted: Expectation, found: Finding) -> Iterator[str]:
             yield "record: expected one of a run that ended, found none"
         return
     outcome, restored = record["outcome"], record["restored"]
-    if outcome in {"done", "already there"} and not found.image_is_right:
+    if outcome in {"done", "already there"} and not found.image_is_right and not wanted.removed:
         yield f"FALSE SUCCESS: outcome '{outcome}', but the image on flash is {_image(found)}"
     step = record["failure"]["step"] if record["failure"] else None
     if wanted.fails_at != "" and step != wanted.fails_at:
@@ -154,10 +156,15 @@ def _of_names(wanted: Expectation, found: Finding) -> Iterator[str]:
 
 
 def _of_the_file(wanted: Expectation, found: Finding) -> Iterator[str]:
-    """What is on flash and no success must be named to the operator, if the journal held the router."""
+    """What is on flash and no success must be named to the operator, if the journal held the router.
+
+    A file that the record proves is named by that: then something behind the copy failed.
+    """
     if found.image_is_right is None:
         return
-    is_success = found.record is not None and found.record["outcome"] == "done"
+    is_success = found.record is not None and (
+        found.record["outcome"] == "done" or (bool(found.image_is_right) and bool(found.record.get("verify")))
+    )
     if found.ending is Ending.KILLED and not wanted.pending:
         return
     told = [found.record] if found.record else []
@@ -193,7 +200,7 @@ def letter(cell: Cell, found: Finding) -> str:
     tries = "" if len(told) < 2 else str(len(told))
     if found.ending is Ending.DONE:
         assert found.record is not None
-        return (
-            ("D" if found.record["outcome"] == "done" else "F") + ("K" if kept else "") + ("R" if told else "") + tries
-        )
+        is_good = found.record["outcome"] == "done"
+        is_not_ready = is_good and is_ready(found.record) not in {None, "yes"}
+        return ("D" if is_good else "F") + "N" * is_not_ready + "K" * kept + "R" * bool(told) + tries
     return ("K" if kept else "R" if told else "U") + tries

@@ -1,4 +1,6 @@
-"""Forks a process per act from one that has all imported: `python -m tests.e2e.matrix.nursery SOCKET`.
+"""Forks a process per act from one that has all imported: `python -m tests.e2e.matrix.nursery SOCKET MODULE`.
+
+The module's `play` takes the job, as JSON has it; a job's `folder` and `output` are its cell's, and its own.
 
 Importing costs more than a second, forking nothing. A child tells its process id, then `done` or `crashed`; where its
 end of the connection closes without either, it was killed. It ends with the nursery, and that with its standard input.
@@ -7,6 +9,7 @@ end of the connection closes without either, it was killed. It ends with the nur
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
 import select
@@ -15,18 +18,19 @@ import socket
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tests.e2e.matrix import acts
-from tests.e2e.matrix.cells import Job
+Play = Callable[[dict[str, Any]], None]
 
 _PR_SET_PDEATHSIG = 1
 _LONGEST_JOB_BYTES = 65536
 
 
-def main(path: str) -> None:
+def main(path: str, module: str) -> None:
     """Take jobs until standard input ends."""
+    play: Play = importlib.import_module(module).play
     assert threading.active_count() == 1, "a fork would copy one thread and the locks of all"
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the children
@@ -41,20 +45,20 @@ def main(path: str) -> None:
             with connection:
                 if os.fork() == 0:
                     listener.close()
-                    _live(connection)
+                    _live(connection, play)
 
 
-def _live(connection: socket.socket) -> NoReturn:
+def _live(connection: socket.socket, play: Play) -> NoReturn:
     """Be the child: do what the job says, and end without what the parent would have at its end."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         connection.sendall(f"{os.getpid()}\n".encode())
-        job = _job(connection.makefile("rb").readline(_LONGEST_JOB_BYTES))
-        _own_outputs(job.output)
+        job: dict[str, Any] = json.loads(connection.makefile("rb").readline(_LONGEST_JOB_BYTES))
+        _own_outputs(Path(job["output"]))
         # Known host keys too: a world's routers have new keys, at addresses that others had before.
-        os.environ["FLASHFERRY_STATE_DIR"] = str(job.folder / "state")
-        {"stage": acts.stage, "recover": acts.recover_all}[job.act](job)
+        os.environ["FLASHFERRY_STATE_DIR"] = str(Path(job["folder"], "state"))
+        play(job)
         ending = "done"
     except BaseException:  # noqa: BLE001 -- a child must not return into the nursery's loop, whatever happens
         traceback.print_exc()
@@ -63,13 +67,6 @@ def _live(connection: socket.socket) -> NoReturn:
     sys.stdout.flush()
     connection.sendall(f"{ending}\n".encode())
     os._exit(0)
-
-
-def _job(line: bytes) -> Job:
-    values: dict[str, Any] = json.loads(line)
-    paths = {"folder", "output", "control", "flash_file", "image", "certificate", "key", "secrets"}
-    made: dict[str, Any] = {name: Path(value) if name in paths else value for name, value in values.items()}
-    return Job(**made)
 
 
 def _own_outputs(folder: Path) -> None:
@@ -82,4 +79,4 @@ def _own_outputs(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 import time
@@ -14,14 +13,16 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from tests.e2e.matrix.cells import Cell, Job, slowest_first
-from tests.e2e.matrix.faults import FLASH_BYTES_PER_S, PUSH
-from tests.e2e.matrix.finding import Ending, Finding, Recovery
+from tests.e2e.matrix.faults import FLASH_BYTES_PER_S, INSTALL_BYTES_PER_S, PUSH
+from tests.e2e.matrix.finding import Ending, Finding, NextRun, Recovery
 from tests.e2e.matrix.ground import Ground, Router
 from tests.e2e.matrix.leaks import INVENTORY, SECRETS, leaks
 from tests.e2e.matrix.rules import expected, strikes_at_kill
 
 _MOST_RECOVERIES = 12
+_MOST_RUNS = 3
 _PAUSE_S = 1.0
+_PACE = {"slow_flash_bytes_per_s": FLASH_BYTES_PER_S, "install_bytes_per_s": INSTALL_BYTES_PER_S}
 
 
 def play_all(ground: Ground, cells: Iterable[Cell], *, workers: int) -> Iterator[tuple[Cell, Finding]]:
@@ -52,7 +53,7 @@ class _Play:
         started = time.monotonic()
         self._write_inventory()
         before = ground.configurations(self._router)
-        ground.world.fault(self._name, slow_flash_bytes_per_s=FLASH_BYTES_PER_S, **fault.switches)
+        ground.world.fault(self._name, **_PACE, **fault.switches)
         ending = ground.play(self._job("stage"))
         if ending is Ending.KILLED and (strikes := strikes_at_kill(self._cell.point, fault)):
             ground.world.fault(self._name, **strikes)
@@ -60,6 +61,9 @@ class _Play:
         # Before a recovery keeps its own record in the journal.
         record = self._record()
         recoveries = tuple(self._recoveries())
+        after, box = ground.configurations(self._router), ground.box(self._router)
+        still_held = self._journal_row("SELECT count(*) FROM devices WHERE touched = 1")[0]
+        next_run = self._next_run() if fault.goes_on else None
         secrets = self._secrets.read_text(encoding="utf-8").split()
         return Finding(
             ending=ending,
@@ -68,9 +72,11 @@ class _Play:
             recoveries=recoveries,
             before=before,
             alone=alone,
-            after=ground.configurations(self._router),
-            image_is_right=self._image_is_right(),
-            still_held=self._journal_row("SELECT count(*) FROM devices WHERE touched = 1")[0],
+            after=after,
+            box=box,
+            left=ground.world.guesses(self._name).get("copy: text of a member that left", 0),
+            next_run=next_run,
+            still_held=still_held,
             tickets=len(secrets) // 2 - 1,  # but for the login: a user and a password each
             leaks=leaks(self._folder, secrets),
             seconds=time.monotonic() - started,
@@ -92,6 +98,22 @@ class _Play:
             if any(record["restored"] == "incomplete" for record in records):
                 time.sleep(_PAUSE_S)
 
+    def _next_run(self) -> NextRun:
+        """Stage again, with what went wrong mended; later once more, where the device is still adding."""
+        self._ground.world.fault(self._name, **self._cell.fault.mended)
+        for number in range(_MOST_RUNS):
+            output = f"finish{number}"
+            ending = self._ground.play(self._job("finish", output=output))
+            report = self._result(output)
+            record = report["devices"][0] if report is not None else None
+            if record is None or "in progress" not in str(record["failure"]):
+                break
+            time.sleep(_PAUSE_S)
+        return NextRun(
+            ending=ending, said=self._said(output), record=record,
+            after=self._ground.configurations(self._router), box=self._ground.box(self._router),
+        )  # fmt: skip
+
     def _job(self, act: str, *, output: str = "", dies: bool = False) -> Job:
         return Job(
             act=act,
@@ -101,7 +123,8 @@ class _Play:
             device=self._name,
             control=self._ground.control,
             flash_file=self._router.flash_file,
-            image=self._ground.image,
+            member_files=self._router.member_files,
+            image=self._ground.folder / self._cell.image_name,
             certificate=self._ground.certificate.certificate,
             key=self._ground.certificate.key,
             secrets=self._secrets,
@@ -137,10 +160,3 @@ class _Play:
     def _journal_row(self, statement: str) -> Any:
         with closing(sqlite3.connect(self._folder / "state" / "journal.sqlite3")) as database:
             return database.execute(statement).fetchone()
-
-    def _image_is_right(self) -> bool | None:
-        try:
-            content = self._router.flash_file.read_bytes()
-        except FileNotFoundError:
-            return None
-        return hashlib.md5(content, usedforsecurity=False).hexdigest() == self._ground.md5

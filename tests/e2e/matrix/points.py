@@ -10,16 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 WINDOW, SACK, MARK, APPLET = "window-size", "selective-ack", "mark", "applet"
+MEMBERS, PACKAGES = "members", "packages"
+"""What some rows need beside `APPLET`: a box that hands the image on, and one that adds it to its packages."""
+
 ALL = frozenset({WINDOW, SACK, MARK})
 NEITHER: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtEvent:
-    """When a step's event is told."""
+    """When a step's event is told, for the n-th time."""
 
     step: str
     status: str
+    nth: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +41,10 @@ class AtWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtFlash:
-    """When so large a share of the image is on the device's flash."""
+    """When so large a share of the image is on the device's flash, or on that of the first other member."""
 
     share: float
+    on_member: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +68,7 @@ class KillPoint:
         trigger: What it is recognized by; None: the run is not killed.
         leased: Whether the journal holds the device by then.
         ours: Which of our lines are in force by then.
-        needs_applet: Whether only a run that leaves an applet with the device passes it.
+        needs: What only some columns have: an applet with the device, other members, or packages; empty for all.
     """
 
     name: str
@@ -71,7 +76,7 @@ class KillPoint:
     trigger: Trigger | None
     leased: bool = False
     ours: frozenset[str] = NEITHER
-    needs_applet: bool = False
+    needs: str = ""
 
 
 def _in(name: str, says: str, trigger: Trigger, ours: frozenset[str] | None = None) -> KillPoint:
@@ -85,7 +90,20 @@ def _at(step: str, status: str, ours: frozenset[str] | None = None) -> KillPoint
 
 def _arming(name: str, says: str, trigger: Trigger) -> KillPoint:
     """Return a kill point while an applet is armed: the journal holds the device, and no line is set yet."""
-    return KillPoint(name=name, says=says, trigger=trigger, leased=True, needs_applet=True)
+    return KillPoint(name=name, says=says, trigger=trigger, leased=True, needs=APPLET)
+
+
+def _behind(needs: str, name: str, says: str, trigger: Trigger) -> KillPoint:
+    """Return a kill point behind the restore: the device is as it was, and nobody's."""
+    return KillPoint(name=name, says=says, trigger=trigger, needs=needs)
+
+
+def _handing_on(name: str, says: str, trigger: Trigger) -> KillPoint:
+    return _behind(MEMBERS, f"distribute.{name}", f"distribute{says}", trigger)
+
+
+def _adding(name: str, says: str, trigger: Trigger) -> KillPoint:
+    return _behind(PACKAGES, f"add.{name}", f"add{says}", trigger)
 
 
 def _write(step: str, pattern: str, *, nth: int = 1, after: bool = False) -> AtWrite:
@@ -142,6 +160,19 @@ POINTS: tuple[KillPoint, ...] = (
     _in("restore.again", "restore: before the second look", _write("restore", "^show run", nth=3), NEITHER),
     _at("restore", "done", NEITHER),
     _in("lease.ended", "journal: the lease has ended", AtJournal(call="release")),
+    _handing_on("started", " started", AtEvent(step="distribute", status="started")),
+    _handing_on("asked", ": `copy` to a member sent, its question is open", _write("distribute", "^copy ", after=True)),
+    _handing_on("half", ": half of it is on the first member", AtFlash(share=0.5, on_member=True)),
+    _handing_on("hash", ": its hash on the first member is asked for", _write("distribute", "^verify ", after=True)),
+    _handing_on("between", ": one member is proven", AtEvent(step="distribute", status="note", nth=2)),
+    _handing_on("again", ": before the members are looked at again", _write("distribute", "^show switch", nth=2)),
+    _handing_on("done", " done", AtEvent(step="distribute", status="done")),
+    _adding("started", " started", AtEvent(step="add", status="started")),
+    _adding("before", ": right before `install add`", _write("add", "^install add")),
+    _adding("sent", ": `install add` sent", _write("add", "^install add", after=True)),
+    _adding("going", ": the device takes the image apart", AtEvent(step="add", status="note")),
+    _adding("behind", ": behind `install add`, before the tables are re-read", _write("add", "^show install", nth=2)),
+    _adding("done", " done", AtEvent(step="add", status="done")),
     _in("record.kept", "journal: the record is on disk", AtJournal(call="record")),
 )
 ALL_POINTS = (NO_KILL, *POINTS)

@@ -1,23 +1,32 @@
-"""The matrix as a page of the documentation: a row per kill point, a column per fault, a letter or two per cell."""
+"""The matrix as tables of the documentation: a row per kill point, a column per fault, a letter or two per cell.
+
+There are three tables, each between marks of its own; one of whose columns nothing was played is left as it is.
+"""
 
 from __future__ import annotations
 
 import json
 import platform
 import subprocess
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.e2e.matrix.cells import ALL_STARTS, Cell
-from tests.e2e.matrix.faults import FAULTS
+from tests.e2e.matrix.cells import Cell, named
+from tests.e2e.matrix.faults import FAULTS, Fault
 from tests.e2e.matrix.finding import Finding
 from tests.e2e.matrix.judge import complaints, letter
 from tests.e2e.matrix.points import ALL_POINTS
 
 PAGE = Path(__file__).parents[3] / "docs" / "fault-matrix.md"
-BEGIN, END = "<!-- fault matrix: begin -->", "<!-- fault matrix: end -->"
+TABLES: dict[str, tuple[Fault, ...]] = {
+    "fault matrix": tuple(fault for fault in FAULTS if not fault.dead_man and not fault.goes_on),
+    "fault matrix, dead-man": tuple(fault for fault in FAULTS if fault.dead_man),
+    "fault matrix, behind the restore": tuple(fault for fault in FAULTS if fault.goes_on),
+}
+"""The columns of each table, by the name in its marks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,37 +67,50 @@ def save(path: Path | None, results: Results) -> None:
 
 
 def update_docs(results: Results) -> None:
-    """Put the table into the page, between its marks."""
-    head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    tail = rest.split(END)[1]
-    PAGE.write_text(f"{head}{BEGIN}\n{table(results)}{END}{tail}", encoding="utf-8")
+    """Put the tables into the page, each between its marks."""
+    page = PAGE.read_text(encoding="utf-8")
+    for name, faults in TABLES.items():
+        own = {cell: one for cell, one in results.items() if named(cell).fault in faults}
+        if own:
+            page = put(page, name, table(own, faults))
+    PAGE.write_text(page, encoding="utf-8")
 
 
-def table(results: Results) -> str:
+def put(page: str, name: str, text: str) -> str:
+    """Return a page with a text between the marks of a name."""
+    begin, end = (f"<!-- {name}: {word} -->" for word in ("begin", "end"))
+    head, rest = page.split(begin)
+    return f"{head}{begin}\n{text}{end}{rest.split(end)[1]}"
+
+
+def table(results: Results, faults: tuple[Fault, ...]) -> str:
     """Return conditions, table and deviations in Markdown."""
-    names = [fault.name for fault in FAULTS]
-    legend = [f"- **{fault.name}**: {fault.says}" for fault in FAULTS]
+    names = [fault.name for fault in faults]
+    legend = [f"- **{fault.name}**: {fault.says}" for fault in faults]
     lines = [
         *legend,
         "",
-        _conditions(results),
+        conditions(results, (named(cell).start.platform for cell in results)),
         "",
         f"| killed at | {' | '.join(names)} |",
         f"|---|{'---|' * len(names)}",
     ]
     for point in ALL_POINTS:
-        letters = (results.get(f"{point.name} x {name}") for name in names)
+        if not any(point.needs in fault.has for fault in faults):
+            continue
+        letters = [results.get(f"{point.name} x {name}") for name in names]
         lines.append(f"| {point.says} | {' | '.join(one.letter if one else '' for one in letters)} |")
-    lines += ["", *_deviations(results)]
+    lines += ["", *deviations(results)]
     return "\n".join(lines) + "\n"
 
 
-def _conditions(results: Results) -> str:
+def conditions(results: Results, stand_ins: Iterable[str]) -> str:
+    """Return how many cells were played, how, and on what."""
     commit = subprocess.run(
         ["git", "log", "-1", "--format=%h"], cwd=PAGE.parent, capture_output=True, text=True, check=False
     ).stdout.strip()
     bad = sum(bool(one.complaints) for one in results.values())
-    platforms = ", ".join(dict.fromkeys(start.platform for start in ALL_STARTS))
+    platforms = ", ".join(dict.fromkeys(stand_ins))
     return (
         f"{len(results)} cells, {bad} not as they must be. {datetime.now(UTC):%Y-%m-%d}, commit {commit or 'unknown'}, "
         f"flashferry {version('flashferry')}, Python {platform.python_version()}, netmiko {version('netmiko')}, "
@@ -97,5 +119,6 @@ def _conditions(results: Results) -> str:
     )
 
 
-def _deviations(results: Results) -> list[str]:
+def deviations(results: Results) -> list[str]:
+    """Return each sentence of a cell that is not as it must be."""
     return [f"- {name}: {sentence}" for name, one in results.items() for sentence in one.complaints]

@@ -13,11 +13,13 @@ from enum import StrEnum
 from tests.e2e.matrix.faults import Fault
 from tests.e2e.matrix.points import ALL, APPLET, NEITHER, KillPoint, between, is_behind
 
-_STRIKES_AT = "pull.started"
 _APPLET_IS_THERE = between("dead-man.body", "restore.between")
 """It is taken back behind our lines and in front of the mark."""
 
 _APPLET_COUNTS = between("dead-man.proof", "restore.between")
+
+
+_BEHIND_RESTORE = {"distribute", "add"}
 
 
 class Reach(StrEnum):
@@ -41,7 +43,8 @@ class Expectation:
         foreign_window: Whether a colleague's window stands there instead of the router's own.
         saved: Lines of ours that a colleague saved: until somebody saves again the journal holds the router.
         named: Whether what the colleague did must be named.
-        fails_at: As in `Fault`, where the run is not killed.
+        fails_at: As in `Fault`; None where the run was killed before that step behind the restore.
+        removed: Whether somebody removes the image behind the last step: a run that is done says so of a moment before.
     """
 
     reach: Reach
@@ -53,11 +56,12 @@ class Expectation:
     saved: frozenset[str]
     named: bool
     fails_at: str | None
+    removed: bool = False
 
 
 def reach(point: KillPoint, fault: Fault) -> Reach:
     """Return whether a run with this fault comes to a point; a run that is not killed is taken as not coming there."""
-    if point.trigger is None or point.name in fault.never or (point.needs_applet and not fault.dead_man):
+    if point.trigger is None or point.name in fault.never or point.needs not in fault.has:
         return Reach.NO
     return Reach.PERHAPS if point.name in fault.perhaps else Reach.YES
 
@@ -69,9 +73,10 @@ def expected(point: KillPoint, fault: Fault) -> Expectation:
     strikes = fault.strikes.keys()
     saved = _saved(point, fault, ends_itself=ends_itself) if "other_user_saves" in strikes else frozenset()
     changed = "other_user_configures" in strikes or bool(saved)
-    in_hand = ends_itself or point.leased or is_behind(point, _STRIKES_AT)
+    in_hand = ends_itself or point.leased or is_behind(point, fault.strikes_at)
     stuck = bool(_stuck(point, fault, ends_itself=ends_itself)) or (fault.locks and (point.leased or ends_itself))
     held = stuck or bool(saved)
+    fails_at = fault.fails_at if ends_itself or _is_told(point, fault) else None
     return Expectation(
         reach=killed,
         pending=held or (point.leased and not ends_itself),
@@ -81,8 +86,18 @@ def expected(point: KillPoint, fault: Fault) -> Expectation:
         foreign_window=fault.name == "foreign value",
         saved=saved,
         named=changed and in_hand,
-        fails_at=fault.fails_at,
+        fails_at=fails_at,
+        removed=fault.removes and fails_at is None,
     )
+
+
+def _is_told(point: KillPoint, fault: Fault) -> bool:
+    """Return whether the record of a run that was killed at a point tells of the step where its fault ends it.
+
+    From the end of the lease on there is a record, that of a device that has the image; what fails behind the restore
+    is told by the last one alone.
+    """
+    return fault.fails_at not in _BEHIND_RESTORE or is_behind(point, "add.done")
 
 
 def ours_by(point: KillPoint, fault: Fault) -> frozenset[str]:
@@ -98,13 +113,13 @@ def equals_start_by_itself(point: KillPoint, fault: Fault) -> bool:
 
 def strikes_at_kill(point: KillPoint, fault: Fault) -> dict[str, object]:
     """Return the events of the lab that are still to come when a run was killed at a point."""
-    still = {} if is_behind(point, _STRIKES_AT) else dict(fault.strikes)
+    still = {} if is_behind(point, fault.strikes_at) else dict(fault.strikes)
     return still if is_behind(point, "pull.quarter") else still | dict(fault.strikes_at_kill)
 
 
 def _saved(point: KillPoint, fault: Fault, *, ends_itself: bool) -> frozenset[str]:
     """Return the lines of ours that are in force when the colleague saves."""
-    struck_in_run = ends_itself or is_behind(point, _STRIKES_AT)
+    struck_in_run = ends_itself or is_behind(point, fault.strikes_at)
     return (ALL - fault.never_set) if struck_in_run else ours_by(point, fault)
 
 

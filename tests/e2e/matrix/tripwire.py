@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 from unittest.mock import patch
@@ -27,6 +28,20 @@ def die() -> NoReturn:
     raise AssertionError("nobody survives SIGKILL")
 
 
+def when_on_flash(file: Path, wanted_bytes: float, act: Callable[[], object]) -> None:
+    """Do something as soon as a file has so many bytes."""
+
+    def look() -> None:
+        while True:
+            with suppress(FileNotFoundError):
+                if file.stat().st_size >= wanted_bytes:
+                    break
+            time.sleep(_LOOK_EVERY_S)
+        act()
+
+    threading.Thread(target=look, daemon=True).start()
+
+
 class Tripwire:
     """Watches for a trigger; one device only."""
 
@@ -34,13 +49,17 @@ class Tripwire:
         self._trigger = trigger
         self._step = ""
         self._seen = 0
+        self._told = 0
 
     def event(self, event: Event) -> None:
         """Note an event of the run."""
         if event.status == "started":
             self._step, self._seen = event.step, 0
-        if self._trigger == AtEvent(step=event.step, status=event.status):
-            die()
+        trigger = self._trigger
+        if isinstance(trigger, AtEvent) and (trigger.step, trigger.status) == (event.step, event.status):
+            self._told += 1
+            if self._told == trigger.nth:
+                die()
 
     def watch_writes(self) -> None:
         """See all that goes to the device, where netmiko sends it."""
@@ -60,18 +79,11 @@ class Tripwire:
 
         patch.object(BaseConnection, "write_channel", write_channel).start()
 
-    def watch_flash(self, file: Path, image_bytes: int) -> None:
-        """See how much of the image is on the device."""
-        if not isinstance(self._trigger, AtFlash):
-            return
-        wanted_bytes = self._trigger.share * image_bytes
-
-        def look() -> None:
-            while not (file.exists() and file.stat().st_size >= wanted_bytes):
-                time.sleep(_LOOK_EVERY_S)
-            die()
-
-        threading.Thread(target=look, daemon=True).start()
+    def watch_flash(self, file: Path, member_files: tuple[Path, ...], image_bytes: int) -> None:
+        """See how much of the image is on the device, or on its first other member."""
+        if isinstance(self._trigger, AtFlash):
+            watched = member_files[0] if self._trigger.on_member else file
+            when_on_flash(watched, self._trigger.share * image_bytes, die)
 
     def journal(self, directory: Path) -> Journal:
         """Return a journal of this state directory, with the wire in it."""

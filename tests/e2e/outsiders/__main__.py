@@ -1,7 +1,8 @@
 """`python -m tests.e2e.outsiders`: pyATS, Genie and ntc-templates visit every platform of the stand-in.
 
 pyATS is no dependency of this project (794 MB): `--python` names an interpreter that has it and ntc-templates, as the
-environment of `flashferry lab peers` does once ntc-templates is added to it.
+environment of `flashferry lab peers` does once ntc-templates is added to it. With `--installs` pyATS and pyntc
+(`--pyntc-python`, by default the same interpreter) drive upgrades instead.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import os
 import sys
 from pathlib import Path
 
-from tests.e2e.outsiders.report import complaints, table, update_docs
+from tests.e2e.outsiders.installs import PYNTC_VARIABLE, drive_all, installs_table, versions_of
+from tests.e2e.outsiders.report import INSTALLS_BEGIN, INSTALLS_END, complaints, put_into_docs, table, update_docs
 from tests.e2e.outsiders.visit import PYTHON_VARIABLE, visit_all
 
 
@@ -23,7 +25,15 @@ def main(arguments: list[str] | None = None) -> int:
         help=f"an interpreter with pyATS and ntc-templates (default: {PYTHON_VARIABLE}, else this one)",
     )  # fmt: skip
     parser.add_argument("--update-docs", action="store_true", help="write the table of docs/lab.md")
+    parser.add_argument("--installs", action="store_true", help="have pyATS and pyntc drive upgrades")
+    parser.add_argument(
+        "--pyntc-python", type=Path, default=os.environ.get(PYNTC_VARIABLE),
+        help=f"an interpreter with pyntc (default: {PYNTC_VARIABLE}, else that of --python)",
+    )  # fmt: skip
     options = parser.parse_args(arguments)
+    if options.installs:
+        pythons = {"pyATS": Path(options.python), "pyntc": Path(options.pyntc_python or options.python)}
+        return install_all(pythons, update_docs=options.update_docs)
     visited = visit_all(Path(options.python))
     sys.stdout.write(table(visited))
     wrong = complaints(visited)
@@ -31,6 +41,22 @@ def main(arguments: list[str] | None = None) -> int:
     if options.update_docs:
         update_docs(visited)
     return 1 if wrong else 0
+
+
+def install_all(pythons: dict[str, Path], *, update_docs: bool) -> int:
+    """Return 0 where every upgrade ends as it is known to end, else 1."""
+    versions: dict[str, str] = {}
+    for tool, python in pythons.items():
+        found = versions_of(tool, python)
+        if found is None:
+            sys.stderr.write(f"{python} has not all that {tool} needs.\n")
+            return 1
+        versions |= found
+    driven = drive_all(pythons)
+    sys.stdout.write(installs_table(driven, versions))
+    if update_docs:
+        put_into_docs(installs_table(driven, versions), INSTALLS_BEGIN, INSTALLS_END)
+    return 0 if all(each.is_as_expected for each in driven) else 1
 
 
 if __name__ == "__main__":

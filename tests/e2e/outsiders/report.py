@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).parents[3] / "docs" / "lab.md"
 BEGIN, END = "<!-- outsiders: begin -->", "<!-- outsiders: end -->"
+INSTALLS_BEGIN, INSTALLS_END = "<!-- installs: begin -->", "<!-- installs: end -->"
 REFUSED_BY_NTC = {
     "show platform": "routers: the template knows switches only",
     "show redundancy": "without a standby: it does not know the line about a peer that is not there",
@@ -89,7 +90,11 @@ def _is_known(platform: str, text: str, server: str) -> bool:
 
 def update_docs(visits: Visits) -> None:
     """Put the tables between their marks in docs/lab.md."""
-    text = DOCS.read_text(encoding="utf-8")
-    head, _, rest = text.partition(BEGIN)
-    tail = rest.partition(END)[2]
-    DOCS.write_text(f"{head}{BEGIN}\n{table(visits)}{END}{tail}", encoding="utf-8")
+    put_into_docs(table(visits), BEGIN, END)
+
+
+def put_into_docs(text: str, begin: str, end: str) -> None:
+    """Put a text between two marks of docs/lab.md."""
+    head, _, rest = DOCS.read_text(encoding="utf-8").partition(begin)
+    tail = rest.partition(end)[2]
+    DOCS.write_text(f"{head}{begin}\n{text}{end}{tail}", encoding="utf-8")

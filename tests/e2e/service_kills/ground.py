@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from flashferry.core.apart.folder import JobFolder
+from flashferry.core.apart.processes import read_mark
 from flashferry.lab.world import DeviceSpec, SiteSpec, World, WorldSpec, start_world
 from flashferry.lab.world_inventory import write_inventory
 from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.audit.verifying import verify
 from flashferry.service.images.keeping import vouch
 from flashferry.service.images.tending import tend
-from flashferry.service.jobs.folder import JobFolder
-from flashferry.service.jobs.processes import read_mark
 from flashferry.service.plans.deciding import approve
 from flashferry.service.plans.offering import offer
 from flashferry.service.plans.starting import begin

@@ -1,4 +1,4 @@
-"""Where known host keys are kept where a state folder is given."""
+"""Where known host keys are kept where a state folder is given; and devices as their depot sees them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from flashferry.api.fleet import FleetOptions, whole_fleet
 from flashferry.core.errors import ConfigInvalid
 from inventory.access import key_rules
+from inventory.view import view
 
 
 def test_known_hosts_are_in_the_given_state_folder(tmp_path):
@@ -55,3 +56,21 @@ def test_the_operators_own_file_must_be_one(tmp_path, kind):
     (tmp_path / "hosts.yaml").write_text("r1: {hostname: 192.0.2.1}")
     with pytest.raises(ConfigInvalid, match=rf"known hosts .*: expected a regular file, found a .*{kind}"):
         whole_fleet(FleetOptions(inventory=str(tmp_path), known_hosts=path))
+
+
+def test_at_the_depot_devices_are_behind_the_lan(tmp_path):
+    """The line to the site holds no copy back there, nobody else brings the image; devices of other sites stay."""
+    depot = "data: {site: ams, link_rate_bps: 8000000, depot: store, neighbours: true, lan_rate_bps: 1000000000}"
+    (tmp_path / "groups.yaml").write_text(f"ams: {{{depot}}}\nlim: {{data: {{site: lim, link_rate_bps: 4000000}}}}\n")
+    devices = (
+        f"{name}: {{hostname: {name}, platform: ios, groups: [{site}]}}\n"
+        for name, site in (("a", "ams"), ("b", "lim"))
+    )
+    (tmp_path / "hosts.yaml").write_text("".join(devices))
+    hosts = whole_fleet(FleetOptions(inventory=str(tmp_path), at_depot=True)).inventory.hosts
+    at_home, far = view(hosts["a"]), view(hosts["b"])
+    assert (at_home.link_rate_bps, at_home.depot, at_home.neighbours, at_home.site) == (1e9, None, False, "ams")
+    assert far.link_rate_bps == 4e6
+    (tmp_path / "groups.yaml").write_text(f"ams: {{{depot.replace(', lan_rate_bps: 1000000000', '')}}}\nlim: {{}}\n")
+    hosts = whole_fleet(FleetOptions(inventory=str(tmp_path), at_depot=True)).inventory.hosts
+    assert view(hosts["a"]).link_rate_bps is None

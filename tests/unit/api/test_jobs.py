@@ -11,8 +11,10 @@ from nornir.core import Nornir
 from flashferry.api.jobs import StageOptions, dead_run_notices, job_for_image, job_for_plan, pace_notices
 from flashferry.api.options import Overrides
 from flashferry.core.errors import ConfigInvalid
+from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.images.digests import PlannedImage
-from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, TuneMode
+from flashferry.images.manifest import manifest_of
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, Supply, TuneMode
 from flashferry.model.limits import Limits
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import Wave, WavePolicy
@@ -91,6 +93,40 @@ def test_a_plan_is_carried_out_as_it_says(nornir: Nornir, plan: FleetPlan, tmp_p
     assert job.options.device.tune
 
 
+def of_three(plan: FleetPlan, nornir: Nornir) -> FleetPlan:
+    """Return the plan with both devices to stage, r2 behind the canary."""
+    devices = (plan.devices[0], replace(plan.devices[1], action=Action.STAGE, wave=1))
+    return replace(plan, devices=devices, waves=(*plan.waves, Wave(number=1, name="all", hosts=("r2",))))
+
+
+def test_chosen_devices_of_a_plan_are_staged_and_all_others_left_alone(nornir: Nornir, plan: FleetPlan) -> None:
+    """In the plan's own waves; which are left alone is told, and that no canary is there to be waited for."""
+    whole = of_three(plan, nornir)
+    chosen = nornir.filter(filter_func=lambda host: host.name == "r2")
+    job = job_for_plan(chosen, whole, StageOptions(), is_part=True)
+    assert set(job.request.images) == {"r2"}
+    assert [(wave.number, wave.hosts) for wave in job.request.waves] == [(1, ("r2",))]
+    assert (job.not_chosen, job.has_no_canary) == (("r1",), True)
+    first = nornir.filter(filter_func=lambda host: host.name == "r1")
+    job = job_for_plan(first, whole, StageOptions(), is_part=True)
+    assert (set(job.request.images), job.not_chosen, job.has_no_canary) == ({"r1"}, ("r2",), False)
+    assert job_for_plan(nornir, whole, StageOptions()).not_chosen == ()
+
+
+def test_a_device_that_is_missing_though_nobody_chose_is_refused(nornir: Nornir, plan: FleetPlan) -> None:
+    """An inventory that has lost a device of the plan is not taken for a choice."""
+    chosen = nornir.filter(filter_func=lambda host: host.name == "r2")
+    with pytest.raises(ConfigInvalid, match="the plan has r1, which the inventory"):
+        job_for_plan(chosen, of_three(plan, nornir), StageOptions())
+
+
+def test_a_choice_of_which_the_plan_stages_none_is_refused(nornir: Nornir, plan: FleetPlan) -> None:
+    """r2 has its image already: there is nothing to do."""
+    chosen = nornir.filter(filter_func=lambda host: host.name == "r2")
+    with pytest.raises(ConfigInvalid, match="expected a device that the plan stages among those chosen, found none"):
+        job_for_plan(chosen, plan, StageOptions(), is_part=True)
+
+
 def test_what_is_said_overrides_a_plan(nornir: Nornir, plan: FleetPlan) -> None:
     """Each for itself: a limit, the tuning, and leave that the plan has not."""
     said = replace(given(uncapped=True), overrides=Overrides(site_copies=1), tune=TuneMode.NEVER, retries=0)
@@ -140,6 +176,20 @@ def test_links_without_a_rate_are_told(nornir: Nornir, image: Path, tmp_path: Pa
     del nornir.inventory.hosts["r2"].data["link_rate_bps"]
     (told,) = pace_notices(job, tmp_path)
     assert told.startswith("no link rate is stated for device r2: ")
+
+
+def test_a_plan_that_counts_on_a_depot_is_told_where_it_is_carried_out_elsewhere(
+    nornir: Nornir, plan: FleetPlan, image: Path, tmp_path: Path
+) -> None:
+    """Not at the depot itself, whose catalogue has the images."""
+    counted = replace(plan, devices=(replace(plan.devices[0], pulls_from=Supply.DEPOT, site="AMS"), plan.devices[1]))
+    (told,) = pace_notices(job_for_plan(nornir, counted, given()), tmp_path)
+    assert "depots (AMS)" in told
+    catalogue = CatalogueFolder(tmp_path)
+    catalogue.make()
+    with catalogue.locked():
+        assert catalogue.adopted(manifest_of(image), "by hand") is not None
+    assert pace_notices(job_for_plan(nornir, counted, given()), tmp_path) == ()
 
 
 def test_what_a_dead_run_holds_is_told(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 from contextlib import ExitStack
 
 import pytest
@@ -34,7 +35,8 @@ def test_only_yes_is_yes(typed, capsys, text, is_yes):
     """An empty line and an end of input are no; what is asked about stands above the question."""
     typed(text)
     assert output.agreed(("xe1: 1 file",), "delete it?", lambda: False) is is_yes
-    assert capsys.readouterr().err == "xe1: 1 file\ndelete it? [y/N] "
+    # Enter is what ends the question's line on a terminal; where nobody typed it, we do.
+    assert capsys.readouterr().err == "xe1: 1 file\ndelete it? [y/N] " + ("" if text else "\n")
 
 
 def test_who_stops_at_the_question_said_no(typed):
@@ -42,3 +44,32 @@ def test_who_stops_at_the_question_said_no(typed):
     typed("", is_over=False)
     looks = iter([False, True])
     assert output.agreed((), "delete it?", lambda: next(looks)) is False
+
+
+def test_what_is_said_at_the_question_has_a_line_of_its_own(typed, capsys):
+    """As what Ctrl-C says; the line is ended once."""
+    typed("", is_over=False)
+
+    def stopped():
+        output.say("interrupted")
+        return True
+
+    assert output.agreed((), "delete it?", stopped) is False
+    assert capsys.readouterr().err == "delete it? [y/N] \nflashferry: interrupted\n"
+
+
+def test_what_was_typed_before_the_question_is_no_answer(monkeypatch, capsys):
+    """A second y, meant for the device before, would delete what nobody has seen."""
+    terminal, typing = pty.openpty()
+    with os.fdopen(terminal, "wb", buffering=0) as keys, os.fdopen(typing) as reading:
+        monkeypatch.setattr(output.sys, "stdin", reading)
+        keys.write(b"y\n")
+        looks = iter([False, False, True])
+        assert output.agreed((), "delete it?", lambda: next(looks)) is False
+
+        def late():
+            if "again?" in capsys.readouterr().err:
+                keys.write(b"y\n")
+            return False
+
+        assert output.agreed((), "again?", late) is True

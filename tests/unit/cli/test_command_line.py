@@ -57,7 +57,7 @@ def verbs() -> Iterator[tuple[str, Any]]:
     def below(command: Any, words: str) -> Iterator[tuple[str, Any]]:
         for name, one in getattr(command, "commands", {}).items():
             yield from below(one, f"{words} {name}".strip())
-        if not hasattr(command, "commands"):
+        if not hasattr(command, "commands") or (words and command.invoke_without_command):
             yield words, command
 
     yield from below(typer.main.get_command(build([])), "")

@@ -1,6 +1,7 @@
 """Options of `flashferry lab experiment`: what they leave, and the command that a report names."""
 
 import shlex
+from types import SimpleNamespace
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_a_longer_file_is_for_the_arms_that_copy_it_whole() -> None:
 def test_the_article_s_experiment_has_the_article_s_file() -> None:
     """Another length is refused there in a sentence, before anything is run."""
     with pytest.raises(ConfigInvalid, match="--size-mb: expected beside --loss"):
-        experiment(size_mb=200.0)
+        experiment(SimpleNamespace(invoked_subcommand=None), size_mb=200.0)
 
 
 def test_an_unknown_arm_is_answered_with_those_there_are() -> None:

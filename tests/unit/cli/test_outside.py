@@ -18,11 +18,11 @@ import threading
 import urllib.request
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from xml.etree import ElementTree
 
 import pytest
@@ -33,7 +33,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 import flashferry
-from flashferry.api import ReportFormat
+from flashferry.api import ReportFormat, SyncedImage, SyncPhase, SyncProgress, SyncResult
 from flashferry.api.manual_tickets import Offer
 from flashferry.cli import depot
 from flashferry.cli import main as cli
@@ -45,17 +45,19 @@ from flashferry.cli.view.fleet_lines import FleetLines
 from flashferry.cli.view.layout import ShownConsole, ShownTable
 from flashferry.cli.view.live import LiveTable
 from flashferry.cli.view.plan_table import PlanProgress
+from flashferry.core.codec import stored_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_secret
 from flashferry.fileserver import EventKind, ImageFile, ServerEvent, Ticket, TransferProgress, TransferRecord
+from flashferry.images.digests import PlannedImage
 from flashferry.images.files import FileIdentity
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits
-from flashferry.model.plan_file import load_plan
+from flashferry.model.plan_file import load_plan, plan_document, plan_text, sealed
 from flashferry.model.record import DeviceRecord, Failure, RunReport
 from flashferry.model.states import Outcome, Restored, State
-from flashferry.model.waves import WavePolicy
+from flashferry.model.waves import Wave, WavePolicy
 from flashferry.monitor import metrics
 from flashferry.monitor.event_log import event_line, event_log
 from flashferry.monitor.events import Event
@@ -73,9 +75,20 @@ from flashferry.planning.readiness import ReadyRecord
 from flashferry.run.clean import CleanRecord
 from flashferry.run.dry_run import DryRecord
 from flashferry.run.recover import RecoveryRecord
+from flashferry.sites.centre.centre import Centre
+from flashferry.sites.centre.ordering import Tended
+from flashferry.sites.centre.settings import CentreSettings
+from flashferry.sites.keys import PrivateKey
+from flashferry.store.bulk_paths import BulkPath, BulkPaths
 from flashferry.store.journal import Journal
 from flashferry.store.journal_rows import NewDevice
+from flashferry.store.sites.agents import AgentBeat, take_beat, take_depot
+from flashferry.store.sites.database import SitesDatabase
+from flashferry.store.sites.runs import Part, PartDevice, SiteRun, add_run, add_wish
+from flashferry.store.sites.words import PartWord, take_word
 from flashferry.store.transfer_row import TransferEntry
+from flashferry.store.wishes import Asker
+from inventory.load import open_inventory
 from inventory.releases import VersionCondition
 from tests.some import some
 from tests.unit.cli.hostile import (
@@ -95,6 +108,8 @@ from tests.unit.cli.hostile import (
     texts_in,
 )
 from tests.unit.conftest import CHANGES, SNAPSHOT
+from tests.unit.sites.centre.plans import device as sites_device
+from tests.unit.sites.centre.plans import plan as sites_plan
 
 HOST = HOSTILE
 IDENTITY = FileIdentity(device=1, inode=2, size_bytes=3, mtime_ns=4, ctime_ns=1)
@@ -109,6 +124,9 @@ BUILT = Built(
 )
 OWN = ("lab", "doctor", "completion", "man")
 """Verbs that tell of this machine, of themselves and of stand-ins of ours; nothing foreign comes into what they say."""
+
+OWN_OF_SITES = {"sites init", "sites keys", "sites agent"}
+"""The same of an agent's own configuration and of orders, of which it shows what its form allows alone."""
 
 
 @pytest.fixture(autouse=True)
@@ -243,6 +261,11 @@ CASES: dict[str, Case] = {
         lambda: (BUILT.one(CleanRecord, host=HOST), BUILT.one(CleanRecord, host=HOST, look=None)),
         ("--dry-run",),
     ),
+    "activate": (
+        "flashferry.run.activation.fleet.activate_fleet",
+        lambda: run_report("activate"),
+        ("--plan", "PLAN", "--approve", "DIGEST", "--i-have-console-access"),
+    ),
     "recover": ("flashferry.run.recover.recover", lambda: (BUILT.one(RecoveryRecord, host=HOST),), ()),
 }
 """Verbs over devices: whose work is stood in for, what it returns, and what the verb is given."""
@@ -258,7 +281,10 @@ FROM_JOURNAL = {
 
 ELSEWHERE = {
     "serve": "test_views_of_the_server",
-    "depot": "test_a_depot_tells_what_happens",
+    "depot sync": "test_a_catalogue_is_told",
+    "depot list": "test_a_catalogue_is_told",
+    "depot probe": "test_a_probed_path_is_told",
+    "depot verify": "test_a_catalogue_is_told",
     "images list": "test_images",
     "images hash": "test_images",
     "service init": "test_the_service_is_told",
@@ -274,6 +300,16 @@ ELSEWHERE = {
     "nightly run": "test_a_night_is_played",
     "nightly reap": "test_labs_are_reaped",
     "nightly record": "test_answers_are_recorded",
+    "sites list": "test_sites_are_told",
+    "sites runs": "test_sites_are_told",
+    "sites show": "test_sites_are_told",
+    "sites report": "test_sites_are_told",
+    "sites listen": "test_a_centre_that_is_always_there",
+    "sites follow": "test_a_run_of_sites_is_followed_and_steered",
+    "sites pause": "test_a_run_of_sites_is_followed_and_steered",
+    "sites continue": "test_a_run_of_sites_is_followed_and_steered",
+    "sites stop": "test_a_run_of_sites_is_followed_and_steered",
+    "sites approve": "test_a_run_of_sites_is_followed_and_steered",
     "run pause": "test_a_run_is_steered",
     "run continue": "test_a_run_is_steered",
     "run stop": "test_a_run_is_steered",
@@ -288,7 +324,7 @@ def test_no_verb_is_forgotten():
     families = {
         name: [one.name for one in (*app.registered_commands, *app.registered_groups)] for name, app in apps.items()
     }
-    verbs = {*VERBS, *(f"{name} {one}" for name, commands in families.items() for one in commands)}
+    verbs = {*VERBS, *(f"{name} {one}" for name, commands in families.items() for one in commands)} - OWN_OF_SITES
     tried = {*(name.partition(" --")[0] for name in CASES), *FROM_JOURNAL, *ELSEWHERE}
     assert {verb for verb in verbs if verb.split()[0] not in OWN} == tried
     assert all(test in globals() for test in ELSEWHERE.values())
@@ -302,7 +338,7 @@ def test_results(ground, monkeypatch, flashferry_says, case, columns, as_json):
     target, result, more = CASES[case]
     monkeypatch.setattr(target, told_by(result()))
     monkeypatch.setenv("COLUMNS", str(columns))
-    given = [str(ground / "image.bin") if one == "IMAGE" else one for one in more]
+    given = [given_for(ground, one) for one in more]
     words = [case.split()[0], "-i", str(ground), *given]
     if case == "recover":
         left_in_the_journal(ground / "state")
@@ -310,6 +346,26 @@ def test_results(ground, monkeypatch, flashferry_says, case, columns, as_json):
     assert out.strip()
     if as_json:
         check_document(out)
+
+
+def given_for(ground: Path, word: str) -> str:
+    """Return what a verb is given in place of a word: a file of the ground, or the digest of its plan."""
+    if word == "IMAGE":
+        return str(ground / "image.bin")
+    plan = ground / "night.json"
+    if word == "PLAN":
+        hosts = ground / "hosts.yaml"
+        # YAML has this sign as two halves, which JSON puts together: no plan could name the device.
+        hosts.write_text(hosts.read_text().replace(r"\udb40\udc41", ""))
+        (host,), image = open_inventory(ground).inventory.hosts, BUILT.one(PlannedImage)
+        device = BUILT.one(PlannedDevice, host=host, action=Action.STAGE, image=image.name)
+        wave = Wave(number=0, name=HOSTILE, hosts=(host,))
+        content = plan_document(BUILT.one(FleetPlan, devices=(device,), images=(image,), waves=(wave,)))
+        # A plan is written without secrets, of which this name is full: one that somebody edited has it as it is.
+        content["devices"][0]["host"], content["waves"][0]["hosts"] = host, [host]
+        plan.write_text(json.dumps(sealed(content)))
+        return str(plan)
+    return str(json.loads(plan.read_text())["digest"]) if word == "DIGEST" else word
 
 
 def left_in_the_journal(directory: Path) -> None:
@@ -616,6 +672,47 @@ def test_a_depot_tells_what_happens(as_json, capsys, monkeypatch, tmp_path):
         check_document(line)
 
 
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_catalogue_is_told(ground, monkeypatch, flashferry_says, as_json):
+    """What a source says, and what a proof holds, is shown as what it is; a file that is no image's is passed over."""
+    more = ("--json",) if as_json else ()
+    folder = ground / "catalogue"
+    folder.mkdir()
+    (folder / f"x{TOKEN}.bin").write_bytes(b"x")
+    (folder / ".y.bin.part").write_bytes(b"")
+    state = {"schema": "flashferry.part/1", "sha512": HOSTILE, "size_bytes": HOSTILE, "verified_bytes": 7}
+    (folder / ".y.bin.part.json").write_text(json.dumps(state))
+    for verb in ("list", "verify"):
+        out, _ = flashferry_says("depot", verb, "--catalogue", str(folder), *more, is_document=as_json)
+        assert secrets_in(out) == []
+    failed = SyncedImage(name="image.bin", kind="SourceRefused", error=HOSTILE, hint=HOSTILE)
+    result = SyncResult(images=(failed,), exit_code=ExitCode.OK)
+
+    def stand_in(_request, *, on_progress, **_more):
+        on_progress(SyncProgress(image=HOSTILE, phase=SyncPhase.WAIT, done_bytes=0, size_bytes=1, text=HOSTILE))
+        on_progress(SyncProgress(image=HOSTILE, phase=SyncPhase.COPY, done_bytes=0, size_bytes=1))
+        return result
+
+    monkeypatch.setattr("flashferry.api.depot_sync", stand_in)
+    monkeypatch.setenv("FLASHFERRY_DEPOT_PASSWORD", TICKET)
+    words = ("depot", "sync", "--from", "http://192.0.2.1", "--user", USER)
+    out, err = flashferry_says(*words, *more, is_document=as_json)
+    assert secrets_in(out) == []
+    assert_harmless(err)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_probed_path_is_told(ground, flashferry_says, as_json):
+    """What the file of probed paths says of a source, its ciphers and what bound them is shown as what it is."""
+    said = {"source": HOSTILE, "at": HOSTILE, "method": HOSTILE, "bound_by": HOSTILE}
+    kept = BulkPath(**said, rate_bytes_per_s=1e6, ciphers=(HOSTILE,), macs=(HOSTILE,))
+    (ground / "state").mkdir(mode=0o700, exist_ok=True)
+    BulkPaths.read(ground / "state").keep(kept)
+    more = ("--json",) if as_json else ()
+    out, _ = flashferry_says("depot", "probe", "--show", *more, is_document=as_json)
+    assert secrets_in(out) == []
+
+
 def opened_view(view: Any, out: ShownConsole) -> tuple[Any, Live]:
     live = Live(console=out, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
     if view is sessions._JsonLines:
@@ -726,6 +823,104 @@ def test_the_service_is_told(ground, flashferry_says):
     reasons = [json.loads(line)["reason"] for line in out.splitlines()]
     assert secrets_in("\n".join(reasons)) == []
     assert any(MARK in reason for reason in reasons)
+
+
+SITES_RUN = "20261126-120000-ab12"
+
+
+def sites_in_the_ledger(ground: Path, *, is_over: bool) -> Path:
+    """Have a site, its agent and a run of it be told in hostile texts; return the centre's settings."""
+    host, state = HOST.replace("\x00", ""), ground / "state"
+    made = sites_plan(
+        [sites_device(host, "ams"), sites_device("r2", "ams")], WavePolicy(approve=True, canary=False, size=1)
+    )
+    PrivateKey.make().save(ground / "centre.key")
+    (ground / "sites.toml").write_text(
+        f'[centre]\nkey = "centre.key"\nplans_folder = "."\n[broker]\nurl = "redis://127.0.0.1:1/0"\n'
+        f'[sites.ams]\nagent_key = "{PrivateKey.make().public.line}"\n'
+    )
+    run = SiteRun(
+        run=SITES_RUN,
+        digest=made.digest,
+        plan=plan_text(made),
+        begun_at=AT,
+        begun_by=HOSTILE,
+        valid_until=AT,
+        approved_wave=0,
+    )
+    part = Part(run=SITES_RUN, site="ams", round=1, from_wave=0, agent="agent-ams", changed_at=AT)
+    ledger = SitesDatabase(state)
+    with ledger.writing() as database:
+        devices = [PartDevice(host=one, site="ams", round=1, wave=wave) for wave, one in enumerate((host, "r2"))]
+        add_run(database, run, [part], devices)
+        add_wish(database, SITES_RUN, "pause", Asker(actor=HOSTILE, reason=HOSTILE), at=AT, site="ams")
+        beat = AgentBeat(site="ams", agent="agent-ams", instance="1", release="0.0.1", heard_at=AT, clock_ahead_s=900.0)
+        take_beat(database, beat)
+        take_depot(database, "ams", [HOSTILE])
+        event = {"host": host, "step": "pull", "status": "failed", "text": HOSTILE, "at_s": 1.0}
+        words: list[tuple[str, dict[str, Any]]] = [
+            ("event", {"events": [event, event | {"host": None, "step": "run", "status": "stopping"}]}),
+            ("record", {"record": stored_json(record())}),
+            ("ended", {"exit_code": 3, "sentence": HOSTILE}),
+        ]
+        for offset, (kind, data) in enumerate(words[: 3 if is_over else 2], 1):
+            word = {"run": SITES_RUN, "site": "ams", "round": 1, "agent": "agent-ams", "at": AT}
+            take_word(database, PartWord(**word, offset=offset, kind=kind, data=data), at=AT)
+    return ground / "sites.toml"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_sites_are_told(ground, flashferry_says, as_json):
+    """What agents said of themselves and of devices: in tables, reports and documents, shown and not obeyed."""
+    settings = sites_in_the_ledger(ground, is_over=True)
+    more = ("--json",) if as_json else ()
+    runs = (("runs",), ("show", SITES_RUN), ("report", SITES_RUN))
+    for words in (("list", "--no-ask", "--sites", str(settings)), *runs):
+        out, _ = flashferry_says("sites", *words, *more, is_document=as_json)
+        assert out.strip()
+        if as_json:
+            check_document(out)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_run_of_sites_is_followed_and_steered(ground, monkeypatch, flashferry_says, as_json):
+    """A run of sites followed to its end, and told to pause, go on, approve and stop: nothing of it is obeyed."""
+    settings = sites_in_the_ledger(ground, is_over=not as_json)
+    orders = SimpleNamespace(made=lambda *_, **__: None, kept=lambda *_, **__: [], tend=lambda _: Tended())
+
+    @contextmanager
+    def opened(given: CentreSettings, state: Path) -> Iterator[Centre]:
+        yield Centre(given, SitesDatabase(state), cast("Any", None), cast("Any", orders))
+
+    monkeypatch.setattr("flashferry.cli.sites.options.open_centre", opened)
+    verbs = ("pause", "continue", "approve", "stop") if as_json else ("follow",)
+    for verb in verbs:
+        words = ("sites", verb, SITES_RUN, "--sites", str(settings), *(("--json",) if as_json else ()))
+        out, _ = flashferry_says(*words, is_document=as_json)
+        assert secrets_in(out) == []
+        assert not as_json or json.loads(out)["sites"] == ["ams"]
+
+
+def test_a_centre_that_is_always_there(ground, monkeypatch, flashferry_says):
+    """What it says of runs with nobody at them: their sites' sentences, shown and not obeyed."""
+    settings = sites_in_the_ledger(ground, is_over=True)
+    orders = SimpleNamespace(tend=lambda _: Tended())
+
+    @contextmanager
+    def opened(given: CentreSettings, state: Path) -> Iterator[Centre]:
+        yield Centre(given, SitesDatabase(state), cast("Any", None), cast("Any", orders))
+
+    @contextmanager
+    def one_look() -> Iterator[Any]:
+        looks = iter((False, True))
+        yield SimpleNamespace(is_set=lambda: next(looks))
+
+    monkeypatch.setattr("flashferry.cli.sites.options.open_centre", opened)
+    monkeypatch.setattr("flashferry.cli.sites.following.stop_on_signals", one_look)
+    monkeypatch.setattr("flashferry.sites.centre.listener.LOOK_S", 0.0)
+    _, err = flashferry_says("sites", "listen", "--sites", str(settings))
+    assert secrets_in(err) == []
+    assert f"run {SITES_RUN} has ended at all sites" in err
 
 
 def test_nights_are_told(ground, flashferry_says):

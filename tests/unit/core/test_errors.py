@@ -24,11 +24,14 @@ STORED = (
     *("QuestionLeft", "FlashBusy", "DialogueDisturbed", "FileInTheWay", "CopyFailed", "DeviceOverloaded"),
     *("TransferStalled", "ImageCorrupt", "RestoreIncomplete", "Stopped", "CopyStopped", "HashStopped", "Interrupted"),
     *("FtpServerError", "SettingsInvalid", "ServerStartFailed", "ServerGone", "RequestRefused", "TicketUnknown"),
-    *("ImageError", "ImageUnknown", "ImageUnreadable", "CatalogueInvalid"),
+    *("ImageError", "ImageUnknown", "ImageUnreadable", "CatalogueInvalid", "ManifestInvalid"),
+    *("CatalogueBusy", "CatalogueFull", "SourceUnreachable", "SourceRefused", "SourceWrong", "SourceChanged"),
+    "SyncStopped",
     *("PolicyViolation", "WindowClosed", "TooManyFailed", "LeftOutByPlan", "Forgotten"),
     *("NO_CLIENT", "NO_LOGIN", "WRONG_SOURCE", "NO_DATA", "BROKEN_OFF"),
     *("NightFault", "NoRoom"),
     *("ServiceRefused", "ServiceUnusable", "ApprovalWanted"),
+    *("WireError", "UnknownKey", "BrokerUnreachable", "OrderRefused"),
 )
 """May grow, and never loses or changes a word."""
 

@@ -11,7 +11,8 @@ from tests.house.raises import error_classes, raises
 
 LAB_SAYS = "the lab's own sentence says what to do"
 WITHOUT_HINT = {
-    ("flashferry/cli/lab.py", "ConfigInvalid"): (2, LAB_SAYS),
+    ("flashferry/cli/lab.py", "ConfigInvalid"): (3, LAB_SAYS),
+    ("flashferry/cli/lab_bulk.py", "ConfigInvalid"): (1, LAB_SAYS),
     ("flashferry/cli/lab_cml.py", "ConfigInvalid"): (2, LAB_SAYS),
     ("flashferry/cli/lab_experiment.py", "ConfigInvalid"): (3, LAB_SAYS),
     ("flashferry/cli/lab_peers.py", "ConfigInvalid"): (1, LAB_SAYS),

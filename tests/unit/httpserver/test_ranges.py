@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashferry.httpserver.ranges import NoSuchPart, Part, entity_tag, part_of
+from flashferry.httpserver.ranges import NoSuchPart, Part, part_of
+from flashferry.images.manifest import entity_tag
 
 TAG = entity_tag("ab" * 64)
 

@@ -58,6 +58,7 @@ def test_what_the_template_leaves_out_is_valid(tmp_path):
     one = view(open_inventory(tmp_path).inventory.hosts["branch1-rtr1"])
     assert (one.max_copies, one.vrf, one.source_interface, len(one.windows)) == (4, "Mgmt-intf", "Loopback0", 1)
     assert (one.transports, one.clear_text) == (("scp", "sftp"), False)
+    assert (one.depot, one.neighbours, one.lan_rate_bps) == ("depot.branch1.example.net", True, 1e9)
     assert one.image == "c2900-universalk9-mz.SPA.158-3.M9.bin"
     shutil.copy(TEMPLATE / "images.yaml.example", tmp_path / "images.yaml")
     assert len(load_image_rules(tmp_path / "images.yaml", NAMES).rules) == 2

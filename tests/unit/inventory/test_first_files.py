@@ -56,7 +56,16 @@ def test_each_line_that_is_commented_out_will_do_as_it_is(tmp_path, devices):
     write(tmp_path / "new", files, check=read)
     data = next(iter(open_inventory(tmp_path / "new").inventory.groups.values())).data
     told = {"site", "link_rate_bps", "cap_share", "max_copies", "windows", "server_address", "vrf"}
-    assert told | {"source_interface", "transports", "clear_text", "image"} == data.keys()
+    assert (
+        told
+        | {"source_interface", "transports", "clear_text", "image", "console_access", "upstream"}
+        | {
+            "depot",
+            "neighbours",
+            "lan_rate_bps",
+        }
+        == data.keys()
+    )
 
 
 def test_every_key_that_there_is_can_be_found_in_it():

@@ -80,6 +80,9 @@ def test_a_device_without_a_site_is_in_none(views):
         ),
         ({"cap_share": 0.8}, "r2: data key 'cap_share': expected 0.7 as r1 .* found 0.8"),
         ({"windows": ()}, "r2: data key 'windows': expected mon tue 22:00-05:00 Europe/Berlin, sat .* found none"),
+        ({"depot": "d1"}, "r2: data key 'depot': expected none as r1 of the same site 'east' has it, found d1"),
+        ({"neighbours": True}, "r2: data key 'neighbours': expected false as r1 .* found true"),
+        ({"lan_rate_bps": 1e8}, "r2: data key 'lan_rate_bps': expected none as r1 .* found 100000000"),
         ({"max_copies": 5}, r"r2: data key 'max_copies': .*found 5\. Give it once, in the site's group"),
     ],
 )
@@ -130,6 +133,12 @@ def test_wrong_windows_are_told_with_file_group_and_key(tmp_path, windows, messa
         ("max_copies", "0", "expected a whole number from 1 to 10000, found 0"),
         ("max_copies", "2.5", "found 2.5"),
         ("max_copies", "true", "found True"),
+        ("depot", "5", "expected the depot's host name, or its URL .*found 5"),
+        ("depot", "'https://me:word@depot/'", "without a login, found text of 22 characters"),
+        ("depot", "'ftp://depot'", "or its URL such as https"),
+        ("depot", "'a b'", "expected the depot's host name"),
+        ("lan_rate_bps", "10", "expected a number from 1000 to 1e"),
+        ("neighbours", "maybe", "expected true or false, found text of 5 characters"),
         ("image", "5", "expected an image's file name .*found 5"),
         ("image", "images/", "found text of 7 characters"),
         ("image", "'a b.bin'", "found text of 7 characters with a blank"),
@@ -163,3 +172,13 @@ def test_a_script_of_ones_own_learns_where_the_value_stood(tmp_path, owner, word
     {"host": host, "group": opened.groups["east"], "defaults": opened.defaults}[owner].data["source_interface"] = "?"
     with pytest.raises(ConfigInvalid, match=rf"^r1: data key 'source_interface'{words}: expected an interface"):
         view(host)
+
+
+@pytest.mark.parametrize(
+    "depot", ["depot-1.example.net", "192.0.2.9", "https://depot:8443/", "http://[2001:db8::1]:80/images/x"]
+)
+def test_a_sites_depot_is_a_host_or_a_url(tmp_path, depot):
+    """It reaches the site by way of the group, with the LAN's rate; and neighbours are off unless said."""
+    groups = f"east: {{platform: ios, data: {{site: east, depot: '{depot}', lan_rate_bps: 1_000_000_000}}}}"
+    found = sites_of(seen(tmp_path, "r1: {hostname: h, groups: [east]}", groups).values())["east"]
+    assert (found.depot, found.lan_rate_bps, found.neighbours) == (depot, 1e9, False)

@@ -1,5 +1,6 @@
 """The relay carries packets between two descriptors as its model says, and answers what it is asked."""
 
+import contextlib
 import math
 import os
 import socket
@@ -67,6 +68,44 @@ def test_a_packet_is_not_early(rig: Rig) -> None:
     assert 4.0 < rig.relay.wait_s() <= 5.1
     with pytest.raises(BlockingIOError):
         rig.site.recv(99)
+
+
+def test_a_cut_link_carries_nothing_until_it_is_mended(rig: Rig) -> None:
+    """What is offered meanwhile is lost, and so is what was under way; both are counted, and a new start stays cut."""
+    rig.core.send(b"under way")
+    rig.relay.answer({"do": "set", "changes": {"delay_s": 0.005}})
+    rig.relay.turn()
+    assert rig.relay.answer({"do": "cut"})["is_cut"] is True
+    rig.site.send(b"offered")
+    _until_quiet(rig.relay)
+    counters = rig.relay.answer({"do": "counters"})
+    assert [counters[way]["cut_packets"] for way in ("to_site", "to_core")] == [1, 1]
+    assert [counters[way]["delivered_packets"] for way in ("to_site", "to_core")] == [0, 0]
+    assert rig.relay.answer({"do": "renew", "changes": {}, "seed": 2})["is_cut"] is True
+    assert rig.relay.answer({"do": "mend"})["is_cut"] is False
+    rig.core.send(b"after")
+    _until_quiet(rig.relay)
+    assert rig.site.recv(99) == b"after"
+
+
+def test_a_depot_shares_the_sites_link() -> None:
+    """What is for its address comes out at its own end, all else at the site's; what it sends goes by the same way."""
+    pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(3)]
+    with contextlib.ExitStack() as stack:
+        for end in (end for pair in pairs for end in pair):
+            stack.enter_context(end).setblocking(False)
+        (core, near), (site, far), (depot, beside) = pairs
+        ends = Ends(core=near.fileno(), site=far.fileno(), depot=beside.fileno(), depot_address="198.18.1.10")
+        relay = Relay(ends, profile=load_profile("lan"), seed=1)
+        for last in (10, 11):
+            core.send(bytes(16) + bytes([198, 18, 1, last]))
+        depot.send(b"from the depot")
+        site.send(b"from a device")
+        _until_quiet(relay)
+        assert (depot.recv(99)[-1], site.recv(99)[-1]) == (10, 11)
+        assert {core.recv(99), core.recv(99)} == {b"from the depot", b"from a device"}
+        counters = relay.answer({"do": "counters"})
+        assert [counters[way]["delivered_packets"] for way in ("to_site", "to_core")] == [2, 2]
 
 
 def test_what_the_interface_refuses_is_counted(rig: Rig) -> None:

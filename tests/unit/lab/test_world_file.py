@@ -1,5 +1,6 @@
 """World files: what they say becomes a world, and what is wrong is named by file, key and what is allowed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from flashferry.lab.datafile import data_names
 from flashferry.lab.errors import LabError
 from flashferry.lab.link import load_profile
 from flashferry.lab.world_file import load_world
-from flashferry.lab.world_spec import Addressing, DeviceSpec, SiteSpec, WorldSpec, settle
+from flashferry.lab.world_spec import Addressing, DepotPlace, DepotSpec, DeviceSpec, SiteSpec, WorldSpec, settle
 from tests.some import some
 
 GOOD = """
@@ -88,7 +89,11 @@ def test_a_link_may_be_a_file_beside_the_world(tmp_path: Path) -> None:
         ),
         ('"csr1000v-16.11"', '"c64"', r"w\.toml: sites\[0\]: devices\[0\]: platform: expected one of .*; found 'c64'"),
         ('link = "lan"', "", r"w\.toml: sites\[0\]: the key 'link' is missing"),
-        ('link = "lan"', 'lnik = "lan"', r"w\.toml: sites\[0\]: unknown key 'lnik'; allowed are count, devices, link"),
+        (
+            'link = "lan"',
+            'lnik = "lan"',
+            r"w\.toml: sites\[0\]: unknown key 'lnik'; allowed are count, depot, devices, lan, link",
+        ),
         ("delay_ms = 10", "delay_ms = -1", r"w\.toml: sites\[1\]: link: delay_ms: expected a number from 0 to 10000"),
         ("delay_ms = 10", "dealy_ms = 1", r"w\.toml: sites\[1\]: link: unknown key 'dealy_ms'; allowed are .*delay_ms"),
         ('profile = "published"', "", r"sites\[1\]: link: the key 'profile' is missing"),
@@ -150,6 +155,91 @@ def test_sites_can_be_made_by_count(tmp_path: Path) -> None:
     ]
     with pytest.raises(LabError, match=r"sites\[0\]: count: expected no address"):
         _load(tmp_path, text.replace('"r"\ncount = 2', '"r"\naddress = "198.18.1.20"'))
+
+
+DEPOTS = """
+[[sites]]
+name = "a"
+link = "lan"
+depot = true
+
+[[sites]]
+name = "b"
+link = "published"
+
+[sites.depot]
+name = "store"
+address = "198.18.2.5"
+
+[sites.lan]
+profile = "lan"
+rate_kbit_s = 100000
+
+[[sites.devices]]
+name = "b1"
+
+[[sites]]
+name = "c"
+link = "lan"
+depot = false
+
+[[sites.devices]]
+name = "c1"
+"""
+DEPOTS = DEPOTS.replace("depot = true\n", "depot = true\n[[sites.devices]]\nname = 'a1'\n")
+
+
+def test_a_site_may_have_a_depot(tmp_path: Path) -> None:
+    """By a word or with what is its own; its line into the LAN is a link like the others, and needs a depot."""
+    spec = _load(tmp_path, DEPOTS)
+    assert [site.depot for site in spec.sites] == [DepotSpec(), DepotSpec(name="store", address="198.18.2.5"), None]
+    a, b, c = settle(spec)
+    assert (a.depot, a.lan) == (DepotPlace(name="a-depot", address="198.18.1.10"), None)
+    assert b.depot == DepotPlace(name="store", address="198.18.2.5")
+    assert b.lan is not None
+    assert b.lan.rate_bps == 100e6
+    assert (c.depot, c.lan) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("depot = true", "depot = 1", r"w\.toml: sites\[0\]: depot: expected true or false, found 1"),
+        ('name = "store"', 'nmae = "store"', r"sites\[1\]: depot: unknown key 'nmae'; allowed are address, name"),
+        ('"store"', '"the store"', r"sites\[1\]: depot: name: expected letters, digits and hyphens"),
+        ("depot = false", 'depot = false\nlan = "lan"', r"sites\[2\]: lan: expected none without a depot"),
+        ("depot = true", 'depot = true\nlan = "moon"', r"sites\[0\]: lan: expected one of .*; found 'moon'"),
+        ("rate_kbit_s = 100000", "rate = 1", r"sites\[1\]: lan: unknown key 'rate'; allowed are .*rate_kbit_s"),
+        ("198.18.2.5", "198.18.1.5", r"store: address: expected one in its site's 198\.18\.2\.0/24, found"),
+        ("'a1'", "'a1'\naddress = '198.18.1.10'", "a device and the depot have the address '198.18.1.10'"),
+        ('"store"', '"c1"', "Two hosts have the name 'c1'"),
+        ("depot = true", "count = 2\ndepot = {address = '198.18.1.5'}", r"count: expected no address in its devices"),
+    ],
+)
+def test_a_depot_that_cannot_be_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    """By file, site and key, with what is allowed; or by the host, where its address or name will not do."""
+    assert old in DEPOTS
+    with pytest.raises(LabError, match=message):
+        settle(_load(tmp_path, DEPOTS.replace(old, new, 1)))
+
+
+def test_sites_by_count_have_a_depot_each(tmp_path: Path) -> None:
+    """Each under its site's name, at its own network's tenth address."""
+    text = '[[sites]]\nname = "s"\ncount = 2\nlink = "lan"\ndepot = {DEPOT}\n[[sites.devices]]\nname = "r"\n'
+    for depot, names in (("true", ["s1-depot", "s2-depot"]), ('{name = "box"}', ["s1-box", "s2-box"])):
+        sites = settle(_load(tmp_path, text.replace("{DEPOT}", depot)))
+        assert [site.depot.name for site in sites if site.depot] == names
+        assert [site.depot.address for site in sites if site.depot] == ["198.18.1.10", "198.18.2.10"]
+
+
+def test_a_device_takes_no_depots_address() -> None:
+    """Free addresses are given out around it, and a specification of the program's own is held to the same rules."""
+    devices = (DeviceSpec(name="r1"), DeviceSpec(name="r2"))
+    site = SiteSpec(name="s", profile="lan", devices=devices, depot=DepotSpec(address="198.18.1.11"))
+    (settled,) = settle(WorldSpec(sites=(site,)))
+    assert [device.address for device in settled.devices] == ["198.18.1.12", "198.18.1.13"]
+    with pytest.raises(LabError, match="Site s: lan: expected none without a depot"):
+        settle(WorldSpec(sites=(replace(site, depot=None, lan="lan"),)))
 
 
 def test_the_fleets_of_the_lab_are_as_large_as_their_names_say() -> None:

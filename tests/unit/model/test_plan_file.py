@@ -14,7 +14,7 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_secret
 from flashferry.images.digests import PlannedImage
-from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, TuneMode
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, Savings, SiteForecast, Supply, TuneMode
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import check_against, load_plan, plan_from, plan_text, save_plan, sealed
 from flashferry.model.waves import Wave, WavePolicy
@@ -301,7 +301,7 @@ def test_what_is_no_json_is_told_without_the_words_of_a_library(content: bytes, 
 def test_a_plan_of_devices_that_the_inventory_lacks_is_refused(plan: FleetPlan) -> None:
     """Devices to be staged must be there; those that are not staged need not."""
     check_against(plan, {"r1"})
-    with pytest.raises(ConfigInvalid, match="the plan has r1, which the inventory has not"):
+    with pytest.raises(ConfigInvalid, match="the plan has r1, which the inventory, or what was chosen of it, has not"):
         check_against(plan, {"r2"})
 
 
@@ -309,3 +309,80 @@ def test_a_plan_that_cannot_be_written_is_one_sentence(plan: FleetPlan, tmp_path
     """A folder that is not there is the operator's to mend."""
     with pytest.raises(ConfigInvalid, match="cannot be written: No such file or directory"):
         save_plan(plan, tmp_path / "nowhere" / "plan.json")
+
+
+def test_a_plan_of_an_earlier_release_knows_no_other_places(plan: FleetPlan) -> None:
+    """It is carried out all the same: the run looks for members by itself."""
+    content = json.loads(plan_text(plan))
+    for device in content["devices"]:
+        del device["other_places"], device["finish_s"]
+    found = plan_from(json.dumps(sealed(content)).encode(), "night.json")
+    assert [(one.other_places, one.finish_s) for one in found.devices] == [(0, None), (0, None)]
+
+
+def _with_depot(plan: FleetPlan, depot: str) -> FleetPlan:
+    site = SiteForecast(
+        site="ams",
+        devices=2,
+        link_rate_bps=1e7,
+        link_source="stated",
+        cap_share=0.8,
+        cap_bytes_per_s=973333,
+        copies=8,
+        peak_copies=2,
+        load_share=1.0,
+        busy_s=60.0,
+        bytes=5,
+        starts_s=61.0,
+        ends_s=90.0,
+        depot=depot,
+        at_depot_s=61.0,
+        lan_rate_bps=1e8,
+        lan_bytes=10,
+        lan_busy_s=1.0,
+        saved_bytes=5,
+    )
+    saved = Savings(
+        sentence="5 B instead of 10 B",
+        bytes=5,
+        bytes_without=10,
+        lan_bytes=10,
+        duration_s=90.0,
+        duration_without_s=130.0,
+        nights=1,
+        nights_without=None,
+    )
+    first = replace(plan.devices[0], pulls_from=Supply.DEPOT)
+    return replace(plan, sites=(site,), savings=saved, devices=(first, *plan.devices[1:]))
+
+
+def test_a_plan_with_a_depot_says_so(plan: FleetPlan, tmp_path: Path) -> None:
+    """Of the site, of each device, and what it saves; what is read is what was written."""
+    made = _with_depot(plan, "https://depot.example.net:8443/")
+    save_plan(made, tmp_path / "plan.json")
+    assert load_plan(tmp_path / "plan.json") == made
+    content = json.loads((tmp_path / "plan.json").read_text())
+    assert content["sites"][0]["depot"] == "https://depot.example.net:8443/"
+    assert [one["pulls_from"] for one in content["devices"]] == ["depot", "centre"]
+
+
+def test_a_depot_stays_as_it_is_whatever_it_looks_like(plan: FleetPlan) -> None:
+    """A run goes by its name, though somebody has it for a password."""
+    keep_secret("depot-ams")
+    assert json.loads(plan_text(_with_depot(plan, "depot-ams")))["sites"][0]["depot"] == "depot-ams"
+
+
+def test_a_plan_of_before_there_were_depots_is_still_read(plan: FleetPlan) -> None:
+    """Each of its devices pulls from the centre, and nothing is said to be saved."""
+    content = json.loads(plan_text(_with_depot(plan, "depot-1")))
+    of_depots = {"depot", "neighbours", "at_depot_s", *("lan_rate_bps", "lan_source", "lan_bytes", "lan_busy_s")}
+    for site in content["sites"]:
+        for key in of_depots | {"saved_bytes", "saved_s"}:
+            del site[key]
+    for device in content["devices"]:
+        del device["pulls_from"]
+    del content["savings"], content["depot_advice"]
+    found = plan_from(json.dumps(sealed(content)).encode(), "an old plan")
+    assert (found.savings, found.depot_advice) == (None, ())
+    assert {device.pulls_from for device in found.devices} == {Supply.CENTRE}
+    assert (found.sites[0].depot, found.sites[0].neighbours, found.sites[0].lan_bytes) == (None, False, 0)

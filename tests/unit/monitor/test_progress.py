@@ -50,6 +50,18 @@ def test_a_device_that_needs_no_copy_is_nothing_left_to_do():
     assert (seen.whole.todo_bytes, seen.whole.acked_bytes) == (1000, 0)
 
 
+@pytest.mark.parametrize("told_bytes", [None, 100])
+def test_a_copy_that_is_done_counts_whole_however_little_was_told_of_it(told_bytes):
+    """From a site progress comes every ten seconds: of a short copy none may, or only that of its beginning."""
+    seen = fleet("a1", "a2")
+    seen.take(told("a1", "pull", "started"), 1.0)
+    if told_bytes is not None:
+        seen.take(copying("a1", told_bytes), 2.0)
+    seen.take(told("a1", "pull", "done"), 8.0)
+    seen.take(told("a1", "device", "done", "done", outcome="done"), 9.0)
+    assert (seen.whole.share, seen.whole.acked_bytes, seen.whole.received_bytes) == (0.5, 1000, 1000)
+
+
 def test_a_retry_begins_anew_and_what_was_received_stays():
     """Half a copy, a failure, a whole copy: the second counts, both were received."""
     seen = fleet("a1")

@@ -9,7 +9,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from flashferry.cli.nightly import app
-from flashferry.nightly.description.keys import Key
+from flashferry.model.file_keys import Key
 from flashferry.nightly.description.reading import SECTIONS, load_description
 from tests.unit.nightly.describing import written
 

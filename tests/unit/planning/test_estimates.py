@@ -1,6 +1,6 @@
 """From what devices told and what is known of them to what a forecast is made from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.digests import Image
-from flashferry.model.fleet_plan import Action, PlannedDevice, TuneMode
+from flashferry.model.fleet_plan import Action, PlannedDevice, Supply, TuneMode
 from flashferry.model.links import STATED, LinkRate
 from flashferry.planning.estimates import Known, decided, estimates_of, links_of
 from flashferry.planning.fleet_planner import PlanRequest, first_opening, plan_fleet
@@ -56,10 +56,9 @@ def _view(name: str, site: str | None = "a", windows: tuple[TimeWindow, ...] = (
         link_rate_bps=80e6,
         cap_share=0.5,
         server_address=None,
-        vrf=None,
         windows=windows,
         max_copies=3,
-        **more,  # type: ignore[arg-type]
+        **({"vrf": None} | more),  # type: ignore[arg-type]
     )
 
 
@@ -155,3 +154,51 @@ def test_an_ssh_login_is_in_the_forecast() -> None:
     found = (_found("r1"), _found("r2", transports=("scp",)))
     estimates = estimates_of(found, links_of(found, _sites(*found), NIGHT), Known(past=_Past()))
     assert [one.job.more_round_trips for one in estimates] == [0, 10]
+
+
+@pytest.mark.parametrize(
+    ("places", "members", "adds", "is_added", "copies", "hashes"),
+    [
+        (0, 0, False, False, 0, 0),
+        # A stack of three in bundle mode; by a rule that adds, the members are hashed again in the end.
+        (2, 2, False, False, 2, 2),
+        (2, 2, True, False, 2, 4),
+        # In install mode the device hands it on by itself.
+        (0, 2, False, False, 0, 0),
+        (0, 2, True, True, 0, 2),
+    ],
+)
+def test_members_and_adding_are_in_the_forecast(places, members, adds, is_added, copies, hashes) -> None:
+    """What is copied inside the box, what is hashed, and whether the image is added."""
+    bare = _found("r1")
+    planned = replace(bare.planned, other_places=places, adds=adds)
+    found = replace(bare, planned=planned, other_members=members, is_added=is_added)
+    (estimate,) = estimates_of([found], links_of([found], _sites(found), NIGHT), Known(past=_Past()))
+    finish = estimate.finish
+    assert (finish.copies, finish.hashes) == (copies, hashes)
+    assert (finish.copy_rate is not None, finish.add_rate is not None) == (bool(copies), is_added)
+
+
+def test_over_a_lan_a_device_takes_what_that_gives() -> None:
+    """What its flash was seen to take holds there, too; a window per round trip of the WAN does not."""
+    found = (_found("r1", depot="depot-1"), _found("r2", depot="depot-1"))
+    found = (found[0], replace(found[1], planned=replace(found[1].planned, model="another")))
+    links = links_of(found, _sites(*found), NIGHT)
+    assert (links["a"].depot, links["a"].lan_rate_bps, links["a"].supply) == ("depot-1", None, Supply.DEPOT)
+    known = Known(past=_Past(), tune=TuneMode.NEVER)
+    first, second = estimates_of(found, links, known)
+    assert first.lan_rate is not None
+    assert (first.rate.bytes_per_s, first.lan_rate.bytes_per_s) == (1e6, 1e6)
+    assert second.lan_rate is not None
+    assert second.rate.bytes_per_s < 0.2e6 < 10e6 < second.lan_rate.bytes_per_s
+    planned = decided(found[1], second, known, Supply.DEPOT)
+    assert (planned.pulls_from, planned.expected_bytes_per_s) == (Supply.DEPOT, round(second.lan_rate.bytes_per_s, 1))
+    neighbour = decided(found[1], second, known, Supply.NEIGHBOUR)
+    assert (neighbour.expected_bytes_per_s, neighbour.is_assumed) == (2e6, True)
+
+
+def test_a_device_in_a_vrf_or_without_clear_text_is_nobodys_neighbour() -> None:
+    """Whether a device serves in a VRF nobody has seen, and nothing of such a copy is encrypted."""
+    found = (_found("r1"), _found("r2", vrf="Mgmt-intf"), _found("r3", clear_text=False))
+    estimates = estimates_of(found, links_of(found, _sites(*found), NIGHT), Known(past=_Past()))
+    assert [one.takes_part for one in estimates] == [True, False, False]

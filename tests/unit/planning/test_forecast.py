@@ -10,7 +10,7 @@ from flashferry.model.limits import Limits
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.waves import WavePolicy
 from flashferry.planning.forecast import forecast
-from flashferry.planning.scenario import Estimate, LinkFacts, Rate, Scenario, play
+from flashferry.planning.scenario import Estimate, Finish, LinkFacts, Rate, Scenario, play
 
 NIGHT = datetime(2026, 11, 21, 22, 0, tzinfo=UTC)
 OF_LINK = Rate(bytes_per_s=1e6, source="measured", is_of_link=True)
@@ -178,3 +178,33 @@ def test_assumptions_are_told_with_how_many_devices_they_are_about() -> None:
 def test_nothing_to_stage_is_no_run() -> None:
     """A plan of a fleet that has its images is told as such."""
     assert forecast(_scenario(), NIGHT).fit.sentence == "nothing is to be staged"
+
+
+def _finishing(host: str, finish: Finish) -> Estimate:
+    return replace(_estimate(host), finish=finish)
+
+
+def test_members_cost_their_copies_and_hashes_and_no_link() -> None:
+    """100 MB to two members at 10 MB/s, hashed there at 10 MB/s, and added at 5: 20 + 20 + 20 s behind the restore."""
+    finish = Finish(
+        copies=2, copy_rate=Rate(bytes_per_s=10e6, source=""), hashes=2, add_rate=Rate(bytes_per_s=5e6, source="")
+    )
+    plain, told = (forecast(_scenario(one), NIGHT) for one in (_estimate("r1"), _finishing("r1", finish)))
+    assert told.duration_s - plain.duration_s == pytest.approx(60)
+    assert told.sites[0].busy_s == plain.sites[0].busy_s
+    assert told.sites[0].bytes == plain.sites[0].bytes
+
+
+def test_what_is_assumed_of_the_inside_of_a_box_is_told() -> None:
+    """A rate that nobody measured has its sentence, with how many devices it is about."""
+    guess = Finish(copies=1, copy_rate=Rate(bytes_per_s=1e6, source="assumed: inside the box", is_assumed=True))
+    told = forecast(_scenario(_finishing("r1", guess), _estimate("r2")), NIGHT)
+    assert told.assumptions == ("1 of 2 devices: assumed: inside the box",)
+
+
+def test_a_stack_that_is_late_for_its_members_is_late() -> None:
+    """Its copy over the link fits, and what follows its restore does not: it is the one that is proposed to be left."""
+    finish = Finish(copies=8, copy_rate=Rate(bytes_per_s=1e6, source=""), hashes=8)
+    told = forecast(_scenario(_estimate("r1"), _finishing("r2", finish), until_s=600), NIGHT)
+    assert told.fit.late == ("r2",)
+    assert _remedy(told.fit.remedies, "leaving out r2").fits

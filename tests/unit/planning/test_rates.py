@@ -4,7 +4,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from flashferry.planning.rates import Subject, assumed_rate, bounded_rate, by_model, hash_rate, measured_rate
+from flashferry.planning.rates import (
+    Subject,
+    add_rate,
+    assumed_rate,
+    bounded_rate,
+    by_model,
+    flash_rate,
+    hash_rate,
+    measured_rate,
+)
 from flashferry.planning.scenario import Rate
 
 
@@ -146,3 +155,34 @@ def test_a_window_inside_the_window_bounds_what_is_assumed(tuned, ceiling, rate,
     """Where it lets less through than copies may have of the link."""
     found = assumed_rate(_subject(transport="scp", ceiling_bytes_per_s=ceiling), tuned=tuned, by_model={})
     assert (round(found.bytes_per_s), words in found.source, found.is_assumed) == (rate, True, True)
+
+
+@pytest.mark.parametrize(
+    ("rate", "usual", "words"),
+    [
+        (flash_rate, 11.9e6, "assumed: inside the box they copy 12 MB/s, as was published of other flash"),
+        (add_rate, 11.3e6, "assumed: 'install add' goes through 11 MB/s, as on a C8000V"),
+    ],
+)
+def test_what_is_done_inside_the_box_goes_as_measured_else_as_published(rate, usual, words) -> None:
+    """A device's own figure first, then its model's; what is assumed says so."""
+    models: dict[str, str | None] = {"r1": "ISR4321/K9", "r2": "ISR4321/K9"}
+    assert rate(_subject(), {"r1": 7e6, "r2": 3e6}, models).bytes_per_s == 7e6
+    like = rate(_subject(), {"r2": 3e6}, models)
+    assert (like.bytes_per_s, like.is_assumed) == (3e6, False)
+    found = rate(_subject(), {}, models)
+    assert (found.bytes_per_s, found.source, found.is_assumed) == (pytest.approx(usual, rel=0.01), words, True)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "is_of_link"), [("window", True), ("random loss", True), ("cap", True), ("slow receiver", False)]
+)
+def test_what_held_a_copy_back_on_the_wan_does_not_on_a_lan(verdict: str, is_of_link: bool) -> None:
+    """Its window per round trip and its losses are no limits of the device; its flash is."""
+    past = _Past(copies=(_Copy(verdict=verdict),))
+    found = measured_rate(past, _subject(is_local=True, cap_bytes_per_s=12e6), tuned=True)
+    assert found is not None
+    assert (found.is_of_link, found.bytes_per_s) == (is_of_link, 12e6 if is_of_link else 1e6)
+    over_wan = measured_rate(past, _subject(cap_bytes_per_s=12e6), tuned=True)
+    assert over_wan is not None
+    assert over_wan.is_of_link is (verdict == "cap")

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -236,3 +237,24 @@ def test_a_login_of_more_round_trips_begins_to_copy_later() -> None:
     found = [simulate([[job]], _link(), Limits()).devices["r1"] for job in (plain, ssh)]
     assert found[1].copies_from_s - found[0].copies_from_s == pytest.approx(1.0)
     assert found[1].ends_s - found[0].ends_s == pytest.approx(1.0)
+
+
+def test_what_follows_the_restore_takes_no_slot() -> None:
+    """A device that goes on for ten minutes inside the box keeps neither the link nor a hash run from the next one."""
+    jobs = [_finishing("r1", 600), _finishing("r2", 0)]
+    one_at_a_time = Limits(copies=1, hashes=1)
+    alone = simulate([[_finishing("r1", 0), jobs[1]]], _link(), one_at_a_time)
+    found = simulate([jobs], _link(), one_at_a_time)
+    assert found.devices["r2"] == alone.devices["r2"]
+    assert found.devices["r1"].ends_s - found.devices["r1"].restored_s == pytest.approx(600)
+    assert found.links["a"].busy_s == alone.links["a"].busy_s
+
+
+def test_a_wave_waits_for_what_follows_the_restore() -> None:
+    """A canary that has not handed its image on yet has shown nothing."""
+    found = simulate([[_finishing("r1", 600)], [_finishing("r2", 0)]], _link(), Limits())
+    assert found.devices["r2"].begins_s == pytest.approx(OVERHEAD_S + 1 + 3 + 600)
+
+
+def _finishing(host: str, finish_s: float) -> Job:
+    return replace(_job(host, 1, hash_s=3), finish_s=finish_s)

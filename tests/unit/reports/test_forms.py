@@ -21,6 +21,7 @@ from flashferry.reports.as_csv import COLUMNS, report_csv, safe
 from flashferry.reports.as_html import MOST_OPENED, report_html
 from flashferry.reports.as_json import report_document, report_json, report_schema
 from flashferry.reports.as_junit import report_junit
+from flashferry.reports.headline import configuration_line, state_line
 from flashferry.reports.model import Speed
 from flashferry.reports.thresholds import Status, checks_of, parse_threshold, worst
 from flashferry.store.run_lock import RunState
@@ -127,6 +128,35 @@ def test_junit_tells_wrong_from_unknown(run, device, record, report):
     assert [check.status for check in first] == [Status.FAILED, Status.ERROR, Status.SKIPPED]
     assert "expected SHA-512" in first[0].message
     assert worst(found, ()) is Status.FAILED
+
+
+def test_an_activation_that_failed_does_not_pass_its_check(run, device, record, report):
+    """Its configuration is what it was, and it does not run the image: not as it must be."""
+    back = record("xe_staged", outcome="failed", restored="restored")
+    back["failure"] = {"step": "activate", "reason": "not committed, and the old image runs again", "hint": None}
+    found = report(run(device("a", back), device("b", record("xe_staged", restored="untouched")), verb="activate"))
+    first = [checks_of(one, "activate", ())[0] for one in found.devices]
+    assert [(check.name, check.status) for check in first] == [
+        ("image runs", Status.FAILED),
+        ("image runs", Status.PASSED),
+    ]
+    assert worst(found, ()) is Status.FAILED
+    assert "but for the boot order" in configuration_line(found)
+
+
+def test_a_dead_activation_is_not_gone_on_with(run, device, record, report):
+    """Recovery brings it to its end; a staging would not."""
+    left = device(record={}, state="journaled", is_held=True)
+    found = report(run(left, verb="activate", state=RunState.DIED))
+    assert "recover" in state_line(found)
+    assert "--resume" not in state_line(found)
+
+
+def test_a_dead_run_that_left_nothing_is_not_to_be_recovered(run, device, record, report):
+    """Recovery was there, or nothing was touched: who reads the report is not sent to do it again."""
+    found = report(run(device("a", record("xe_staged", outcome="failed")), state=RunState.DIED))
+    assert "flashferry recover" not in state_line(found)
+    assert "--resume" in state_line(found)
 
 
 def test_hostile_text_is_written_to_junit_as_text(run, device, record, report):

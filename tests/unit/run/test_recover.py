@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import flashferry.run.activation.recovery
 import flashferry.run.recover
 from flashferry.api import recovering
 from flashferry.api.recovering import only_pending
@@ -173,7 +174,7 @@ class Answering:
         self.restored = []
         self.members = members
         self.held = list(held)
-        monkeypatch.setattr(flashferry.run.recover, "session_of", lambda task: self)
+        monkeypatch.setattr(flashferry.run.activation.recovery, "session_of", lambda task: self)
         monkeypatch.setattr(flashferry.run.recover, "describe_partial_file", lambda session, path: None)
         monkeypatch.setattr(flashferry.run.recover, "restore_device", self.restore)
 

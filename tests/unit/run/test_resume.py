@@ -118,6 +118,7 @@ def test_what_is_done_is_left_alone(journal, dead_run):
     """Done: only reported. Failed: its second attempt, with what it left on flash. Not begun: its first."""
     going_on = resumed(journal, dead_run, kept_request(journal, dead_run)).request
     assert set(going_on.images) == {"r2", "r3"}
+    assert {host: record["outcome"] for host, record in going_on.resumed.done.items()} == {"r1": "done"}
     assert going_on.resumed.before["r1"].outcome is Outcome.DONE
     assert going_on.resumed.attempts["r2"] == 2
     assert going_on.resumed.attempts["r3"] == 1

@@ -23,8 +23,10 @@ from flashferry.planning.deadline import Deadline
 from flashferry.run import scheduler
 from flashferry.run.context import RunContext
 from flashferry.run.control import RunControl
+from flashferry.run.neighbours.board import SiteBoard
 from flashferry.run.options import DeviceOptions
 from flashferry.run.request import FleetRequest, Resumed
+from flashferry.run.resume import after_serving, done_before
 from flashferry.run.scheduler import Fleet, WaveScheduler
 from flashferry.store.control import ControlRequest
 from tests.unit.transports.some_transports import named
@@ -48,6 +50,9 @@ class Journal:
 
     def control(self, run_id):
         return self.wishes
+
+    def record(self, run_id, host, record):
+        self.records[host] = record
 
     def record_all(self, run_id, records):
         self.records |= records
@@ -95,12 +100,14 @@ class Play:
         self.lock = threading.Lock()
         begins = request.pop("begins", None)
         hosts = request.pop("hosts", None) or [host for wave in waves for host in wave.hosts]
+        board = request.pop("board", None)
+        everybody = [*hosts, *request.pop("helpers", ())]
         inventory = Inventory(
-            hosts=Hosts({name: Host(name=name, hostname="192.0.2.1", platform="ios") for name in hosts}),
+            hosts=Hosts({name: Host(name=name, hostname="192.0.2.1", platform="ios") for name in everybody}),
             groups=Groups(),
             defaults=Defaults(),
         )
-        views = {name: SimpleNamespace(site=name[0], max_copies=None) for name in hosts}
+        views = {name: SimpleNamespace(site=name[0], max_copies=None) for name in everybody}
         self.request = FleetRequest(
             images=dict.fromkeys(hosts, "x.bin"),
             waves=waves,
@@ -117,11 +124,12 @@ class Play:
             emit=self.events.append,
             interrupted=self.stop.is_set,
             started_s=0.0,
+            neighbourhood=board and SimpleNamespace(sites={"a"}, board_of=lambda _: board),
         )
         control = RunControl(
             self.journal, "run", interrupted=self.stop.is_set, tell=lambda *words: None, approve=approve
         )
-        fleet = Fleet(nornir=Nornir(inventory=inventory), views=views, images=dict.fromkeys(hosts, IMAGE))
+        fleet = Fleet(nornir=Nornir(inventory=inventory), views=views, images=dict.fromkeys(everybody, IMAGE))
         deadline = Deadline(until=until, windows={}, expected_s={}, since=begins)
         self.scheduler = WaveScheduler(fleet, self.request, context, self.device, control, deadline)
 
@@ -224,7 +232,8 @@ SOON = RetryPolicy(times=1, pause_s=0.3, jitter=0.0)
 
 def test_a_dead_device_does_not_hold_up_the_next_site():
     """While it waits to be tried again the next wave begins; it is tried in time, and stays one of its own wave."""
-    play = Play(SITE_A, SITE_B, retry=SOON, script={"a2": ["DeviceUnreachable"]})
+    # A busy machine, too, begins the next wave within this pause.
+    play = Play(SITE_A, SITE_B, retry=replace(SOON, pause_s=3.0), script={"a2": ["DeviceUnreachable"]})
     assert play.outcomes() == dict.fromkeys(["a2", "a3", "b2", "b3"], "done")
     assert play.begun[-1] == "a2"
     assert {"b2", "b3"} <= set(play.begun[:-1])
@@ -351,6 +360,36 @@ def test_a_run_that_was_taken_up_again_asks_for_its_waves():
         resumed=Resumed(run_id="run", before=done),
     )
     assert play.outcomes() == {"a2": "not begun", "a3": "not begun"}
+
+
+def test_a_device_that_an_earlier_process_staged_comes_back_to_serve():
+    """It is taken in hand as a canary is for a later wave; its record keeps all that the journal knew of it."""
+    staged = done_before("a1", {"outcome": "done", "restored": "restored", "image": "x.bin", "attempt": 1})
+    kept = {"outcome": "done", "verify": {"md5": "as it was"}, "notes": ["of old"]}
+    play = Play(
+        CANARY,
+        SITE_A,
+        hosts=SITE_A.hosts,
+        helpers=("a1",),
+        board=SiteBoard(("a2", "a3", "a1")),
+        resumed=Resumed(run_id="run", before={"a1": staged}, attempts={"a1": 2}, done={"a1": kept}),
+    )
+    assert play.outcomes() == {"a1": "done", "a2": "done", "a3": "done"}
+    assert [(one.is_helper, one.attempt, one.proof) for one in play.contexts if one.is_helper] == [(True, 2, None)]
+    assert (play.begun[0], play.journal.anew) == ("a1", ["a1"])
+    assert play.journal.records["a1"] == kept | {"attempt": 1}
+    assert [one.attempt for one in play.contexts if not one.is_helper] == [1, 1]
+
+
+def test_a_device_that_served_and_is_not_as_it_was_is_kept_as_that():
+    """What became of its configuration now stands in the journal's record, beside what its copy came to then."""
+    before = done_before("a1", {"outcome": "done", "restored": "untouched"})
+    failure = Failure(step="restore", reason="gone", hint=None, kind="DeviceUnreachable")
+    found = DeviceRecord(host="a1", restored=Restored.INCOMPLETE, restore_failure=failure, seconds_by_step={})
+    kept = after_serving({"outcome": "done", "restored": "untouched", "pull": 1}, before.after_serving(found))
+    assert (kept["outcome"], kept["pull"], kept["restored"]) == ("done", 1, "incomplete")
+    assert kept["restore_failure"]["reason"] == "gone"
+    assert kept["notes"] == ["it was to serve others: gone"]
 
 
 def test_a_canary_that_could_not_be_restored_stops_the_run_that_is_taken_up_again():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.nightly.description.keys import Key
+from flashferry.model.file_keys import Key
 from flashferry.service.configuration.tables import SECTIONS
 from flashferry.service.hooks.bodies import SIGNATURE, TIMESTAMP, signature
 from flashferry.service.hooks.managing import CHOICES, HookForm

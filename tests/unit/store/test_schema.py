@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sqlite3
 import subprocess
@@ -40,7 +41,7 @@ def test_nothing_of_an_old_journal_is_lost(old_journal):
     runs, devices = rows(old_journal, "runs"), rows(old_journal, "devices", OLD_COLUMNS)
     with Journal(old_journal):
         pass
-    assert version(old_journal) == SCHEMA_VERSION == 5
+    assert version(old_journal) == SCHEMA_VERSION == 6
     assert rows(old_journal, "runs", "run_id, verb, started_at, finished_at") == runs
     assert rows(old_journal, "devices", OLD_COLUMNS) == devices
 
@@ -115,6 +116,7 @@ def sealed_journal(tmp_path, monkeypatch, kept):
         database.execute("DROP TABLE wishes")
         for column in ("job", "events", "plan_digest", "actor"):
             database.execute(f"ALTER TABLE runs DROP COLUMN {column}")
+        database.execute("ALTER TABLE devices DROP COLUMN activation")
         schema.know_seals(database)
         for table in ("runs", "transfers"):
             columns = [name for _, name, *_ in database.execute(f"PRAGMA table_info({table})") if name != "seal"]
@@ -152,6 +154,40 @@ def test_a_sealed_journal_is_read_as_it_is(sealed_journal):
     before = (sealed_journal / "journal.sqlite3").read_bytes()
     assert [one.transport for host in ("r0", "r1") for one in History.read(sealed_journal).of(host)] == ["ftp", "ftp"]
     assert (sealed_journal / "journal.sqlite3").read_bytes() == before
+
+
+@pytest.fixture
+def journal_of_schema_5(tmp_path, enter, touch):
+    """A journal as the release before had it: a device in a dead run's hands, sealed without an activation."""
+    with Journal(tmp_path) as journal:
+        run_id = journal.begin_run("stage")
+        enter(journal, run_id, "r1")
+        touch(journal, run_id, "r1")
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database:
+        database.execute("ALTER TABLE devices DROP COLUMN activation")
+        schema.know_seals(database)
+        columns = [name for _, name, *_ in database.execute("PRAGMA table_info(devices)") if name != "seal"]
+        database.execute(f"UPDATE devices SET seal = flashferry_seal({', '.join(columns)})")
+        database.execute("PRAGMA user_version = 5")
+        database.commit()
+    for file in (tmp_path / "leases").glob("*.json"):
+        kept = json.loads(file.read_text())
+        del kept["seal"], kept["activation"]
+        file.write_text(json.dumps(kept | {"seal": schema.seal_of(*(kept[key] for key in sorted(kept)))}))
+    return tmp_path
+
+
+def test_a_device_of_the_release_before_is_sound_and_in_no_activation(journal_of_schema_5):
+    """By the journal, read as it is and brought up to date, and by its file alone where the journal is lost."""
+    status = read_status(journal_of_schema_5)
+    assert [device.host for run in status.runs for device in run.devices if device.is_held] == ["r1"]
+    with Journal(journal_of_schema_5) as journal:
+        (left,) = journal.leased_devices()
+        assert (left.host, left.activation, journal.damaged_rows()) == ("r1", None, 0)
+    (journal_of_schema_5 / "journal.sqlite3").unlink()
+    with Journal(journal_of_schema_5) as journal:
+        (left,) = journal.leased_devices()
+    assert (left.host, left.activation) == ("r1", None)
 
 
 def test_two_that_open_it_at_once_bring_it_up_to_date_once(old_journal):

@@ -19,9 +19,9 @@ from tests.house.modules import source_files, tree_of
 
 ROOT = Path(store.__file__).parents[2]
 STORE = ROOT / "flashferry" / "store"
-SERVICE = ROOT / "flashferry" / "service"
-OWN = STORE / "service"
-"""The service's own database."""
+HANDS_ON = (ROOT / "flashferry" / "service", ROOT / "flashferry" / "sites")
+OWN = (STORE / "service", STORE / "sites")
+"""The databases of the service and of sites, each its own."""
 SQL = re.compile(r"\s*(?:SELECT\s.*\sFROM|INSERT\s.*INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM|PRAGMA)\b", re.DOTALL)
 
 
@@ -39,11 +39,14 @@ def texts(tree: ast.Module) -> Iterator[str]:
             yield "".join(str(one.value) if isinstance(one, ast.Constant) else "x" for one in node.values)
 
 
+def hands_on(path: Path, tree: ast.Module) -> bool:
+    """Tell whether one hands the connection of its transaction on to the store: names its kind, says nothing to it."""
+    return not set(HANDS_ON).isdisjoint(path.parents) and "connect(" not in ast.unparse(tree)
+
+
 def speaks_sql(path: Path, tree: ast.Module) -> bool:
     imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
-    # The service hands the connection of its transaction on to the store: it names its kind, and says nothing to it.
-    opens = "sqlite3" in imported and (SERVICE not in path.parents or "connect(" in ast.unparse(tree))
-    return opens or any(SQL.match(text) for text in texts(tree))
+    return ("sqlite3" in imported and not hands_on(path, tree)) or any(SQL.match(text) for text in texts(tree))
 
 
 def test_sql_is_spoken_in_one_room() -> None:
@@ -58,10 +61,11 @@ def test_questions_are_asked_in_one_module() -> None:
     asking = {
         path.name
         for path, tree in modules()
-        if OWN not in path.parents and any(text.lstrip().startswith("SELECT") for text in texts(tree))
+        if set(OWN).isdisjoint(path.parents) and any(text.lstrip().startswith("SELECT") for text in texts(tree))
     }
     # A device that begins anew has its row copied among the attempts, by the very statement that writes it there.
-    # Nights are in a database of their own, and one module does all with it; so is the service, a module per subject.
+    # Nights are in a database of their own, and one module does all with it; so are service and sites, a module each
+    # per subject.
     assert asking - {"journal_rows.py", "nights.py"} == {"tables.py"}
 
 

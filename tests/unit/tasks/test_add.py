@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from flashferry.devices.errors import InstallRefused, OutputNotUnderstood
@@ -9,6 +11,7 @@ from flashferry.images.release import release_of_image
 from tasks.add import AddOutcome, add_image
 from tests.unit.tasks.test_install import ADDED, ALREADY, MODIFIED, NO_ROOM
 
+CAPTURES = Path(__file__).parents[2] / "captures" / "show_version"
 NAME = "c8000v-universalk9.17.12.04a.SPA.bin"
 WANTED = release_of_image(NAME)
 VERSION = """\
@@ -20,10 +23,10 @@ Configuration register is 0x2102
 RULE = "-" * 80
 
 
-def summary(*packages: tuple[str, str], timer: str = "inactive") -> str:
+def summary(*packages: tuple[str, str], timer: str = "inactive", at: str = "R0") -> str:
     rows = "".join(f"IMG   {state}    {version}\n" for state, version in packages)
     return (
-        "[ R0 ] Installed Package(s) Information:\n"
+        f"[ {at} ] Installed Package(s) Information:\n"
         "State (St): I - Inactive, U - Activated & Uncommitted,\n"
         "            C - Activated & Committed, D - Deactivated & Uncommitted\n"
         f"{RULE}\nType  St   Filename/Version    \n{RULE}\n{rows}\n{RULE}\nAuto abort timer: {timer}\n{RULE}\n"
@@ -145,3 +148,91 @@ def test_a_device_that_boots_from_a_file_has_nothing_to_add_to(router) -> None:
     device = router(version=VERSION.replace("packages.conf", "asr1000rp2-adventerprisek9.16.03.01.SPA.bin"))
     assert add(device).outcome is AddOutcome.NOT_APPLICABLE
     assert device.typed == []
+
+
+OLDER = (CAPTURES / "c3850_install_mode_3.txt").read_text()
+"""A stack of four 3850s with 03.06.05E in install mode."""
+
+
+def test_a_train_without_install_add_is_refused_with_its_own_command(router) -> None:
+    """Nothing is typed: what it has instead would switch what boots next, and is its owner's to give."""
+    device = router(version=OLDER, before="      ^\n% Invalid input detected at '^' marker.\n")
+    with pytest.raises(InstallRefused, match=r"has 'install add', found 03\.06\.05E") as refused:
+        add(device)
+    assert f"software install file bootflash:{NAME} switch 1-4" in refused.value.hint
+    assert [each for each in device.device.asked if not each.startswith(("show", "more"))] == []
+
+
+def test_a_router_of_old_that_knows_no_summary_is_refused(router) -> None:
+    """Only where the user may give every command: else a caret says nothing about the release."""
+    caret = "      ^\n% Invalid input detected at '^' marker.\n"
+    device = router(version=VERSION.replace("17.06.03a", "16.04.01"), before=caret)
+    with pytest.raises(OutputNotUnderstood):
+        add(device)
+    device.device.answers["show privilege"] = "Current privilege level is 15\n"
+    with pytest.raises(InstallRefused) as refused:
+        add(device)
+    assert f"request platform software package expand file bootflash:{NAME}" in refused.value.hint
+
+
+def test_an_archive_for_a_switch_that_boots_from_a_file_is_refused(router) -> None:
+    """A `.tar` does not boot by being copied."""
+    release = "Cisco IOS Software, C2960X Software (C2960X-UNIVERSALK9-M), Version 15.2(7)E3, RELEASE SOFTWARE (fc3)"
+    device = router(version=f'{release}\nSystem image file is "flash:c2960x-universalk9-mz.152-7.E3.bin"\n')
+    with pytest.raises(InstallRefused) as refused:
+        add_image(device.device, "flash:c2960x-universalk9-tar.152-7.E7.tar", None)
+    assert "archive download-sw /leave-old-sw flash:c2960x-universalk9-tar.152-7.E7.tar" in refused.value.hint
+    assert device.typed == []
+
+
+STACK = VERSION + (
+    "Switch Ports Model              SW Version        SW Image              Mode\n"
+    "------ ----- -----              ----------        ----------            ----\n"
+    "*    1 41    C9300-24T          17.06.03a         CAT9K_IOSXE           INSTALL\n"
+    "     2 41    C9300-24T          17.06.03a         CAT9K_IOSXE           INSTALL\n\n"
+)
+
+
+def on_one(*packages: tuple[str, str]) -> str:
+    """Return a summary in which member 1 has some packages, and member 2 the old one alone."""
+    return summary(*packages, at="Switch 1").rpartition(f"\n{RULE}\nAuto")[0] + "\n" + summary(OLD, at="Switch 2")
+
+
+BOTH = summary(OLD, at="Switch 1 2")
+
+
+@pytest.mark.parametrize("answer", [ADDED, NO_ROOM])
+def test_a_member_without_it_is_no_success(router, answer) -> None:
+    """Added on one member alone, as where another one has no room: a failure, whatever the device says."""
+    with pytest.raises((OutputNotUnderstood, InstallRefused), match="missing on 2"):
+        add(router(answer, before=BOTH, after=on_one(OLD, NEW), version=STACK))
+
+
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        (on_one(OLD, NEW), "missing on 2"),
+        (on_one(("C", NEW[1])), "missing on 2"),
+        (on_one(("C", NEW[1])).replace(f"IMG   C    {OLD[1]}", f"IMG   I    {NEW[1]}"), "missing on 1"),
+        (summary(OLD, at="Switch 1"), "nothing is told of member 2"),
+        (summary(OLD, NEW, at="Switch 1"), "nothing is told of member 2"),
+    ],
+)
+def test_what_is_there_on_one_member_alone_is_not_there(router, before, words) -> None:
+    """Neither added already nor run already; nothing is typed."""
+    device = router(before=before, version=STACK)
+    with pytest.raises(InstallRefused, match=words):
+        add(device)
+    assert device.typed == []
+
+
+def test_a_stack_has_it_once_all_members_have(router) -> None:
+    """Each member is told of."""
+    report = add(router(before=BOTH, after=summary(OLD, NEW, at="Switch 1 2"), version=STACK))
+    assert report.outcome is AddOutcome.ADDED
+
+
+def test_what_somebody_else_added_is_not_ours(router) -> None:
+    """The image's name tells no release, the device refuses it, and another one appears in that moment."""
+    with pytest.raises(InstallRefused, match="requires"):
+        add_image(router(NO_ROOM).device, f"bootflash:{NAME}", None)

@@ -14,8 +14,9 @@ from flashferry.images.fit import Fits
 from flashferry.transports import transport_named
 from inventory.transport_policy import TransportPolicy
 from tasks.check import ReturnPath, Wanted, check_device, look_again
-from tasks.check_report import Fetching
+from tasks.check_report import Fetching, ProvenFile
 from tasks.readings import read_running
+from tasks.verify import VerifyReport
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 IMAGE = Wanted(
@@ -185,6 +186,38 @@ def test_an_image_that_is_there_is_proven_and_nothing_more_is_asked(table_device
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("modified", "path", "is_hashed"),
+    [
+        ("Apr 22 2024 09:55:24 +02:00", "bootflash:image.bin", False),
+        ("Apr 22 2024 09:55:25 +02:00", "bootflash:image.bin", True),
+        ("Apr 22 2024 09:55:24 +02:00", "flash2:image.bin", True),
+        ("", "bootflash:image.bin", True),
+    ],
+)
+def test_what_the_device_proved_a_while_ago_is_hashed_again_where_it_may_be_another_file(
+    table_device, modified, path, is_hashed
+):
+    """Written to since, at another place, or not looked at then; a file as it was keeps its proof."""
+    told = answers(dir=listing(file())) | {
+        "verify /sha512": f"...Done!\nverify /sha512 (bootflash:image.bin) = {'b' * 128}"
+    }
+    device = table_device(told)
+    proof = VerifyReport(path=path, md5="a" * 32, duration_s=70.0, algorithm="sha512", digest="b" * 128)
+    report = check_device(device, replace(IMAGE, proven=ProvenFile(report=proof, modified=modified)))
+    assert report.already_there
+    assert any(command.startswith("verify") for command in device.asked) is is_hashed
+    assert (report.proof is proof) is not is_hashed
+
+
+def test_a_proof_does_not_outweigh_another_size(table_device):
+    """It is of a file that is not there any more."""
+    proof = VerifyReport(path="bootflash:image.bin", md5="a" * 32, duration_s=70.0)
+    known = ProvenFile(report=proof, modified="Apr 22 2024 09:55:24 +02:00")
+    report = check_device(table_device(answers(dir=listing(file(999)))), replace(IMAGE, proven=known))
+    assert not report.already_there
+
+
 def test_md5_where_the_release_knows_no_sha512(table_device):
     """An old release refuses the keyword and is asked for MD5."""
     told = answers(dir=listing(file())) | {"verify /md5": f"...Done!\nverify /md5 (bootflash:/image.bin) = {'A' * 32}"}
@@ -262,6 +295,7 @@ def test_a_full_member_that_boots_from_its_own_file_is_refused(table_device):
 def test_what_is_to_be_added_needs_its_size_twice(table_device):
     """With --add a device in install mode is refused where the copy alone would fit."""
     told = full_member("INSTALL") | {"dir flash:": listing(free=2000).replace("bootflash", "flash")}
+    told["show version"] = told["show version"].replace("16.4.20170410:165034", "16.9.3")  # which has `install add`
     adding = check_device(table_device(told), replace(IMAGE, adds=True))
     assert "and as much again for 'install add'" in adding.refusal
     assert check_device(table_device(told), IMAGE).refusal is None
@@ -440,3 +474,16 @@ def test_what_the_user_may_not_do_by_a_protocol_is_noted(table_device):
         "the user may not use 'copy http:' (Command authorization failed.)",
         "no 'privilege configure' line gives level 7 'ip ssh bulk-mode': they may be refused",
     )
+
+
+def test_a_train_without_install_add_is_told_before_the_copy(table_device):
+    """A note with its own command, and no second time the image's size asked for; without --add nothing is said."""
+    told = full_member("INSTALL") | {
+        "show version": (CAPTURES / "show_version/c3850_install_mode_3.txt").read_text(),
+        "dir flash:": listing(free=2000).replace("bootflash", "flash"),
+    }
+    adding = check_device(table_device(told), replace(IMAGE, adds=True))
+    assert adding.refusal is None
+    assert adding.notes[0].startswith("nothing will be added: release 03.06.05E has no 'install add'")
+    assert adding.notes[0].endswith("software install file flash:image.bin switch 1-4")
+    assert not any("nothing will be added" in note for note in check_device(table_device(told), IMAGE).notes)

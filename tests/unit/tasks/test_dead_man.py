@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.ios import IOS_XE
-from tasks import applet
+from tasks import applet, dead_man
 from tasks.applet import (
     applet_line,
     first_applet,
@@ -19,7 +19,7 @@ from tasks.applet import (
     new_name,
     without_applet,
 )
-from tasks.dead_man import applet_shown, countdown_s, free_vtys, undo_lines
+from tasks.dead_man import applet_shown, arm, countdown_s, free_vtys, undo_lines
 from tasks.restore_plan import plan_restore
 from tasks.tcp_config import Change, TcpLines, is_ours_to_type, tcp_lines
 from tasks.threats import holds_ours
@@ -160,3 +160,33 @@ def test_a_leftover_is_named_with_what_removes_it():
     refusal = left_behind("r1", "check", SHOWN)
     assert isinstance(refusal, DeviceRefused)
     assert f"no event manager applet {NAME}" in str(refusal.hint)
+
+
+def typed_into(table_device, configured, *, shows):
+    """Return a device that keeps an applet that is typed, and shows its first line in other words."""
+    listed = f"1    applet    user    timer countdown     Off   Mon Nov 23 10:00:00 2026  none  {NAME}\n"
+    device = table_device({"show event manager policy registered": listed, "show line": ""})
+    kept = []
+
+    def configure(lines):
+        begun = next((line for line in lines if line.startswith("event manager")), None)
+        kept[:] = [shows(begun), *(f" {line}" for line in lines[1:])] if begun else []
+        return "\n".join(lines)
+
+    device.configure = configure
+    device.running_config = lambda: "\n".join(("version 17.12", *configured, *kept, "end"))
+    return device
+
+
+ASKED = "aaa authorization commands 15 default group tacacs+ local"
+USER = "event manager session cli username ops"
+
+
+@pytest.mark.parametrize(("configured", "is_armed"), [((), True), ((ASKED,), False), ((ASKED, USER), True)])
+def test_an_applet_that_is_asked_about_does_not_count(table_device, monkeypatch, configured, is_armed):
+    """The words that have it go by an AAA server were taken and are not shown: its commands would be refused."""
+    monkeypatch.setattr(dead_man, "LATE_PAUSES_S", (0.0,))
+    device = typed_into(table_device, configured, shows=lambda line: line.removesuffix(" authorization bypass"))
+    report = arm(device, APPLET, undo=("no ip tcp window-size",), countdown_s=60)
+    assert report.is_armed is is_armed, report.reason
+    assert (NAME in device.running_config()) is is_armed

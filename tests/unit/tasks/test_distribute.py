@@ -189,3 +189,33 @@ def test_a_device_that_is_alone_costs_one_command(table_device) -> None:
     device = table_device({"show file systems": "\n".join(alone).replace(" flash-1:", "") + "\n"})
     assert not has_members(device, f"flash:{NAME}")
     assert device.asked == ["show file systems"]
+
+
+def test_how_fast_it_copied_is_kept_for_the_next_plan(stack, monkeypatch) -> None:
+    """1,000 bytes to each of two members in 2 s each; what was there already counts for nothing."""
+    monkeypatch.setattr("tasks.distribute._Work._copy", lambda *_: 2.0)
+    assert stack().hand_on().bytes_per_s == 500
+    assert stack(held={f"flash-2:{NAME}": IMAGE.size_bytes}).hand_on().bytes_per_s == 500
+    everywhere = {f"{system}:{NAME}": IMAGE.size_bytes for system in ("flash-2", "flash-3")}
+    assert stack(held=everywhere).hand_on().bytes_per_s is None
+
+
+def test_a_copy_too_short_to_tell_tells_no_speed(stack) -> None:
+    """A stand-in copies at once."""
+    assert stack().hand_on().bytes_per_s is None
+
+
+@pytest.mark.parametrize("states", ["Command authorization failed.\n", "\n", "strange\n"])
+def test_a_standby_that_nobody_tells_of_is_not_taken_for_none(table_device, states) -> None:
+    """Its flash is listed, how it is cannot be read: a device that is alone would be done without it."""
+    device = table_device(
+        {
+            "show version": VERSION.format(mode="BUNDLE").partition("Switch")[0].replace("flash:", "bootflash:"),
+            "show boot": "BOOT variable = bootflash:x.bin;\n\nStandby not ready to show bootvar\n",
+            "show file systems": FILE_SYSTEMS.replace("flash-3:", "stby-bootflash:"),
+            "show redundancy states": states,
+            "show privilege": "Current privilege level is 15\n",
+        }
+    )
+    with pytest.raises(DeviceRefused, match="expected the standby to be there and ready"):
+        hand_on(device, f"bootflash:{NAME}", IMAGE)

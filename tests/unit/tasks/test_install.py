@@ -109,12 +109,19 @@ def test_progress_is_told_line_by_line(table_device) -> None:
     assert not any("CONFIG_I" in line for line in told)
 
 
-def test_a_question_is_left(table_device) -> None:
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Do you want to proceed? [y/n]",
+        "Press Quit(q) to exit, you may save configuration and re-enter the command. [y/n/q] ",
+    ],
+)
+def test_a_question_is_left(table_device, question) -> None:
     """The command asks something that nobody has an answer for: that is told, and nothing is typed."""
 
     class Asking(type(table_device({}))):  # type: ignore[misc]
         def converse(self, command, dialogue, on_wait) -> None:
-            dialogue.take(f"{command}\r\nDo you want to proceed? [y/n]")
+            dialogue.take(f"{command}\r\n{question}")
             dialogue._heard_s -= 60
             on_wait()
 

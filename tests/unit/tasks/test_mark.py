@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from flashferry.devices.platforms import PLATFORMS
-from flashferry.transports import WAYS
+from flashferry.transports import ALL_WAYS
 from tasks.mark import LOOK, mark_line
 
 
@@ -13,8 +13,12 @@ def test_whoever_looks_by_hand_sees_all_that_a_run_may_leave():
     """Each line that is set, the `no` of it, and the mark."""
     channels = [one.setting for platform in PLATFORMS for one in platform.ssh.windows]
     ours = [one for platform in PLATFORMS for one in platform.tcp.all]
-    ways = [one for way in WAYS for one in way.settings]
-    lines = {f"{no}{one.command}" for one in (*ours, *ways, *channels) for no in ("", "no ")}
+    blocks = [one.setting for platform in PLATFORMS if platform.serving for one in platform.serving.blocks]
+    ways = [one for way in ALL_WAYS for one in way.settings]
+    lines = {f"{no}{one.command}" for one in (*ours, *ways, *channels, *blocks) for no in ("", "no ")}
     assert len(lines) > 12
+    serving = [platform.serving for platform in PLATFORMS if platform.serving]
+    lines |= {one.file_line("bootflash:image.bin", 99) for one in serving}
+    lines |= {one.list_line(99, "flashferry-run-1") for one in serving}
     shown = re.compile(LOOK.partition(" include ")[2])
     assert [one for one in (*lines, mark_line("run-1", "ops@here")) if not shown.search(one)] == []

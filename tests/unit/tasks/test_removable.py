@@ -73,17 +73,26 @@ def test_old_images_that_nothing_names_could_go():
         {"boot": BOOT.replace("flash:packages.conf;\n\n", f"flash:{OLD.upper()};\n\n")},
         {"lines": (f"boot system switch all flash:{OLD}",)},
         {"lines": (f"boot system flash {OLD}",)},
+        {"lines": (f"tftp-server flash:{OLD}",)},
+        {"lines": ("event manager applet X", f' action 010 cli command "copy flash:{OLD} usb0:"')},
         {"packages": PACKAGES + f"boot   rp 0 0   rp_x {OLD}\n"},
         {"install": INSTALL.replace("IMG   C    17", "IMG   I    17.03.05.0.6600\nIMG   C    17")},
         {"listing": LISTING.replace(OLD, WANTED)},
         {"listing": LISTING.replace(OLD, "cat9k_iosxe.17.06.01.SPA.bin")},
     ],
-    ids=["next", "now", "line", "short line", "packages.conf", "added", "the wanted one", "what runs"],
+    ids=["next", "now", "line", "short line", "served", "applet", "packages.conf", "added", "the wanted one", "runs"],
 )  # fmt: skip
 def test_what_anything_names_stays(changed):
     """In whatever letters, with or without a slash: the other old image is still named."""
     listing = changed.pop("listing", LISTING)
     assert [row.name for row in found(listing, **changed).files] == [OLDER]
+
+
+@pytest.mark.parametrize("kind", ["smu", "apsp", "apdp"])
+def test_a_patch_is_never_named(kind):
+    """Whether of the system or of the access points."""
+    patch = f"C9800-universalk9_wlc.17.03.04.CSCvx00000.SPA.{kind}.bin"
+    assert [row.name for row in found(LISTING.replace(OLD, patch)).files] == [OLDER]
 
 
 STACK = """                                           H/W   Current
@@ -92,6 +101,7 @@ Switch#   Role    Mac Address     Priority Version  State
 *1       Active   04bd.9715.5140     5      V02     Ready
  2       Member   04bd.9715.5141     5      V02     Removed
 """
+WHOLE = STACK.replace("Removed", "Ready")
 SECOND = VERSION + "     2 41    C9300-24UX         17.06.01          CAT9K_IOSXE           INSTALL\n"
 
 
@@ -102,6 +112,7 @@ SECOND = VERSION + "     2 41    C9300-24UX         17.06.01          CAT9K_IOSX
         ({"outcomes": {Topic.BOOT: Outcome.NOT_THERE}}, "what is booted next is not told"),
         ({"outcomes": {Topic.BOOT: Outcome.EMPTY}}, "what is booted next is not told"),
         ({"boot": BOOT[: BOOT.index("Boot Variables on")]}, "what is booted next is not told"),
+        ({"boot": BOOT_BLOCK.format(2), "stack": WHOLE}, "not told of the active member"),
         ({"boot": "strange words"}, "'boot' cannot be read"),
         ({"outcomes": {Topic.INSTALL: Outcome.NOT_THERE}}, "'install' is not told"),
         ({"install": INSTALL[:200]}, "'install' cannot be read"),

@@ -162,6 +162,23 @@ def test_a_line_that_may_be_ours_in_other_words_keeps_the_lease():
     assert "ip tcp window-size 65535" in box.running
 
 
+def test_a_list_that_is_not_ours_alone_keeps_the_lease_and_what_takes_it_back_is_told():
+    """Its entries are somebody's, or our remark was lost: nobody but the operator can know."""
+    box = Box()
+    before = box.snapshot()
+    ours = "access-list 99 remark flashferry-20260101-000000-aaaa"
+    change = Change(keyword="access list 99", before=None, ours=ours, shown=ours)
+    box.set("access-list 99 permit 10.0.0.0 0.0.0.255", ours)
+    with pytest.raises(RestoreIncomplete, match="'access-list 99 permit 10") as raised:
+        box.put_back(before, (change,))
+    assert "enter 'no access-list 99' by hand, which takes all of that list" in str(raised.value.hint)
+    assert box.sent == []
+    box.running = [one for one in box.running if "10.0.0.0" not in one]
+    box.configure((change.off,))
+    box.running = [one for one in box.running if not one.startswith("access-list 99")]
+    assert box.put_back(before, (change,)).is_proven
+
+
 def test_a_new_line_that_may_be_ours_renamed_keeps_the_lease():
     """It belongs to no family of ours, but it holds our word, and nobody saw what became of that."""
     box = Box()

@@ -87,6 +87,17 @@ def test_a_question_drawn_twice_gets_one_answer(again):
     assert answer_to(talk, "\r\nErase flash: before copying? [confirm]") is None
 
 
+@pytest.mark.parametrize("shown", ["", " ", "\b"])
+def test_a_device_that_shows_nothing_behind_an_answer_is_at_work(shown):
+    """A question stays the last thing shown until a busy device moves on: it was not asked again."""
+    talk = dialogue()
+    assert answer_to(talk, DESTINATION) == "\n"
+    assert answer_to(talk, shown) is None
+    assert talk.stuck_at is None
+    assert answer_to(talk, f"\r\n{DESTINATION}") is None
+    assert "again, which was answered already" in str(talk.stuck_at)
+
+
 def test_a_question_that_is_not_the_last_thing_shown_gets_no_answer():
     """Whatever stands behind it may be what a key is for; drawn again, it is answered."""
     talk = dialogue()

@@ -24,6 +24,7 @@ KEPT_NAMES = {"ftp_port", "vsftpd_path"}
 """The option `--ftp-port`, as users and their scripts give it; and another's server, which the lab compares with."""
 
 KEPT_TEXTS: dict[str, tuple[str, ...]] = {
+    "flashferry/cli/depot_probe.py": ("Only this way: ",),
     "flashferry/cli/lab_experiment.py": ("vsftpd is not installed", "apt install vsftpd"),
     "flashferry/cli/lab_peers.py": ("vsftpd is not installed", "apt install vsftpd"),
     "flashferry/cli/options/server.py": ("ftp_port", "By what devices fetch: ", "What to serve, separated by commas: "),

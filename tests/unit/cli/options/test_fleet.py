@@ -19,6 +19,12 @@ def test_the_verbs_option_reaches_the_fleet(tmp_path):
         seen.append(which)
 
     names = ("host", "group", "filter", "host_keys", "known_hosts", "secrets_command", "transcript")
-    verb(inventory="sample", keyring=False, state_dir=tmp_path, **dict.fromkeys(names) | {"host": ["r1", "r2"]})
+    verb(
+        inventory="sample",
+        keyring=False,
+        at_depot=False,
+        state_dir=tmp_path,
+        **dict.fromkeys(names) | {"host": ["r1", "r2"]},
+    )
     assert seen[0].state_dir == tmp_path
     assert seen[0].selection == Selection(hosts=("r1", "r2"))

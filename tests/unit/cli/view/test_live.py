@@ -132,3 +132,28 @@ def test_plain_lines_where_there_is_no_terminal(capsys):
         assert isinstance(emit, EventLines)
         emit(Event(host="r1", step="tune", status="done", text="1.0 s", at_s=2.0))
     assert "r1" in capsys.readouterr().err
+
+
+def test_an_activation_says_what_a_device_is_at():
+    """The step takes an hour: its line has what was told of it last, cut to the terminal, until the step is over."""
+    screen = Screen(width=60)
+    screen.tell("r1", "activate", "started")
+    screen.tell("r1", "activate", "note", "restarting: 'install activate'")
+    assert screen.lines[0].split() == ["r1", "activate", "0:00", "restarting:", "'install", "activate'"]
+    screen.now_s = 1800
+    screen.tell("r1", "activate", "waiting", f"not committed, its own timer brings the old image back: {'x' * 40}")
+    assert screen.lines[0].startswith("r1  activate  30:00  not committed, its own timer")
+    assert len(screen.lines[0]) <= 60
+    screen.tell("r1", "activate", "done", "1800.0 s")
+    assert "timer" not in screen.lines[0]
+
+
+def test_a_device_that_ends_badly_without_a_failed_step_is_told_above():
+    """As one that is refused by what it answered; where a step failed, that was told, and is not told again."""
+    screen = Screen()
+    screen.tell("r1", "ready", "started")
+    screen.tell("r1", "device", "failed", "refused: ready: not ready")
+    screen.tell("r2", "activate", "started")
+    screen.tell("r2", "activate", "failed", "the session was lost")
+    screen.tell("r2", "device", "failed", "failed: activate: the session was lost")
+    assert screen.above.splitlines() == ["r1: refused: ready: not ready", "r2: activate: the session was lost"]

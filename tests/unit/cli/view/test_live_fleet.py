@@ -33,7 +33,17 @@ class Screen:
     def __init__(self, devices: int = 500, width: int = 80, height: int = 24, sites: tuple[str, ...] = SITES) -> None:
         self.now_s = 0.0
         self.out = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=width, height=height)
-        self.view = LiveTable(self.out, "restore", devices, clock=lambda: self.now_s, roster=roster(devices, sites))
+        self.silent: dict[str, str] = {}
+        self.fetching: dict[str, str] = {}
+        self.view = LiveTable(
+            self.out,
+            "restore",
+            devices,
+            clock=lambda: self.now_s,
+            roster=roster(devices, sites),
+            silence=lambda: self.silent,
+            fetching=lambda: self.fetching,
+        )
 
     def tell(self, host: str | None, step: str, status: str, text: str = "", **more: object) -> None:
         self.view(Event(host=host, step=step, status=status, text=text, at_s=self.now_s, **more))  # type: ignore[arg-type]
@@ -59,6 +69,8 @@ def test_it_fits_the_terminal(width: int, height: int, devices: int):
     sites = ("Zürich-Flughafen-Nord-Gebäude-7", "東京", "b")
     screen = Screen(devices, width, height, sites)
     screen.tell(None, "wave", "waiting", "wave 1 (a very long name for a site, 200 devices) waits for approval")
+    screen.silent = dict.fromkeys(sites[:2], "last heard 12 min ago")
+    screen.fetching = dict.fromkeys(sites[2:], "an-image-with-a-name-that-has-no-end-either.bin: copying, 43%")
     for number in range(devices):
         screen.copy(f"r{number}", number * 1_000_000)
     screen.copy("a-router-that-the-roster-does-not-know-and-whose-name-has-no-end", 5)
@@ -234,3 +246,81 @@ def test_many_devices_without_a_terminal_are_summed_up():
     """Few devices keep a line per step."""
     with watching("restore", devices=21) as emit:
         assert isinstance(emit, FleetLines)
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_a_run_that_copies_nothing_has_no_columns_of_copies(width: int):
+    """An activation of many devices: counts, rounds and what each is at, no bytes, caps or verdicts."""
+    found = Roster(devices=tuple(Expected(host=f"r{number}", site=SITES[number % 2]) for number in range(12)))
+    fleet = Fleet(found, "device", 12)
+    fleet.take(Event(host=None, step="wave", status="started", text="round 1 of 2, canary: r1", at_s=0.0), 0.0)
+    fleet.take(Event(host="r1", step="activate", status="started", text="", at_s=0.0), 0.0)
+    fleet.take(Event(host="r1", step="activate", status="note", text="restarting: 'reload'", at_s=0.0), 0.0)
+    found_lines = lines_of(fleet, Look(width=width, height=30), now_s=65.0, elapsed_s=65.0)
+    lines = ["".join(text for text, _ in line).rstrip() for line in found_lines]
+    assert not any(word in line for line in lines for word in ("copied", "MB/s", "of cap", "left", "limited by"))
+    assert "round 1 of 2, canary: r1" in lines
+    assert lines[-1].split()[-4:] == ["activate", "1:05", "restarting:", "'reload'"]
+
+
+@pytest.mark.parametrize(("width", "has_share"), [(80, True), (60, False), (160, True)])
+def test_the_row_of_a_silent_site_says_when_it_was_heard_last(width: int, has_share: bool):
+    """In place of rates, which are old; as soon as it is heard again they are back. Others stay as they are."""
+    screen = Screen(20, width=width, sites=("ams", "lim"))
+    screen.copy("r0", 250_000_000, 10e6)
+    screen.copy("r1", 250_000_000, 10e6)
+    screen.silent = {"ams": "last heard 12 min ago"}
+    row = screen.line_of("ams")
+    assert row.split()[:5] == ["ams", "0", "1", "9", "0"]
+    assert row.endswith("last heard 12 min ago")
+    assert (" 5% " in row) is has_share
+    assert "10.00" not in row
+    assert "10.00" in screen.line_of("lim")
+    screen.silent = {"ams": "last heard 13 min ago"}
+    assert "last heard 13 min ago" in screen.line_of("ams")
+    screen.silent = {}
+    assert "10.00" in screen.line_of("ams")
+
+
+def test_silent_sites_have_their_rows_where_there_are_more_than_lines():
+    """Before sites that are heard; how many more are silent is told below."""
+    sites = tuple(f"s{number:02}" for number in range(60))
+    screen = Screen(600, sites=sites)
+    screen.copy("r3", 1_000_000)
+    screen.silent = {"s57": "never heard"}
+    assert "never heard" in screen.line_of("s57")
+    screen.silent = dict.fromkeys(sites, "never heard")
+    rows = [line for line in screen.lines if "never heard" in line]
+    (rest,) = [line for line in screen.lines if "more sites" in line]
+    assert rest.endswith(f"{60 - len(rows)} silent")
+
+
+@pytest.mark.parametrize(("devices", "sites"), [(3, ("ams", "lim")), (20, ("ams",))])
+def test_without_rows_of_sites_a_line_names_those_that_are_silent(devices: int, sites: tuple[str, ...]):
+    """Few devices have no rows of sites, and a run at one site has none; a name stays text."""
+    screen = Screen(devices, sites=sites)
+    assert not any("silent" in line for line in screen.lines)
+    screen.silent = {"ams": "last heard 3 h ago", "x\x1b[31m": "never heard"}
+    (told,) = [line for line in screen.lines if line.startswith("silent: ")]
+    assert told == "silent: ams last heard 3 h ago, x\\x1b[31m never heard"
+
+
+@pytest.mark.parametrize("devices", [3, 20])
+def test_an_image_that_comes_into_a_depot_stands_at_its_site(devices: int):
+    """In the site's row where there are rows, else in a line; once devices copy, their copies stand there."""
+    screen = Screen(devices, sites=("ams", "lim"))
+    screen.fetching = {"ams": "x.bin: copying, 43%"}
+    (told,) = [line for line in screen.lines if "x.bin" in line]
+    assert (told == "fetching: ams x.bin: copying, 43%") if devices == 3 else told.startswith("ams ")
+    screen.copy("r0", 5_000_000)
+    assert any("x.bin" in line for line in screen.lines) == (devices == 3)
+    screen.fetching = {}
+    assert not any("fetching" in line for line in screen.lines)
+
+
+def test_a_run_that_copies_nothing_tells_silence_too():
+    """A look has no bars, and yet its sites may fall silent."""
+    fleet = Fleet(Roster(devices=tuple(Expected(host=f"r{n}", site="ab"[n % 2]) for n in range(20))), "check")
+    lines = lines_of(fleet, Look(width=80, height=24), now_s=0.0, elapsed_s=0.0, silent={"b": "last heard 12 min ago"})
+    told = ["".join(text for text, _ in line) for line in lines]
+    assert [line.split()[0] for line in told if line.endswith("last heard 12 min ago")] == ["b"]

@@ -1,6 +1,7 @@
 """A plan for people: readable at any size, what needs attention first."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,17 @@ from flashferry.cli.view import layout, plan_table
 from flashferry.cli.view.layout import ShownConsole
 from flashferry.cli.view.plan_table import PlanProgress
 from flashferry.images.digests import PlannedImage
-from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, Remedy, TuneMode
+from flashferry.model.fleet_plan import (
+    Action,
+    DepotAdvice,
+    Fit,
+    FleetPlan,
+    PlannedDevice,
+    Remedy,
+    Savings,
+    SiteForecast,
+    TuneMode,
+)
 from flashferry.model.limits import Limits
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.monitor.events import Event
@@ -141,3 +152,111 @@ def test_looking_at_a_fleet_tells_trouble_and_counts_the_rest(capsys: pytest.Cap
     assert "no answer" not in "".join(lines)
     assert lines[-1] == "flashferry: looked at 100 of 100 devices, 1 of them refused or out of reach"
     assert len(lines) <= 7
+
+
+def test_what_follows_the_restore_is_told_where_there_is_any(shown: Shown) -> None:
+    """A stack has its members and the time for them in its row; a fleet of single devices has no such column."""
+    stack = _device(1, other_places=2, finish_s=600.0, adds=True)
+    text = shown(_plan(stack, _device(2, finish_s=0.0)), 160)
+    assert any(line.startswith("device") and "behind" in line for line in text)
+    assert "r1: once restored: copied inside the box to 2 other members, hashed there" in text
+    assert "r1: once restored: 'install add', by the rule of its image" in text
+    plain = shown(_plan(_device(2, finish_s=0.0)), 160)
+    assert not any("behind" in line or "inside the box" in line for line in plain)
+
+
+def _site(name: str, **more: object) -> SiteForecast:
+    given: dict[str, object] = {
+        "site": name,
+        "devices": 20,
+        "link_rate_bps": 10e6,
+        "link_source": "stated in the inventory",
+        "cap_share": 0.8,
+        "cap_bytes_per_s": 973333,
+        "copies": 8,
+        "peak_copies": 8,
+        "load_share": 1.0,
+        "busy_s": 206.0,
+        "bytes": 200_000_000,
+        "starts_s": 207.0,
+        "ends_s": 660.0,
+    }
+    return SiteForecast(**(given | more))  # type: ignore[arg-type]
+
+
+def _with_depots() -> FleetPlan:
+    lan: dict[str, object] = {"lan_rate_bps": 100e6, "lan_source": "assumed", "lan_bytes": 4_000_000_000}
+    saved = Savings(
+        sentence="0.80 GB over the links instead of 8.00 GB; 11 min instead of 69 min; 3 nights become 1",
+        bytes=800,
+        bytes_without=8000,
+        lan_bytes=9000,
+        duration_s=660.0,
+        duration_without_s=4140.0,  # type: ignore[arg-type]
+        nights=1,
+        nights_without=3,
+    )
+    sites = (
+        _site("ams", depot="depot-1", at_depot_s=207.0, saved_bytes=3_800_000_000, saved_s=3480.0, **lan),
+        _site("lim", neighbours=True, saved_s=-300.0, **(lan | {"lan_source": "stated in the inventory"})),
+        _site("gva"),
+    )
+    return replace(_plan(_device(1)), sites=sites, savings=saved)
+
+
+def _advice(number: int, **more: object) -> DepotAdvice:
+    given: dict[str, object] = {
+        "site": f"s{number}",
+        "devices": 20,
+        "images": 1,
+        "bytes": 4_000_000_000,
+        "bytes_with": 200_000_000,
+        "takes_s": 4140.0,
+        "takes_with_s": 660.0,
+        "saved_s": 3480.0,
+        "fits": True,
+        "fits_with": True,
+        "nights": 1,
+        "nights_with": 1,
+    }
+    return DepotAdvice(**(given | more))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_sites_with_a_depot_or_neighbours_say_what_that_saves(shown: Shown, width: int) -> None:
+    """A line each, whatever the width: where images come from, what crosses the link, and what it saves or costs."""
+    text = shown(_with_depots(), width)
+    start = next(number for number, line in enumerate(text) if line.startswith("site") and "images from" in line)
+    ams, lim, after = (" ".join(line.split()) for line in text[start + 1 : start + 4])
+    assert ams.startswith("ams its depot 22:03 200.0 MB 4.00 GB")
+    assert ams.endswith("3.80 GB, 58 min")
+    assert lim.startswith("lim neighbours - 200.0 MB 4.00 GB")
+    assert lim.endswith("0.0 MB, costs 5 min")
+    assert after == ""
+    if width == 120:
+        assert "~100 Mbit/s" in ams
+        assert " 100 Mbit/s" in lim
+    assert "Depots and neighbours: 0.80 GB over the links instead of 8.00 GB" in " ".join(text)
+
+
+def test_sites_that_should_have_a_depot_are_told_with_what_is_now(shown: Shown) -> None:
+    """Nights and fit have a column where a depot changes them; of many sites the rest is counted."""
+    few = replace(_plan(_device(1)), depot_advice=(_advice(1), _advice(2)))
+    text = [" ".join(line.split()) for line in shown(few, 80)]
+    assert "site devices over the link takes saves" in text
+    assert "s1 20 200.0 MB, now 4.00 GB 11 min, now 69 min 58 min" in text
+    many = (
+        _advice(0, nights=3, fits=False),
+        *(_advice(number, nights=None, nights_with=None) for number in range(1, 50)),
+    )
+    text = [" ".join(line.split()) for line in shown(replace(few, depot_advice=many), 120)]
+    assert "s0 20 200.0 MB, now 4.00 GB 11 min, now 69 min 58 min 1, now 3 yes, now no" in text
+    assert any(line.endswith("58 min -, now - yes, now yes") for line in text)
+    assert "and 10 sites more; --output and --json have all of them" in text
+
+
+def test_without_depots_nothing_is_said_of_them(shown: Shown) -> None:
+    """A fleet without them is shown as ever."""
+    assert not any(
+        "depot" in line or "LAN" in line for line in shown(replace(_plan(_device(1)), sites=(_site("a"),)), 120)
+    )

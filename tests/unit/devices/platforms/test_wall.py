@@ -15,7 +15,8 @@ from flashferry.transports import TRANSPORTS
 
 TASKS = Path(tasks.__file__).parent
 
-_FIXED = {getattr(platform.commands, name) for platform in PLATFORMS for name in Commands.__slots__}
+_FIXED = {getattr(platform.commands, name) for platform in PLATFORMS for name in Commands.__slots__ if name != "save"}
+"""All but what people are told in many a hint to give themselves."""
 _WITH_A_PATH = {
     ask("x").removesuffix("x")
     for platform in PLATFORMS
@@ -28,7 +29,7 @@ _SETTINGS = {
 }
 _SPELLED = re.compile("|".join(rf"(?:^|['\"]){re.escape(one)}" for one in sorted(_FIXED | _WITH_A_PATH | _SETTINGS)))
 
-KEPT = {("source_address.py", "show ip interface brief")}
+KEPT = {(name, "show ip interface brief") for name in ("source_address.py", "service_state.py")}
 """The name by which ntc-templates knows a table's reading."""
 
 

@@ -42,6 +42,30 @@ def test_a_line_that_was_not_saved_boots_nothing(router: Any) -> None:
     assert router.show("show version").splitlines()[0] == before
 
 
+def test_no_boot_system_takes_all_lines_out(router: Any) -> None:
+    """However many there are; what follows is the only one (pyntc and Genie type it before their own)."""
+    configure(router, "boot system flash bootflash:gone.bin", f"boot system flash bootflash:{OTHER}")
+    configure(router, "no boot system", f"boot system bootflash:{NEW}")
+    assert f"BOOT variable = bootflash:{NEW},12;\n" in router.show("show boot")
+    assert "% Incomplete command." in router.type("configure terminal", "boot system")
+    configure(router, "no boot system")
+    assert "BOOT variable does not exist" in router.show("show boot")
+
+
+@pytest.mark.parametrize(("platform", "slot"), [("asr1006-dual-16.3", "R0"), ("c9300-17.6", "switch 1")])
+def test_an_upgrade_in_service_is_told(make_console: Callable[..., Any], platform: str, slot: str) -> None:
+    """Behind the locks, whether one goes on."""
+    console = make_console(platform)
+    locked = f"--- Starting local lock acquisition on {slot} ---\nFinished local lock acquisition on {slot}\n\n"
+    idle = console.show("show issu state detail")
+    assert idle.startswith(locked)
+    assert idle.endswith("No ISSU operation is in progress\n")
+    console.device.faults = replace(console.device.faults, issu_in_progress=True)
+    going_on = console.show("show issu state detail")
+    assert going_on.startswith(f"{locked}Slot being modified: {slot.rsplit(maxsplit=1)[-1]}\n  Loadversion time: 2")
+    assert "No ISSU" not in going_on
+
+
 def test_no_file_of_the_variable_ends_at_rommon(router: Any) -> None:
     """Nobody answers any more."""
     configure(router, "boot system flash bootflash:gone.bin")

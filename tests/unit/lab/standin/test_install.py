@@ -1,8 +1,10 @@
 """Install mode of the stand-ins: what is added, activated and taken back, and what is refused in which words."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -10,6 +12,7 @@ from flashferry.lab.standin.device import Device
 
 IMAGE = "c8000v-universalk9.17.15.03a.SPA.bin"
 PACKAGE = "c8000v-mono-universalk9.17.15.03a.SPA.pkg"
+STACK_IMAGE = "cat9k_iosxe.17.09.05.SPA.bin"
 SIZE_BYTES = 40_000
 
 
@@ -121,8 +124,9 @@ def test_activation_runs_the_new_release_uncommitted_with_a_timer(make_console: 
     console = make_console("c8000v-17.15")
     device = _added(console)
     device.platform = replace(device.platform, boot_s=0)
-    screen = console.type("install activate auto-abort-timer 60 prompt-level none", leaves=False)
-    assert "Install will reload the system now!\nSUCCESS: install_activate  " in screen
+    screen = console.type("install activate auto-abort-timer 60 prompt-level none")
+    assert re.search(r"Install will reload the system now!\nSUCCESS: install_activate  .*\nr1#", screen)
+    assert "Cisco IOS XE Software, Version 17.15.01a" in console.show("show version")
     device.boot()
     version = console.show("show version")
     assert "Cisco IOS XE Software, Version 17.15.03a" in version
@@ -145,3 +149,91 @@ def test_activation_asks_without_a_prompt_level(make_console: Callable[..., Any]
 def test_a_device_in_bundle_mode_has_no_install_commands(make_console: Callable[..., Any]) -> None:
     """It refuses them with a caret."""
     assert "% Invalid input" in make_console("asr1006-16.3").show("show install summary")
+
+
+def test_all_in_one_command(make_console: Callable[..., Any]) -> None:
+    """Added, activated and committed under one name, as a C9300L tells it; no timer is left behind."""
+    console = make_console("c9300-17.6")
+    device = _with_image(console, STACK_IMAGE)
+    device.platform = replace(device.platform, boot_s=0)
+    screen = console.type(f"install add file flash:{STACK_IMAGE} activate commit prompt-level none")
+    for line in (
+        "install_add_activate_commit: Adding IMG", "Image added. Version: 17.09.05.0.1",
+        "install_add_activate_commit: Activating IMG", "  [3] Commit package(s) on Switch 3",
+        "Commit: Passed on [1 2 3]", "Install will reload the system now!\nSUCCESS: install_add_activate_commit  ",
+    ):  # fmt: skip
+        assert line in screen
+    device.boot()
+    summary = console.show("show install summary")
+    assert "IMG   C    17.09.05.0.1" in summary
+    assert "Auto abort timer: inactive" in summary
+    assert "Version 17.09.05" in console.show("show version")
+
+
+@pytest.mark.parametrize(
+    ("settings", "answer", "words", "is_added"),
+    [
+        ({}, "n", "FAILED: install_add_activate_commit : User Rejected Activation", True),
+        ({"flash_free_bytes": 60_000}, "", "FAILED: add_activate_commit /bootflash/", False),
+    ],
+)
+def test_all_in_one_ends_where_a_step_is_refused(
+    make_console: Callable[..., Any], settings: Any, answer: str, words: str, is_added: bool
+) -> None:
+    """What was added stays; for want of room the last line names the operation without its `install_` (C9200L)."""
+    console = make_console("c8000v-17.15", **settings)
+    device = _with_image(console)
+    screen = console.type(f"install add file bootflash:{IMAGE} activate commit", *filter(None, (answer,)))
+    assert words in screen
+    assert device.install is not None
+    assert (device.install.inactive is not None) is is_added
+    assert not device.install.is_uncommitted
+
+
+def test_the_tables_by_state(make_console: Callable[..., Any]) -> None:
+    """Before the commit an image is active and uncommitted; the one it replaces stands in neither of the two tables."""
+    console = make_console("c8000v-17.15")
+    device = _added(console)
+    device.platform = replace(device.platform, boot_s=0)
+    old, new = "IMG   C    17.15.01a.0.193", "IMG   U    17.15.03a.0.1"
+    assert old in console.show("show install committed")
+    console.type("install activate prompt-level none")
+    device.boot()
+    for state in ("active", "uncommitted"):
+        shown = console.show(f"show install {state}")
+        assert f"[ R0 ] {state.capitalize()} Package(s) Information:" in shown
+        assert new in shown
+        assert "17.15.01a" not in shown
+    assert console.show("show install committed").endswith("No Committed Packages\n")
+    assert "install: state of the old package before the commit" not in device.guesses
+    console.show("show install summary")
+    assert device.guesses["install: state of the old package before the commit"] == 1
+
+
+def test_every_command_tells_the_release_that_runs(make_console: Callable[..., Any]) -> None:
+    """After an upgrade `show platform` and `show redundancy` name the new release, as `show version` does."""
+    console = make_console("c9300-17.6")
+    device = _with_image(console, STACK_IMAGE)
+    device.platform = replace(device.platform, boot_s=0)
+    console.type(f"install add file flash:{STACK_IMAGE} activate commit prompt-level none")
+    device.boot()
+    hardware = console.show("show platform")
+    assert hardware.count("17.09.05") == 3
+    assert "17.06.01" not in hardware
+    processors = console.show("show redundancy")
+    assert processors.count("Version 17.9.5, RELEASE SOFTWARE") == 2
+    assert "17.6.1" not in processors
+
+
+@pytest.mark.parametrize("command", ["install activate prompt-level none", "install abort prompt-level none"])
+def test_the_prompt_comes_before_the_reload(make_console: Callable[..., Any], command: str) -> None:
+    """Who waits for the prompt gets it; the device restarts behind it, by itself."""
+    console = make_console("c8000v-17.15")
+    device = _added(console)
+    device.platform = replace(device.platform, boot_s=0)
+    if "abort" in command:
+        console.type("install activate prompt-level none")
+    device.listener = listener = Mock()
+    assert re.search(r"SUCCESS: install_\w+  .*\nr1#", console.type(command))
+    listener.restart.assert_called_once_with(0)
+    assert "Reload Reason: Image Install" in console.show("show logging")

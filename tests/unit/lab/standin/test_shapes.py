@@ -22,7 +22,8 @@ from flashferry.lab.standin.signature import sign
 CAPTURES = Path(__file__).parents[3] / "captures"
 ALL = (
     "asr1006-16.3", "asr1006-dual-16.3", "c2811-15.1", "c8000v-17.15", "c8000v-sdwan-17.15", "c9300-17.6",
-    "c9300-bundle-17.6", "csr1000v-16.11", "iol-17.15",
+    "c9300-alone-bundle-17.6", "c9300-bundle-17.6", "c9300-eight-17.6", "c9300-eight-bundle-17.6", "csr1000v-16.11",
+    "iol-17.15",
     "iosv-15.8", "isr4321-16.6",
 )  # fmt: skip
 

@@ -230,6 +230,7 @@ WINDOW_LINES = {
     "csr1000v-16.11": (True, False), "isr4321-16.6": (True, False), "c9300-17.6": (True, True),
     "c8000v-17.15": (True, True), "c8000v-sdwan-17.15": (True, True), "iol-17.15": (True, True),
     "asr1006-dual-16.3": (False, False), "c9300-bundle-17.6": (True, True),
+    "c9300-alone-bundle-17.6": (True, True), "c9300-eight-17.6": (True, True), "c9300-eight-bundle-17.6": (True, True),
 }  # fmt: skip
 
 

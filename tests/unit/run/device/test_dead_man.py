@@ -107,9 +107,10 @@ def test_a_device_that_takes_none_is_asked_once():
 
 
 def test_an_older_one_stays_where_a_new_one_is_not_taken():
-    """What it does is better than nothing, and it is still ours to remove."""
+    """What it does is better than nothing, it is still ours to remove, and nobody is told that there is none."""
     run = Run("", "no room for it")
     run.watch(WINDOW)
     first = run.dead_man.held
     run.watch(WINDOW, SACK)
     assert run.dead_man.held == first
+    assert run.told[1] == f"note: {first[0].keyword} counts on, and does not know all of our lines: no room for it"

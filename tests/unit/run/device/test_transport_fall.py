@@ -232,3 +232,14 @@ def test_what_each_can_have_at_most_is_told_before_anything_is_set(monkeypatch, 
     assert bool(told) is is_told
     first = f"note: the copy goes by {transports[0].upper()}, here at most at "
     assert not told or (told[0].startswith(first) and "SSH window of 8192 bytes" in told[0])
+
+
+@pytest.mark.parametrize(
+    ("error", "is_again"), [(DeviceUnreachable("lost", step="pull"), True), (CopyFailed("Timed out"), False)]
+)
+def test_a_device_that_may_have_restarted_gets_its_applet_anew(monkeypatch, error, is_again):
+    """A neighbour's copy goes on over the WAN behind a restart; an applet from before that counts no more."""
+    way, seen = Way(monkeypatch), []
+    way.parts.tuning._dead_man.watch = lambda changes, remember, *, is_again: seen.append(is_again)
+    way.parts.fall.go_on(error, SimpleNamespace(running=None))
+    assert seen[0] is is_again

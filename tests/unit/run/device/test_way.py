@@ -101,3 +101,13 @@ def test_a_delivered_image_is_looked_at_once_more():
     run, done = way(outcome=Outcome.DONE)
     run.execute()
     assert done[-5:] == ["restore.restore", "delivery.look_once_more", *AFTER]
+
+
+@pytest.mark.parametrize(("outcome", "is_told"), [(Outcome.ERROR, True), (Outcome.REFUSED, False)])
+def test_a_helper_whose_image_is_gone_says_so(outcome, is_told):
+    """It was staged in an earlier wave, and somebody has removed it since."""
+    run, done = way(outcome=outcome)
+    run.parts = replace(run.parts, context=replace(run.parts.context, is_helper=True))
+    record = run.execute()
+    assert any("is not there any more" in note for note in record.notes) is is_told
+    assert "deliver" not in done

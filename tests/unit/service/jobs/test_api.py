@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from flashferry.core.apart.folder import JobFolder
 from flashferry.service.actor import SYSTEM, Actor, Grant, Role
 from flashferry.service.api import jobs, runs
-from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.requesting import request_job
 from flashferry.service.jobs.wishes import JobWish
 from flashferry.store.journal import Journal

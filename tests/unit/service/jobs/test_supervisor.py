@@ -11,10 +11,10 @@ from datetime import timedelta
 
 import pytest
 
+from flashferry.core.apart.folder import JobFolder
+from flashferry.core.apart.processes import ProcessMark, claim
 from flashferry.service.actor import SYSTEM
 from flashferry.service.jobs.cancelling import cancel
-from flashferry.service.jobs.folder import JobFolder
-from flashferry.service.jobs.processes import ProcessMark, claim
 from flashferry.service.jobs.requesting import request_job
 from flashferry.service.jobs.supervisor import Supervisor
 from flashferry.service.jobs.wishes import JobWish

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
+from flashferry.core.apart.folder import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.api import jobs
-from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.tidying import tidy
 from flashferry.store.journal import Journal
 from flashferry.store.service.audit import entries

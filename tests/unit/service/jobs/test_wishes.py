@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.core.apart.folder import JobFolder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.wishes import Devices, JobWish, words_of
 from flashferry.service.settings import RunSettings
 from flashferry.store.service.jobs import JobKind

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flashferry.model.fleet_plan import Action
+from flashferry.model.fleet_plan import Action, Supply
 from flashferry.model.limits import Limits
 from flashferry.model.waves import Wave
 from flashferry.service.plans.comparing import Differs, difference, forecast_end
@@ -99,3 +99,16 @@ def test_figures_that_no_plan_has_bring_no_page_down(plan, changes):
 def test_an_end_that_cannot_be_told_is_not(plan, starts_at, duration_s):
     """Empty, and no error."""
     assert forecast_end(replace(plan, starts_at=starts_at, duration_s=duration_s)) == ""
+
+
+def test_a_depot_that_comes_or_goes_is_told(plan):
+    """Of its site and of each device that pulls from it then; what it saves is a figure of the forecast."""
+    site = replace(plan.sites[0], depot="depot-1", saved_bytes=7)
+    new = replace(
+        plan,
+        sites=(site, *plan.sites[1:]),
+        devices=(replace(plan.devices[0], pulls_from=Supply.DEPOT), plan.devices[1]),
+    )
+    found = difference(plan, new)
+    assert found.rules == (Differs(what="depot of AMS", before="", after="depot-1"),)
+    assert values(found, "r1") == {"pulls_from": ("centre", "depot")}

@@ -8,7 +8,7 @@ from html import unescape
 
 import pytest
 
-from flashferry.model.fleet_plan import Fit
+from flashferry.model.fleet_plan import DepotAdvice, Fit, Savings
 from flashferry.model.plan_file import plan_text
 from flashferry.service.pages import steering
 from flashferry.service.pages.plans import router
@@ -192,3 +192,48 @@ def test_a_queued_job_is_cancelled_where_it_is_shown(able, service, who, plan, o
     text = maker.get(f"/plans/{digest}").text
     assert form not in text
     assert "cancelled by maker: &lt;b&gt;no" in text
+
+
+def test_depots_and_what_they_save_are_shown(client, plan, offered):
+    """Where images come from, what crosses the link, and which sites should have a depot; hostile names stay text."""
+    ams, lim = plan.sites
+    saved = Savings(
+        sentence="5 B over the links instead of 10 B",
+        bytes=5,
+        bytes_without=10,
+        lan_bytes=10,
+        duration_s=9.0,
+        duration_without_s=19.0,
+        nights=1,
+        nights_without=3,
+    )
+    advice = DepotAdvice(
+        site="GVA",
+        devices=20,
+        images=1,
+        bytes=4_000_000_000,
+        bytes_with=200_000_000,
+        takes_s=4140.0,
+        takes_with_s=600.0,
+        saved_s=3540.0,
+        fits=None,
+        fits_with=None,
+        nights=1,
+        nights_with=1,
+    )
+    sites = (replace(ams, depot=NASTY, lan_bytes=2_000_000), replace(lim, neighbours=True))
+    digest = offered(replace(plan, sites=sites, savings=saved, depot_advice=(advice,)))
+    raw = client("ann").get(f"/plans/{digest}").text
+    text = unescape(raw)
+    assert "<script>alert" not in raw
+    for told in (
+        "5 B over the links instead of 10 B.",
+        "neighbours</td>",
+        "2.0 MB",
+        "should have a depot",
+        "GVA",
+        "4.00 GB",
+    ):
+        assert told in text
+    plain = client("ann").get(f"/plans/{offered(plan, title='before')}").text
+    assert "epot" not in plain

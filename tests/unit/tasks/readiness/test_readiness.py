@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -13,7 +12,6 @@ from flashferry.images.digests import Image
 from tasks.check_report import Wanted
 from tasks.readiness import Asked, Met, Readiness, Verdict
 from tasks.readiness.look import look_at_readiness
-from tasks.verify import VerifyReport
 from tests.unit.tasks.install_mode import BOOT_BLOCK, summary
 
 NAME = "cat9k_iosxe.17.12.04.SPA.bin"
@@ -212,6 +210,11 @@ FAULTS: dict[str, tuple[dict[str, str], Asked, Met]] = {
         Asked.INSTALLED,
         Met.NOT_MET,
     ),
+    "patch added beside it": (
+        {"show install summary": SUMMARY.replace("IMG   C", "SMU   I    flash:x.smu.bin\nIMG   C")},
+        Asked.INSTALLED,
+        Met.NOT_MET,
+    ),
     "a member not told": ({"show install summary": STANDALONE}, Asked.INSTALLED, Met.UNKNOWN),
     "a member without it": (
         {
@@ -348,6 +351,20 @@ FAULTS: dict[str, tuple[dict[str, str], Asked, Met]] = {
         Asked.BOOT,
         Met.NOT_MET,
     ),
+    "members of two releases": (
+        {"show version": VERSION[::-1].replace("10.60.71", "50.30.71", 1)[::-1]},
+        Asked.MEMBERS,
+        Met.NOT_MET,
+    ),
+    "members committed to two releases": (
+        {
+            "show install summary": STANDALONE.rpartition("\n----")[0].rpartition("\n----")[0]
+            + "\n"
+            + SUMMARY.replace("Switch 1 2 3", "Switch 3").replace("17.06.01.0.250", "17.03.05.0.1")
+        },
+        Asked.INSTALLED,
+        Met.NOT_MET,
+    ),
     "members in two modes": (
         {"show version": VERSION.replace("INSTALL", "BUNDLE", 1)},
         Asked.INSTALLED,
@@ -423,6 +440,14 @@ def test_log_lines_in_an_answer_change_nothing(look, command):
         assert found.verdict is Verdict.YES
 
 
+def test_load_and_time_in_front_of_each_answer_change_nothing(look):
+    """As `terminal exec prompt timestamp` has them printed."""
+    header = "Load for five secs: 4%/0%; one minute: 5%; five minutes: 5%\nTime source is NTP, 10:00:00.123 UTC\n\n"
+    found = look({command: header + text for command, text in stack().items()})
+    assert [one.sentence for one in found.in_the_way] == []
+    assert found.verdict is Verdict.YES
+
+
 @pytest.mark.parametrize(
     "command", [key for key in stack() if key not in {"show privilege", "more flash:packages.conf"}]
 )
@@ -463,16 +488,36 @@ def test_an_image_without_a_signature_is_the_published_one_by_its_hash(look):
 
 
 def test_what_the_run_has_proven_is_not_hashed_again(table_device):
-    """Its own file only, and only by the hash that is expected: the members' are."""
-    proof = VerifyReport(path=f"flash:{NAME}", md5=MD5, duration_s=1.0, algorithm="sha512", digest=SHA512)
+    """Its own file and those of its members, each by its own path, and only by the hash that is expected."""
     device = table_device(stack())
-    assert look_at_readiness(device, IMAGE, proven=proof, signature=False).verdict is Verdict.YES
-    assert [one for one in device.asked if one.startswith("verify")] == [
-        f"verify /sha512 flash-{number}:{NAME}" for number in (2, 3)
-    ]
+    proven = {f"flash:{NAME}": SHA512, f"flash-2:{NAME}": MD5}
+    assert look_at_readiness(device, IMAGE, proven=proven, signature=False).verdict is Verdict.YES
+    assert [one for one in device.asked if one.startswith("verify")] == [f"verify /sha512 flash-3:{NAME}"]
     other = table_device(stack())
-    look_at_readiness(other, IMAGE, proven=replace(proof, digest="c" * 128), signature=False)
+    look_at_readiness(other, IMAGE, proven={f"flash:{NAME}": "c" * 128}, signature=False)
     assert f"verify /sha512 flash:{NAME}" in other.asked
+
+
+ADDED_ON_BOTH = READY_ROUTER | {
+    name: READY_ROUTER[name].replace("asr1000rp2-adventerprisek9.16.09.03.SPA.bin", "packages.conf")
+    for name in ("show version", "show boot", "dir bootflash:", "dir stby-bootflash:")
+}
+ADDED_ON_BOTH["more bootflash:packages.conf"] = PACKAGES
+ADDED_ON_BOTH["show install summary"] = SUMMARY.replace("Switch 1 2 3", "R0 R1")
+
+
+def test_supervisors_named_by_the_summary_need_no_file_and_no_more_room(look):
+    """Where `install add` handed the standby its packages, as members."""
+    full = ADDED_ON_BOTH | {"dir stby-bootflash:": listing(name="x", free=20_000_000)}
+    assert [one.sentence for one in look(full).in_the_way] == []
+    assert look(full).verdict is Verdict.YES
+
+
+def test_a_standby_of_which_the_summary_says_nothing_is_unknown(look):
+    """Its file is there, what is added on it nobody knows; one of a chassis is told in other words."""
+    for place in ("R0", "Chassis 1/R0"):
+        found = look(ADDED_ON_BOTH | {"show install summary": SUMMARY.replace("Switch 1 2 3", place)})
+        assert (found.verdict, [one.name for one in found.in_the_way]) == (Verdict.UNKNOWN, [Asked.INSTALLED])
 
 
 RUNNING = {
@@ -511,9 +556,37 @@ def test_a_router_that_runs_the_very_file(look):
     answers = READY_ROUTER | {
         "show version": READY_ROUTER["show version"].replace("asr1000rp2-adventerprisek9.16.09.03.SPA.bin", NAME)
     }
+    answers["show version"] = answers["show version"].replace("16.09.03", "17.12.04")
     assert look(answers).verdict is Verdict.RUNS_IT
     wrong = answers | {"verify /sha512 bootflash:": digest("bootflash:", "c" * 128)}
     assert look(wrong).verdict is Verdict.NO
+
+
+OLD_THIRD = RUNNING["show version"].replace(
+    "     3 41    C9300-24T          17.12.04", "     3 41    C9300-24T          17.06.01"
+)
+MISMATCH = SWITCHES.replace("13     V01     Ready", "13     V01     V-Mismatch")
+OF_TWO = RUNNING["show install summary"].replace("Switch 1 2 3", "Switch 1 2")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"show install summary": OF_TWO},
+        {"show install summary": OF_TWO, "show switch": MISMATCH},
+        {"show version": OLD_THIRD},
+        {"show version": OLD_THIRD, "show install summary": OF_TWO, "show switch": MISMATCH},
+    ],
+)
+def test_a_stack_runs_the_image_once_all_its_members_do(look, changed):
+    """A member that runs another release, or of which nothing is told, is not covered by the others."""
+    assert look(stack() | RUNNING | changed).verdict in {Verdict.NO, Verdict.UNKNOWN}
+
+
+def test_a_file_put_in_the_place_of_the_running_one_is_not_run(look):
+    """It has the name of what was booted, and the image's hash; what runs is an older release."""
+    was = READY_ROUTER["show version"].replace("asr1000rp2-adventerprisek9.16.09.03.SPA.bin", NAME)
+    assert look(READY_ROUTER | {"show version": was}).verdict is Verdict.NO
 
 
 def test_virtual_routers_need_no_boot_variable(look):

@@ -1,0 +1,181 @@
+"""`flashferry depot sync`: images of a source into this depot's catalogue, each named only once it is proven."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flashferry import api
+from flashferry.cli.options.shared import JsonOption, Sha512Option, StateOption
+from flashferry.cli.terminal.interrupt import stop_on_signals
+from flashferry.cli.terminal.output import echo, finish, say
+from flashferry.cli.terminal.questions import password_of
+from flashferry.cli.view.sync_bars import SyncBars, outcome_line
+from flashferry.core.errors import ConfigInvalid
+from flashferry.model.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from flashferry.depot.sync.syncing import AnySource
+
+PASSWORD_VARIABLE = "FLASHFERRY_DEPOT_PASSWORD"  # noqa: S105 -- the name of a variable
+"""Holds the password of `--user`; it never stands in the command line, which everybody on the host can read."""
+
+CatalogueOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--catalogue",
+        envvar="FLASHFERRY_CATALOGUE",
+        metavar="DIR",
+        help="The depot's folder of images (default: catalogue in the state folder).",
+    ),
+]
+ImagesArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="IMAGE", help="Names of images (default: all).", show_default=False)
+]
+
+
+def sync(
+    images: ImagesArgument = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="URL", help="The source: https://HOST[:PORT] of another depot; http:// in clear text."
+        ),
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", metavar="NAME", help=f"Our login there; its password is in {PASSWORD_VARIABLE}."),
+    ] = None,
+    ca: Annotated[
+        Path | None,
+        typer.Option(
+            "--ca",
+            metavar="FILE",
+            help="Certificates that may vouch for it, PEM (default: those that this host trusts).",
+        ),
+    ] = None,
+    rsync: Annotated[
+        str | None,
+        typer.Option(
+            "--rsync",
+            metavar="USER@HOST:DIR",
+            help="In place of --from, where only SSH is open: a folder with images and their manifests.",
+        ),
+    ] = None,
+    ssh_port: Annotated[
+        int | None,
+        typer.Option("--ssh-port", metavar="PORT", min=1, max=65535, help="With --rsync: the port of SSH there."),
+    ] = None,
+    identity: Annotated[
+        Path | None,
+        typer.Option("--identity", metavar="FILE", help="With --rsync: our private key (default: ssh's own)."),
+    ] = None,
+    known_hosts: Annotated[
+        Path | None,
+        typer.Option("--known-hosts", metavar="FILE", help="With --rsync: the host's key (default: ssh's own)."),
+    ] = None,
+    sha512: Sha512Option = None,
+    wait_minutes: Annotated[
+        float,
+        typer.Option("--wait-minutes", metavar="MINUTES", min=0, help="How long a broken line is waited for."),
+    ] = 10.0,
+    catalogue: CatalogueOption = None,
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Fetch images from a source; a name is there only once its image is proven, and a sync that broke is gone on with.
+
+    What is there and proven is not fetched again; of what is damaged its bad chunks are.
+    """
+    request = api.SyncRequest(
+        source=_source(source, user, ca, _ssh(rsync, ssh_port, identity, known_hosts)),
+        images=tuple(images or ()),
+        sha512=sha512,
+        catalogue=catalogue,
+        give_up_s=wait_minutes * 60,
+    )
+    with stop_on_signals(tell=_tell_stopping) as stop, SyncBars() as bars:
+        result = api.depot_sync(request, state=state_dir, on_progress=bars, interrupted=stop.is_set)
+    content: dict[str, object] = {"source": request.source.where, "images": [_row(one) for one in result.images]}
+    finish("depot-sync", result.exit_code, content, as_json=json, human=lambda: _print(result))
+
+
+def _ssh(
+    rsync: str | None, port: int | None, identity: Path | None, known_hosts: Path | None
+) -> api.RsyncSource | None:
+    if rsync is not None:
+        return api.RsyncSource(target=rsync, port=port, identity=identity, known_hosts=known_hosts)
+    given = {"--ssh-port": port, "--identity": identity, "--known-hosts": known_hosts}
+    if named := [name for name, value in given.items() if value is not None]:
+        raise ConfigInvalid(f"{named[0]}: expected --rsync with it, found none", hint="Give it too, or leave both out")
+    return None
+
+
+def _source(url: str | None, user: str | None, ca: Path | None, rsync: api.RsyncSource | None) -> AnySource:
+    if (url is None) is (rsync is None):
+        raise ConfigInvalid(
+            "depot sync: expected one of --from and --rsync",
+            hint="Give the URL of a depot that offers its catalogue, or a folder at a host with SSH",
+        )
+    if rsync is not None:
+        if user is not None or ca is not None:
+            raise ConfigInvalid("--rsync: expected neither --user nor --ca with it", hint="SSH has a key for that")
+        return rsync
+    assert url is not None
+    # Before anybody is asked for a password: is the rest any good?
+    api.Source(url=url, ca=ca)
+    login = None
+    if user is not None:
+        password = password_of(user, PASSWORD_VARIABLE, f"Password of {user} at the source: ")
+        login = api.Login(username=user, password=password)
+    source = api.Source(url=url, login=login, ca=ca)
+    if source.by == "http":
+        # Also without a login: what the image is to be comes by the same line.
+        said = "what the images are to be" if login is None else "the password, and what the images are to be,"
+        say(f"note: by http {said} crosses the line in clear text: take https, or a path that is trusted")
+    return source
+
+
+def _tell_stopping(first: bool) -> None:
+    if first:
+        say("interrupted: what is verified is kept; the same command goes on behind it")
+
+
+def _row(one: api.SyncedImage) -> dict[str, object]:
+    synced = one.synced
+    if synced is None:
+        outcome, held = "interrupted" if one.is_interrupted else "failed", one.held
+        return {
+            "name": one.name,
+            "outcome": outcome,
+            "kind": one.kind,
+            "error": one.error,
+            "hint": one.hint,
+            "here_bytes": 0 if held is None else held.here_bytes,
+            "verified_bytes": 0 if held is None else held.verified_bytes,
+        }
+    return {
+        "name": one.name,
+        "outcome": "proven",
+        "size_bytes": synced.image.size_bytes,
+        "sha512": synced.image.sha512,
+        "replaced_sha512": synced.replaced_sha512 or None,
+        "path": str(synced.image.path),
+        "proven_at": synced.image.proven_at.isoformat(),
+        "came_bytes": synced.came_bytes,
+        "kept_bytes": synced.kept_bytes,
+        "wrong_chunks": synced.wrong_chunks,
+        "breaks": synced.breaks,
+        "seconds": round(synced.seconds, 3),
+        "copying_s": round(synced.copying_s, 3),
+        "by": synced.by,
+    }
+
+
+def _print(result: api.SyncResult) -> None:
+    for one in result.images:
+        echo(outcome_line(one))
+    if not result.images and result.exit_code is not ExitCode.INTERRUPTED:
+        echo("the source offers no image; one that is new there is read before it is offered")

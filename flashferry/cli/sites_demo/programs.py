@@ -1,0 +1,267 @@
+"""The demo's programs: commands of ours as processes in the lab's namespaces, and their end, whenever that comes.
+
+Facts
+-----
+
+- What an agent begins for an order is a process of its own, in a session of its own, and outlives the agent. Told by
+  SIGTERM, an agent has its runs put every router back, and ends behind them.
+- A process that was told to end with us (PR_SET_PDEATHSIG) is told so after `kill -9`, too; what it began is not. All
+  of them have the lab's folder, which nobody else has, in their command line: by that they are found (`sweep`), by a
+  guard that outlives us (`flashferry.cli.sites_demo.guard`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from flashferry.cli.view.layout import console
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterator, Sequence
+
+RESTORE_S = 120.0
+"""What is under way gets so long to put its routers back."""
+
+_END_S = 15.0
+_LOOK_S = 0.05
+_OURS = "FLASHFERRY_"
+_OF_US = b"\0-m\0flashferry"
+_NONE_LEFT = 3
+"""So many looks one behind the other find nothing before nothing is left."""
+
+
+class Broken(Exception):
+    """A program of the demo is not there, or has gone; the sentence says what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What a command came to.
+
+    Attributes:
+        exit_code: Its exit code.
+        out: What it printed as its result.
+        err: What it said besides.
+    """
+
+    exit_code: int
+    out: str
+    err: str
+
+    @property
+    def last_words(self) -> str:
+        """Return the last line that it said."""
+        lines = (self.err + "\n" + self.out).splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it gave no reason")
+
+
+@dataclass(kw_only=True)
+class Programs:
+    """Commands of ours in namespaces of a lab.
+
+    Attributes:
+        logs: Folder of what those that stay say.
+        stop: Set when somebody wants all of it to end.
+        hurry: Set when he wants that at once.
+        running: Those that stay, by name, in the order in which they were started.
+    """
+
+    logs: Path
+    stop: threading.Event
+    hurry: threading.Event
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(self, name: str, pid: int, words: Sequence[str]) -> None:
+        """Start a command that stays, told to end when we do.
+
+        Args:
+            name: What it is called.
+            pid: A process in the namespace where it is to be.
+            words: Its command line, behind `flashferry`.
+        """
+        with self._log(name).open("ab") as log:
+            self.running[name] = _started(pid, words, log, log)
+
+    def ask(self, pid: int, words: Sequence[str], patience_s: float, *, state: Path) -> Said:
+        """Return what a command says, which ends by itself.
+
+        Args:
+            pid: A process in the namespace where it is to be.
+            words: Its command line, behind `flashferry`.
+            patience_s: It has to end by then.
+            state: Its state folder.
+
+        Raises:
+            Broken: It does not, within the patience, or somebody wants all of it to end.
+        """
+        process = _started(pid, words, subprocess.PIPE, subprocess.PIPE, state)
+        try:
+            out, err = self._communicated(process, patience_s, words)
+        finally:
+            _kill(process)
+        return Said(exit_code=process.returncode, out=out.decode(), err=err.decode())
+
+    def check(self) -> None:
+        """Check that what is to stay is there still.
+
+        Raises:
+            Broken: One has ended.
+        """
+        for name, process in self.running.items():
+            if process.poll() is not None:
+                raise Broken(f"the {name} has ended, exit code {process.returncode}: {self.last_words(name)}")
+
+    def end(self, names: Sequence[str], within_s: float = _END_S) -> None:
+        """End some of those that stay beside each other, in order, and with force where that takes too long."""
+        ending = [self.running.pop(name) for name in names]
+        for process in ending:
+            process.terminate()
+        until_s = time.monotonic() + within_s
+        while any(process.poll() is None for process in ending):
+            if time.monotonic() > until_s or self.hurry.is_set():
+                break
+            time.sleep(_LOOK_S)
+        for process in ending:
+            _kill(process)
+
+    def last_words(self, name: str) -> str:
+        """Return the last line that one of those that stay said."""
+        lines = self._log(name).read_text(encoding="utf-8", errors="replace").splitlines()
+        return next((line for line in reversed(lines) if line.strip()), "it gave no reason")
+
+    def _communicated(
+        self, process: subprocess.Popen[bytes], patience_s: float, words: Sequence[str]
+    ) -> tuple[bytes, bytes]:
+        until_s = time.monotonic() + patience_s
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                return process.communicate(timeout=_LOOK_S)
+            if self.stop.is_set():
+                raise Broken("it was interrupted")
+            if time.monotonic() > until_s:
+                raise Broken(f"'flashferry {' '.join(words[:2])}' has not ended within {patience_s:g} s")
+
+    def _log(self, name: str) -> Path:
+        return self.logs / f"{name.replace(' ', '-')}.log"
+
+
+@dataclass(kw_only=True)
+class Followed:
+    """A command that is under way while the story goes on; what it says is read from its files.
+
+    Attributes:
+        process: The command.
+        out: File of what it prints.
+        err: File of what it says besides.
+    """
+
+    process: subprocess.Popen[bytes]
+    out: Path
+    err: Path
+    _shown: int = 0
+
+    @classmethod
+    def start(cls, programs: Programs, name: str, pid: int, words: Sequence[str], *, state: Path) -> Followed:
+        """Start it; arguments as those of `Programs.ask`, and what its files are called."""
+        paths = [programs.logs / f"{name}.{end}" for end in ("out", "err")]
+        with paths[0].open("wb") as out, paths[1].open("wb") as err:
+            process = _started(pid, words, out, err, state)
+        return cls(process=process, out=paths[0], err=paths[1])
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether it has ended."""
+        return self.process.poll() is not None
+
+    def new_lines(self) -> Iterator[str]:
+        """Yield the whole lines that it said since the last look."""
+        text = self.err.read_text(encoding="utf-8", errors="replace")
+        whole = text[: text.rfind("\n") + 1]
+        yield from whole[self._shown :].splitlines()
+        self._shown = len(whole)
+
+    def said(self) -> Said:
+        """Return what it came to; it has ended."""
+        texts = [path.read_text(encoding="utf-8", errors="replace") for path in (self.out, self.err)]
+        return Said(exit_code=self.process.returncode, out=texts[0], err=texts[1])
+
+    def kill(self) -> None:
+        """End it at once; what it had others do goes on."""
+        _kill(self.process)
+
+
+def sweep(folder: Path) -> None:
+    """End all processes of ours in whose command line a folder is, until there are none."""
+    clean = 0
+    while clean < _NONE_LEFT:
+        found = list(_processes_of(folder))
+        clean = 0 if found else clean + 1
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_LOOK_S)
+
+
+def until(condition: Callable[[], object], programs: Programs, what: str, within_s: float) -> None:
+    """Wait until something is so.
+
+    Raises:
+        Broken: It is not within the time, a program has ended, or somebody wants all of it to end.
+    """
+    until_s = time.monotonic() + within_s
+    while not condition():
+        programs.check()
+        if time.monotonic() > until_s:
+            raise Broken(f"within {within_s:g} s: expected {what}, found it is not so")
+        if programs.stop.wait(_LOOK_S):
+            raise Broken("it was interrupted")
+
+
+def _started(
+    pid: int, words: Sequence[str], out: int | IO[bytes], err: int | IO[bytes], state: Path | None = None
+) -> subprocess.Popen[bytes]:
+    from flashferry.lab.helper import end_with_owner
+
+    inside = [sys.executable, "-P", "-m", "flashferry.lab.enter", str(pid), "--"]
+    # What the operator's own shell says of his depot, inventory or logins is nothing for the demo.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(_OURS)}
+    if state is not None:
+        environment["FLASHFERRY_STATE_DIR"] = str(state)
+    return subprocess.Popen(
+        [*inside, sys.executable, "-P", "-m", "flashferry", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=err,
+        # The terminal's Ctrl-C is for us.
+        start_new_session=True,
+        # Tables are as wide as our own.
+        env=environment | {"COLUMNS": str(console().width)},
+        preexec_fn=end_with_owner,  # noqa: PLW1509 -- one call of the kernel
+    )
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and what else is of its session."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _processes_of(folder: Path) -> Iterator[int]:
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal() or int(entry.name) == os.getpid():
+            continue
+        with suppress(OSError):
+            # Ours alone: somebody may be reading a log there.
+            words = (entry / "cmdline").read_bytes()
+            if os.fsencode(folder) in words and _OF_US in words:
+                yield int(entry.name)

@@ -1,0 +1,364 @@
+"""The folder itself: who has it, what is proven in it, how an image gets its name there, and how it loses it.
+
+Facts
+-----
+
+- A name changes hands in one step (rename(2)): who opens it gets the old image or the new one, whole. Both names and
+  content are synced before a proof says anything of them.
+- Between the beginning of a proof and its completion a process may be killed at any point. The file is then read once
+  more: it is what the proof says, or it has no name that counts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.state_folder import lock, open_private
+from flashferry.core.writing import sync_folder
+from flashferry.depot.catalogue.errors import CatalogueBusy, told
+from flashferry.depot.catalogue.part import (
+    Part,
+    here_bytes_of,
+    remove_part,
+    save_verified,
+    verified_bytes_of,
+    verified_of,
+)
+from flashferry.depot.catalogue.proof import (
+    PART,
+    PLACE,
+    PROOF,
+    STATE,
+    Held,
+    HeldState,
+    Proof,
+    ProvenImage,
+    beside,
+    load_json,
+    load_proof,
+    names_with,
+    now,
+    save_proof,
+)
+from flashferry.images.errors import ImageError
+from flashferry.images.files import FileIdentity
+from flashferry.images.manifest import CHUNK_BYTES, Manifest, Reading, is_image_name, read_manifest
+
+_LOCK = ".lock"
+_PART_SCHEMA = "flashferry.part/1"
+
+OnRead = Callable[[str, int, int], None]
+"""Takes an image's name, bytes read and size while it is read."""
+
+
+class CatalogueFolder:
+    """A depot's catalogue. Nothing is written where one only looks; a folder that is not there holds nothing.
+
+    Args:
+        path: The folder.
+
+    Attributes:
+        path: The same.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def make(self) -> None:
+        """Make the folder where it is not there.
+
+        Raises:
+            ConfigInvalid: It cannot be made, or it is no folder.
+        """
+        with told(self.path, "the folder"):
+            self.path.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Have the catalogue for the time of a block, alone; what a killed process left half written goes.
+
+        Raises:
+            CatalogueBusy: Another process, or another thread, has it.
+            ConfigInvalid: The folder cannot be written.
+        """
+        self.make()
+        with told(self.path, _LOCK), open_private(self.path / _LOCK, "a+") as held:
+            if not lock(held):
+                held.seek(0)
+                raise CatalogueBusy(
+                    f"catalogue {self.path}: expected nobody at it, found process {held.read(20).strip() or '?'}"
+                )
+            held.truncate(0)
+            held.write(f"{os.getpid()}\n")
+            held.flush()
+            self._sweep()
+            yield
+
+    def _sweep(self) -> None:
+        for path in self.path.glob("..*.part"):
+            with suppress(OSError):
+                path.unlink()
+
+    # What is proven
+
+    def proven(self, name: str) -> ProvenImage | None:
+        """Return an image that is proven; None for any other. The file is read only if it changed since it was.
+
+        Raises:
+            ConfigInvalid: The catalogue cannot be read.
+        """
+        if not is_image_name(name):
+            return None
+        with told(self.path, name):
+            proof = load_proof(self.path, name)
+            if proof is None or not (path := self.path / name).exists():
+                return None
+            if proof.identity is not None and proof.identity == FileIdentity.of(path.lstat()):
+                return ProvenImage(path=path, proof=proof)
+            reading = self._read(name, proof.manifest.chunk_bytes)
+            if reading is None or reading.manifest != proof.manifest:
+                return None
+            if load_proof(self.path, name) != proof:
+                # Reading takes minutes, and who looks has no lock: a sync has given the name to another image by now.
+                return self.proven(name)
+            return self._proved(replace(proof, identity=reading.identity, proven_at=now()))
+
+    def unchanged(self) -> tuple[ProvenImage, ...]:
+        """Return the proven images whose files are as they were then, by name; none is read, however often one looks.
+
+        Raises:
+            ConfigInvalid: The folder cannot be read.
+        """
+        found: dict[str, ProvenImage] = {}
+        with told(self.path, "the folder"):
+            for name in names_with(self.path, PROOF) if self.path.exists() else ():
+                proof, path = load_proof(self.path, name), self.path / name
+                with suppress(FileNotFoundError):
+                    if proof is not None and proof.identity == FileIdentity.of(path.lstat()):
+                        found[name] = ProvenImage(path=path, proof=proof)
+        return tuple(found[name] for name in sorted(found))
+
+    def list(self) -> tuple[Held, ...]:
+        """Return all that there is: names, and what is under way, in the order of the names.
+
+        Raises:
+            ConfigInvalid: The folder cannot be read.
+        """
+        if not self.path.exists():
+            return ()
+        with told(self.path, "the folder"):
+            names = sorted({*self._files(), *names_with(self.path, PROOF)})
+            found = [self._held(name) for name in names]
+            begun = [self.under_way(name) for name in names_with(self.path, STATE)]
+            return tuple(sorted([*found, *filter(None, begun)], key=lambda held: (held.name, held.state)))
+
+    def _files(self) -> Iterator[str]:
+        for path in self.path.iterdir():
+            if is_image_name(path.name) and path.is_file() and not path.is_symlink():
+                yield path.name
+
+    def _held(self, name: str) -> Held:
+        path, proof, proven = self.path / name, load_proof(self.path, name), self.proven(name)
+        if proven is not None:
+            return _held_of(proven.proof)
+        if proof is None:
+            return Held(name=name, state=HeldState.UNPROVEN, size_bytes=(size := path.stat().st_size), here_bytes=size)
+        if proof.identity is None and path.exists():
+            # Its successor was about to take its name when the process was killed; the next sync gives it to it.
+            return Held(name=name, state=HeldState.UNPROVEN, size_bytes=(size := path.stat().st_size), here_bytes=size)
+        state = HeldState.DAMAGED if path.exists() else HeldState.MISSING
+        here_bytes = path.stat().st_size if state is HeldState.DAMAGED else 0
+        return replace(_held_of(proof), state=state, proven_at=None, verified_bytes=0, here_bytes=here_bytes)
+
+    def under_way(self, name: str) -> Held | None:
+        """Return how far an image is that is under way; None where nothing is there of it.
+
+        Raises:
+            ConfigInvalid: The folder cannot be read.
+        """
+        with told(self.path, name):
+            data = load_json(beside(self.path, name, STATE), _PART_SCHEMA)
+            if data is None or not beside(self.path, name, PART).exists():
+                return None
+            size_bytes, verified_bytes = _whole(data.get("size_bytes")), _whole(data.get("verified_bytes"))
+            verified = str(data.get("verified", ""))
+            return Held(
+                name=name,
+                state=HeldState.PARTIAL,
+                size_bytes=size_bytes,
+                sha512=str(data.get("sha512", "")),
+                verified_bytes=verified_bytes,
+                here_bytes=here_bytes_of(self.path, name, size_bytes, verified_bytes, verified),
+            )
+
+    def verify(self, names: tuple[str, ...] = (), *, on_read: OnRead | None = None) -> tuple[Held, ...]:
+        """Read images anew and hold them against their proofs; what is damaged loses its proof and its name.
+
+        What is right of it is kept under the hidden name, so that the next sync fetches its bad chunks alone.
+
+        Args:
+            names: The images; none: all that have a proof.
+            on_read: Told of what is read; what it raises ends the verification.
+
+        Returns:
+            How each stands now, with the numbers of its bad chunks.
+
+        Raises:
+            CatalogueBusy: Another process has the catalogue.
+            ConfigInvalid: A name is not in the catalogue, or it cannot be read or written.
+        """
+        if not self.path.exists() and not names:
+            return ()
+        with self.locked(), told(self.path, "the folder"):
+            known = sorted({*self._files(), *names_with(self.path, PROOF)})
+            if unknown := [name for name in names if name not in known]:
+                raise ConfigInvalid(
+                    f"catalogue {self.path}: expected {unknown[0][:80]!r} in it, found no such image",
+                    hint="'flashferry depot list' tells what there is",
+                )
+            return tuple(self._verified(name, on_read) for name in names or known)
+
+    def _verified(self, name: str, on_read: OnRead | None) -> Held:
+        proof = load_proof(self.path, name)
+        if proof is None or not (self.path / name).exists():
+            return self._held(name)
+        reading = self._read(name, proof.manifest.chunk_bytes, on_read)
+        if reading is not None and reading.manifest == proof.manifest:
+            return _held_of(self._proved(replace(proof, identity=reading.identity, proven_at=now())).proof)
+        if proof.identity is None:
+            return self._held(name)
+        return self._demoted(proof, reading)
+
+    # What a sync does; it has the lock
+
+    def settle(self, name: str) -> None:
+        """Take the name away from an image that is not what was proven; what is right of it is gone on with."""
+        if self.proven(name) is None and (self.path / name).exists():
+            with told(self.path, name):
+                self._verified(name, None)
+
+    def adopted(self, manifest: Manifest, source: str) -> ProvenImage | None:
+        """Return the proven image where the file that has the name is what a manifest says; it is read for that.
+
+        Raises:
+            ConfigInvalid: A file has the name that no sync has put there, and it is another one.
+        """
+        name = manifest.name
+        if not os.path.lexists(self.path / name):
+            return None
+        with told(self.path, name):
+            reading = self._read(name, manifest.chunk_bytes)
+            if reading is not None and reading.manifest == manifest:
+                return self._proved(Proof(manifest=manifest, proven_at=now(), source=source, identity=reading.identity))
+            if load_proof(self.path, name) is None:
+                raise ConfigInvalid(
+                    f"catalogue {self.path}: expected no {name}, or the source's, found another file of that name "
+                    "that no sync has put there",
+                    hint="Move it away, or name another folder with --catalogue",
+                )
+        return None
+
+    def taken_in(self, name: str, sha512: str, *, on_read: OnRead | None = None) -> ProvenImage | None:
+        """Return the file that somebody laid here by hand as proven, where it is what was published; it is read whole.
+
+        Args:
+            name: Its name.
+            sha512: The published SHA-512.
+            on_read: Told of what is read; what it raises ends the reading.
+        """
+        if not is_image_name(name) or load_proof(self.path, name) is not None or not (self.path / name).exists():
+            return None
+        with told(self.path, name):
+            found = self._read(name, CHUNK_BYTES, on_read)
+            if found is None or found.manifest.sha512 != sha512:
+                return None
+            return self._proved(Proof(manifest=found.manifest, proven_at=now(), identity=found.identity))
+
+    def place(self, part: Part, source: str) -> ProvenImage:
+        """Give an image its name, whose whole content was just found right.
+
+        Args:
+            part: The image, closed by its owner behind this.
+            source: Where it came from.
+
+        Raises:
+            CatalogueFull: There is no room for the proof.
+        """
+        manifest, path = part.manifest, self.path / part.manifest.name
+        part.finish()
+        proof = Proof(manifest=manifest, proven_at=now(), source=source)
+        with told(self.path, manifest.name):
+            save_proof(self.path, proof)
+            part.path.replace(path)
+            sync_folder(self.path)
+            for ending in (STATE, PLACE):
+                beside(self.path, manifest.name, ending).unlink(missing_ok=True)
+            return self._proved(replace(proof, identity=FileIdentity.of(path.lstat())))
+
+    def forget_part(self, name: str) -> None:
+        """Remove what is under way of an image."""
+        with told(self.path, name):
+            remove_part(self.path, name)
+
+    # Inside
+
+    def _read(self, name: str, chunk_bytes: int, on_read: OnRead | None = None) -> Reading | None:
+        """Read an image; None where it cannot be read whole: it is gone, empty, or somebody writes to it."""
+
+        def read(done: int, size_bytes: int) -> None:
+            if on_read is not None:
+                on_read(name, done, size_bytes)
+
+        with suppress(ImageError):
+            return read_manifest(self.path / name, chunk_bytes=chunk_bytes, on_progress=read)
+        return None
+
+    def _proved(self, proof: Proof) -> ProvenImage:
+        save_proof(self.path, proof)
+        return ProvenImage(path=self.path / proof.manifest.name, proof=proof)
+
+    def _demoted(self, proof: Proof, reading: Reading | None) -> Held:
+        manifest, found = proof.manifest, reading.manifest.chunks if reading is not None else ()
+        right = [number < len(found) and found[number] == one for number, one in enumerate(manifest.chunks)]
+        name = manifest.name
+        # In this order a process that is killed in the midst leaves something that counts for less, never for more.
+        beside(self.path, name, PROOF).unlink(missing_ok=True)
+        if verified_of(self.path, manifest) is None and beside(self.path, name, STATE).exists():
+            # Its successor is under way, which is worth more.
+            (self.path / name).unlink()
+        else:
+            remove_part(self.path, name)
+            (self.path / name).replace(beside(self.path, name, PART))
+            save_verified(self.path, manifest, right)
+        sync_folder(self.path)
+        bad = tuple(number for number, is_right in enumerate(right) if not is_right)
+        return replace(
+            _held_of(proof),
+            state=HeldState.DAMAGED,
+            proven_at=None,
+            verified_bytes=verified_bytes_of(manifest, right),
+            bad_chunks=bad,
+        )
+
+
+def _held_of(proof: Proof) -> Held:
+    manifest = proof.manifest
+    return Held(
+        name=manifest.name,
+        state=HeldState.PROVEN,
+        size_bytes=manifest.size_bytes,
+        sha512=manifest.sha512,
+        verified_bytes=manifest.size_bytes,
+        here_bytes=manifest.size_bytes,
+        proven_at=proof.proven_at,
+        source=proof.source,
+    )
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0

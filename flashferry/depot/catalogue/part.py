@@ -1,0 +1,313 @@
+"""An image under way: its bytes under a hidden name, and which of its chunks are verified and on disk.
+
+Facts
+-----
+
+- A chunk counts once it was hashed, written and synced, in this order, and its state is replaced as a whole: a process
+  that is killed, or a host whose power fails, loses the chunk at hand and no other.
+- What a killed process had written of the chunk at hand is in the file still (the kernel has it). How far that goes
+  stands in a file of sixteen bytes that is written over and never synced: after a loss of power it may be wrong, then
+  the chunk's hash is, too, and the chunk is fetched again.
+- Room for the whole is taken before the first byte (posix_fallocate(3)): a disk that is too small is known then. A file
+  system without that function has it emulated; one that copies on write may still be full in the middle.
+- The state is bound to the manifest: of another image nothing counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from flashferry.core.state_folder import check_regular
+from flashferry.core.writing import write_whole
+from flashferry.depot.catalogue.errors import no_room, told
+from flashferry.depot.catalogue.proof import PART, PLACE, STATE, beside, load_json
+from flashferry.images.manifest import Manifest
+
+SCHEMA = "flashferry.part/1"
+_PLACE = struct.Struct(">QQ")
+_PIECE_BYTES = 1 << 20
+
+
+class Part:
+    """An image under way. One process has it, by the catalogue's lock.
+
+    Args:
+        folder: The catalogue.
+        manifest: What the image is made of.
+
+    Attributes:
+        folder: The same.
+        manifest: The same.
+        path: The file.
+
+    Raises:
+        CatalogueFull: There is no room for the state.
+        ConfigInvalid: A file cannot be opened, or something else stands in its place.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder, self.manifest = folder, manifest
+        self.path = beside(folder, manifest.name, PART)
+        self._verified = [False] * len(manifest.chunks)
+        with told(folder, manifest.name):
+            bits = verified_of(folder, manifest)
+            self._descriptor = _opened(self.path)
+            self._place = _opened(beside(folder, manifest.name, PLACE))
+            size_bytes = os.fstat(self._descriptor).st_size
+        if bits is None:
+            self.start_over()
+        else:
+            self._verified = [bit and manifest.span(number)[1] <= size_bytes for number, bit in enumerate(bits)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close it; what is verified stays. Twice is harmless."""
+        for descriptor in (self._descriptor, self._place):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._descriptor = self._place = -1
+
+    # What is there
+
+    @property
+    def verified(self) -> tuple[bool, ...]:
+        """Return of each chunk whether it is verified."""
+        return tuple(self._verified)
+
+    @property
+    def verified_bytes(self) -> int:
+        """Return how much of the image is verified."""
+        return verified_bytes_of(self.manifest, self._verified)
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all chunks are verified."""
+        return all(self._verified)
+
+    @property
+    def size_bytes(self) -> int:
+        """Return how long the file is, with what is not verified and what is merely reserved."""
+        return os.fstat(self._descriptor).st_size
+
+    def gap(self) -> tuple[int, int] | None:
+        """Return where the first bytes that are missing begin and end; None where none are.
+
+        It begins behind what an earlier process had written of the first chunk that is missing.
+        """
+        if self.is_whole:
+            return None
+        first = self._verified.index(False)
+        last = next((n for n in range(first, len(self._verified)) if self._verified[n]), len(self._verified)) - 1
+        return self.manifest.span(first)[0] + self._written_of(first), self.manifest.span(last)[1]
+
+    def _written_of(self, number: int) -> int:
+        begun, written = self._placed()
+        first, end = self.manifest.span(number)
+        # A chunk that was written to its end and not verified was wrong, see `regain`.
+        is_usable = begun == number and written < end - first and first + written <= self.size_bytes
+        return written if is_usable else 0
+
+    def _placed(self) -> tuple[int, int]:
+        return _place_in(os.pread(self._place, _PLACE.size, 0))
+
+    def read(self, offset: int, size_bytes: int) -> bytes:
+        """Return bytes of the file."""
+        with told(self.folder, self.manifest.name):
+            return os.pread(self._descriptor, size_bytes, offset)
+
+    def is_right(self, number: int) -> bool:
+        """Hash a chunk as it is in the file, and return whether it is what it should be."""
+        first, end = self.manifest.span(number)
+        return end <= self.size_bytes and self.hash_of(first, end).hexdigest() == self.manifest.chunks[number]
+
+    def hash_of(self, first: int, end: int) -> hashlib._Hash:
+        """Return the SHA-256 so far of what is in the file from one place up to another, piece by piece."""
+        found = hashlib.sha256()
+        while first < end and (piece := self.read(first, min(_PIECE_BYTES, end - first))):
+            found.update(piece)
+            first += len(piece)
+        return found
+
+    # What is done to it
+
+    def reserve(self) -> None:
+        """Take the room that the whole image needs.
+
+        Raises:
+            CatalogueFull: There is not enough; what is there stays.
+        """
+        size_bytes, status = self.manifest.size_bytes, os.fstat(self._descriptor)
+        room = os.fstatvfs(self._descriptor)
+        missing_bytes, free_bytes = size_bytes - status.st_blocks * 512, room.f_bavail * room.f_frsize
+        if missing_bytes > free_bytes:
+            raise no_room(self.folder, self.manifest.name, missing_bytes, free_bytes)
+        with told(self.folder, self.manifest.name, max(0, missing_bytes)):
+            try:
+                os.posix_fallocate(self._descriptor, 0, size_bytes)
+            except OSError:
+                # What was taken until then is given back.
+                os.ftruncate(self._descriptor, min(status.st_size, size_bytes))
+                raise
+            if status.st_size > size_bytes:
+                os.ftruncate(self._descriptor, size_bytes)
+
+    def write(self, number: int, offset: int, data: bytes) -> None:
+        """Write bytes of the chunk at hand.
+
+        Raises:
+            CatalogueFull: There is no room.
+        """
+        first, end = self.manifest.span(number)
+        assert first <= offset
+        assert offset + len(data) <= end
+        rest, at = memoryview(data), offset
+        with told(self.folder, self.manifest.name, self.manifest.size_bytes - self.verified_bytes):
+            while rest:
+                done = os.pwrite(self._descriptor, rest, at)
+                rest, at = rest[done:], at + done
+            os.pwrite(self._place, _PLACE.pack(number, at - first), 0)
+
+    def keep(self, number: int) -> None:
+        """Have a chunk that was found right count, for good.
+
+        Raises:
+            CatalogueFull: There is no room for the state.
+        """
+        self._verified[number] = True
+        with told(self.folder, self.manifest.name, self.manifest.size_bytes - self.verified_bytes):
+            os.fdatasync(self._descriptor)
+            self._save()
+
+    def regain(self) -> None:
+        """Have a chunk count that a killed process had written to its end, and had no time to keep, if it is right."""
+        begun, written = self._placed()
+        if begun < len(self._verified) and not self._verified[begun]:
+            first, end = self.manifest.span(begun)
+            if written == end - first and self.is_right(begun):
+                self.keep(begun)
+
+    def drop(self, *numbers: int) -> None:
+        """Have chunks that were found wrong count no more."""
+        for number in numbers:
+            self._verified[number] = False
+        with told(self.folder, self.manifest.name):
+            os.pwrite(self._place, _PLACE.pack(0, 0), 0)
+            self._save()
+
+    def start_over(self) -> None:
+        """Have nothing count."""
+        self._verified = [False] * len(self.manifest.chunks)
+        with told(self.folder, self.manifest.name):
+            os.ftruncate(self._place, 0)
+            self._save()
+            os.ftruncate(self._descriptor, 0)
+
+    def cut(self, size_bytes: int) -> None:
+        """Shorten the file: what stands behind does not count."""
+        with told(self.folder, self.manifest.name):
+            os.ftruncate(self._descriptor, size_bytes)
+
+    def finish(self) -> None:
+        """Have the file as long as the image, readable as new files are, and on disk."""
+        with told(self.folder, self.manifest.name):
+            os.ftruncate(self._descriptor, self.manifest.size_bytes)
+            os.fchmod(self._descriptor, 0o644)
+            os.fsync(self._descriptor)
+
+    def _save(self) -> None:
+        save_verified(self.folder, self.manifest, self._verified)
+
+
+def verified_of(folder: Path, manifest: Manifest) -> list[bool] | None:
+    """Return of each chunk of an image under way whether it is verified; None where nothing is kept of that image.
+
+    Raises:
+        ConfigInvalid: Something else stands in the state's place.
+        OSError: It cannot be read.
+    """
+    data = load_json(beside(folder, manifest.name, STATE), SCHEMA) or {}
+    bits = data.get("verified")
+    if data.get("manifest") != manifest.digest or not isinstance(bits, str):
+        return None
+    return [bit == "1" for bit in bits] if len(bits) == len(manifest.chunks) else None
+
+
+def here_bytes_of(folder: Path, name: str, size_bytes: int, verified_bytes: int, verified: str) -> int:
+    """Return how much of an image under way is on the disk, verified or not; nothing is read of it.
+
+    Args:
+        folder: The catalogue.
+        name: The image.
+        size_bytes: Its size, as it should be.
+        verified_bytes: How much of it is verified.
+        verified: Of each chunk whether it is, as its state has it: `1` or `0`.
+
+    Raises:
+        OSError: There is nothing under way of it.
+    """
+    length_bytes = beside(folder, name, PART).stat().st_size
+    if length_bytes < size_bytes:
+        # No room was taken for the whole: rsync's grows as it comes.
+        return max(length_bytes, verified_bytes)
+    raw = b""
+    with suppress(OSError):
+        raw = beside(folder, name, PLACE).read_bytes()
+    begun, written = _place_in(raw)
+    return verified_bytes + (written if verified[begun : begun + 1] == "0" else 0)
+
+
+def _place_in(raw: bytes) -> tuple[int, int]:
+    begun, written = _PLACE.unpack(raw) if len(raw) == _PLACE.size else (0, 0)
+    return int(begun), int(written)
+
+
+def verified_bytes_of(manifest: Manifest, verified: list[bool]) -> int:
+    """Return how many bytes the chunks have that are verified."""
+    spans = (manifest.span(number) for number, bit in enumerate(verified) if bit)
+    return sum(end - first for first, end in spans)
+
+
+def save_verified(folder: Path, manifest: Manifest, verified: list[bool]) -> None:
+    """Keep which chunks are verified; it is on disk when this returns.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    content = {
+        "schema": SCHEMA,
+        "image": manifest.name,
+        "size_bytes": manifest.size_bytes,
+        "sha512": manifest.sha512,
+        "manifest": manifest.digest,
+        "verified_bytes": verified_bytes_of(manifest, verified),
+        "verified": "".join("1" if bit else "0" for bit in verified),
+    }
+    write_whole(beside(folder, manifest.name, STATE), json.dumps(content), is_private=True)
+
+
+def remove_part(folder: Path, name: str) -> None:
+    """Remove what is under way of an image, with its state.
+
+    Raises:
+        OSError: It cannot be removed.
+    """
+    # The state first: a file without a state counts for nothing.
+    for ending in (STATE, PLACE, PART):
+        with suppress(FileNotFoundError):
+            beside(folder, name, ending).unlink()
+
+
+def _opened(path: Path) -> int:
+    check_regular(path)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

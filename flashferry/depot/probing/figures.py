@@ -1,0 +1,313 @@
+"""What trials of a method come to: rate, processor time per GB, what binds it, and in which order methods stand. Pure.
+
+Facts
+-----
+
+- On a machine that does other work too, the medians of rates scatter by a factor of two, those of processor seconds per
+  GB by 5 to 15 % (measured here). So where rates scatter by more than `WIDE_SPREAD`, processor time decides.
+- OpenSSH gives a channel a window of 2 MiB (`CHAN_SES_WINDOW_DEFAULT` in channels.h: 64 packets of 32 KiB) and opens it
+  again once three packets are read, so that a channel carries at most a window per round trip.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+WIDE_SPREAD = 1.3
+"""Most over least of the rates; beyond it the rates say too little to rank by."""
+LINK_SHARE = 0.9
+CPU_SHARE = 0.9
+CHANNEL_WINDOW_BYTES = 2 << 20
+_WINDOW_RATIOS = (0.4, 1.15)
+"""Of window over round trip: a channel that is opened again half empty carries half of it."""
+_LEAST_RTT_S = 0.002
+"""Below it a window is no limit that could be told from others."""
+_LEAST_S = 0.001
+SAME_SHARE = 0.05
+"""Costs that differ by no more are alike: the better rate decides between them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One copy.
+
+    Attributes:
+        key: The method, as `Method.key` has it.
+        number: The round, from 1.
+        size_bytes: What was copied.
+        wall_s: How long it took, the login included.
+        here_cpu_s: Processor time of this end's processes; None: not seen.
+        far_cpu_s: The same of the far end.
+        here_busy_s: How long this end's busiest process ran or waited for a processor; None: not seen.
+        far_busy_s: The same of the far end.
+        error: Why it failed; empty: it did not.
+    """
+
+    key: str
+    number: int
+    size_bytes: int
+    wall_s: float = 0.0
+    here_cpu_s: float | None = None
+    far_cpu_s: float | None = None
+    here_busy_s: float | None = None
+    far_busy_s: float | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """A median with the least and the most of its values."""
+
+    median: float
+    least: float
+    most: float
+
+    @property
+    def ratio(self) -> float:
+        """Most over least; infinite where the least is nothing."""
+        return self.most / self.least if self.least > 0 else float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """What a copy of nothing takes, which is subtracted from each copy of something."""
+
+    wall_s: float = 0.0
+    here_cpu_s: float = 0.0
+    far_cpu_s: float = 0.0
+    here_busy_s: float = 0.0
+    far_busy_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceilings:
+    """What a path and its ends carry, in bytes per second; None: could not be had, and `notes` say why.
+
+    Attributes:
+        link_bytes_per_s: A bare TCP stream.
+        write_here_bytes_per_s: The disk here, written and flushed.
+        read_here_bytes_per_s: The disk here, read.
+        write_far_bytes_per_s: The far disk, written and flushed.
+        read_far_bytes_per_s: The far disk, read.
+        rtt_s: Round trip, by the least time of TCP connects.
+        notes: What could not be had, in sentences.
+    """
+
+    link_bytes_per_s: float | None = None
+    write_here_bytes_per_s: float | None = None
+    read_here_bytes_per_s: float | None = None
+    write_far_bytes_per_s: float | None = None
+    read_far_bytes_per_s: float | None = None
+    rtt_s: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What the trials of one method come to, the login subtracted.
+
+    Attributes:
+        key: The method.
+        trials: How many succeeded.
+        rate: Bytes per second; None: none succeeded.
+        here_cpu: Processor seconds per 10^9 bytes at this end; None: not seen.
+        far_cpu: The same at the far end.
+        link_share: Of the link's ceiling; None: that is not known.
+        here_busy: Share of the time in which this end's busiest process ran or waited for a processor; None: not seen.
+        far_busy: The same of the far end.
+        bound_by: What binds it: `link`, `cpu here`, `cpu far`, `window`, `disk` or `other`.
+        error: Why none succeeded, or what failed of several.
+    """
+
+    key: str
+    trials: int
+    rate: Spread | None = None
+    here_cpu: Spread | None = None
+    far_cpu: Spread | None = None
+    link_share: float | None = None
+    here_busy: float | None = None
+    far_busy: float | None = None
+    bound_by: str = ""
+    error: str = ""
+
+    @property
+    def cost(self) -> float | None:
+        """Processor seconds per GB of the ends that were seen, together; None: this end was not."""
+        if self.here_cpu is None:
+            return None
+        return self.here_cpu.median + (self.far_cpu.median if self.far_cpu is not None else 0.0)
+
+
+def spread_of(values: Sequence[float]) -> Spread:
+    """Return median, least and most of some values, of which there is at least one."""
+    return Spread(median=statistics.median(values), least=min(values), most=max(values))
+
+
+def login_of(trials: Iterable[Trial]) -> Login:
+    """Return what copies of nothing took; nothing where none succeeded."""
+    good = [one for one in trials if not one.error]
+    if not good:
+        return Login()
+    return Login(
+        wall_s=statistics.median(one.wall_s for one in good),
+        here_cpu_s=statistics.median(one.here_cpu_s or 0.0 for one in good),
+        far_cpu_s=statistics.median(one.far_cpu_s or 0.0 for one in good),
+        here_busy_s=statistics.median(one.here_busy_s or 0.0 for one in good),
+        far_busy_s=statistics.median(one.far_busy_s or 0.0 for one in good),
+    )
+
+
+def row_of(key: str, trials: Sequence[Trial], login: Login, ceilings: Ceilings) -> Row:
+    """Return what the trials of a method come to; the login is not part of its rate, nor of its cost."""
+    good = [one for one in trials if not one.error]
+    error = next((one.error for one in trials if one.error), "")
+    if not good:
+        return Row(key=key, trials=0, error=error)
+    rate = spread_of([_rate(one, login) for one in good])
+    link = ceilings.link_bytes_per_s
+    busy = (
+        _share(good, lambda one: one.here_busy_s, login.here_busy_s, login),
+        _share(good, lambda one: one.far_busy_s, login.far_busy_s, login),
+    )
+    return Row(
+        key=key,
+        trials=len(good),
+        rate=rate,
+        here_cpu=_cost(good, lambda one: one.here_cpu_s, login.here_cpu_s),
+        far_cpu=_cost(good, lambda one: one.far_cpu_s, login.far_cpu_s),
+        link_share=rate.median / link if link else None,
+        here_busy=busy[0],
+        far_busy=busy[1],
+        bound_by=bound_by(key, rate.median, busy, ceilings),
+        error=error,
+    )
+
+
+def _length_s(trial: Trial, login: Login) -> float:
+    """Return how long a copy took without its login, which is no more than nine tenths of any."""
+    return max(trial.wall_s - login.wall_s, trial.wall_s / 10, _LEAST_S)
+
+
+def _rate(trial: Trial, login: Login) -> float:
+    return trial.size_bytes / _length_s(trial, login)
+
+
+def _share(good: Sequence[Trial], of: Callable[[Trial], float | None], login_s: float, login: Login) -> float | None:
+    seen = [(value, _length_s(one, login)) for one in good if (value := of(one)) is not None]
+    if not seen:
+        return None
+    return statistics.median(min(max(value - login_s, 0.0) / length_s, 1.0) for value, length_s in seen)
+
+
+def _cost(good: Sequence[Trial], of: Callable[[Trial], float | None], login_s: float) -> Spread | None:
+    seen = [(value, one.size_bytes) for one in good if (value := of(one)) is not None and one.size_bytes]
+    if not seen:
+        return None
+    return spread_of([max(value - login_s, 0.0) / (size / 1e9) for value, size in seen])
+
+
+def bound_by(key: str, rate: float, busy: tuple[float | None, float | None], ceilings: Ceilings) -> str:
+    """Say what binds a method, the first that fits: link, processor, window of the channel, disk; else other.
+
+    Args:
+        key: The method.
+        rate: Its median, in bytes per second.
+        busy: How busy the busiest process was here, and there.
+        ceilings: What path and ends carry.
+    """
+    if ceilings.link_bytes_per_s and rate >= LINK_SHARE * ceilings.link_bytes_per_s:
+        return "link"
+    for end, share in (("here", busy[0]), ("far", busy[1])):
+        if share is not None and share >= CPU_SHARE:
+            return f"cpu {end}"
+    if _is_window(rate, key, ceilings.rtt_s):
+        return "window"
+    disks = (ceilings.write_here_bytes_per_s, ceilings.read_far_bytes_per_s)
+    return "disk" if any(disk and rate >= LINK_SHARE * disk for disk in disks) else "other"
+
+
+def _is_window(rate: float, key: str, rtt_s: float | None) -> bool:
+    if rtt_s is None or rtt_s < _LEAST_RTT_S or key.split(" ", maxsplit=1)[0] in {"http", "nc"}:
+        return False
+    least, most = (share * CHANNEL_WINDOW_BYTES / rtt_s for share in _WINDOW_RATIOS)
+    return least <= rate <= most
+
+
+def is_by_cost(rows: Iterable[Row]) -> bool:
+    """Return whether rows are ranked by processor time: rates scatter too widely, and the time was seen of all."""
+    timed = [row for row in rows if row.rate is not None]
+    is_wide = any(row.rate is not None and row.rate.ratio > WIDE_SPREAD for row in timed)
+    return is_wide and all(row.here_cpu is not None for row in timed)
+
+
+def _costs(rows: Sequence[Row]) -> dict[str, float]:
+    """Return what rows cost by their keys: both ends, or this one alone where the other was not seen of all."""
+    sees_far = all(row.far_cpu is not None for row in rows)
+    return {
+        row.key: row.here_cpu.median + (row.far_cpu.median if sees_far and row.far_cpu is not None else 0.0)
+        for row in rows
+        if row.here_cpu is not None
+    }
+
+
+def _rate_of(row: Row) -> float:
+    return row.rate.median if row.rate is not None else 0.0
+
+
+def ranked(rows: Iterable[Row]) -> list[Row]:
+    """Return rows with the best first, by rate or by cost; what never succeeded comes last."""
+    given = list(rows)
+    timed = [row for row in given if row.rate is not None]
+    costs, by_cost = _costs(timed), is_by_cost(timed)
+    timed.sort(key=lambda row: costs[row.key] if by_cost else -_rate_of(row))
+    return timed + [row for row in given if row.rate is None]
+
+
+def best_of(rows: Iterable[Row]) -> Row | None:
+    """Return the row to take.
+
+    Where cost decides, it is the one of the better rate among those whose costs are alike; where the rate does, the
+    cheapest among those whose rates are alike: over a link that is full, all that crypto does is take processor time.
+    """
+    timed = ranked(row for row in rows if row.rate is not None)
+    if not timed:
+        return None
+    costs = _costs(timed)
+    if is_by_cost(timed):
+        least = costs[timed[0].key]
+        alike = [row for row in timed if costs[row.key] <= least * (1 + SAME_SHARE / 2)]
+        return max(alike, key=_rate_of)
+    alike = [row for row in timed if _rate_of(row) >= _rate_of(timed[0]) * (1 - SAME_SHARE)]
+    return min(alike, key=lambda row: costs.get(row.key, float("inf")))
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows that succeeded, the one to take first, then the one to take without that, and so on."""
+    left, found = [row for row in rows if row.rate is not None], []
+    while (best := best_of(left)) is not None:
+        found.append(best)
+        left.remove(best)
+    return found
+
+
+def ranking_told(rows: Iterable[Row]) -> str:
+    """Say in a sentence by what rows are ranked, and why."""
+    timed = [row for row in rows if row.rate is not None]
+    if not timed:
+        return "Nothing was timed."
+    widest = max(row.rate.ratio for row in timed if row.rate is not None)
+    if is_by_cost(timed):
+        sees_far = all(row.far_cpu is not None for row in timed)
+        ends = "both ends" if sees_far else "this end, for the other was not seen of all"
+        return (
+            f"Ranked by processor seconds per GB of {ends}: rates of one method differ by a factor of up to "
+            f"{widest:.1f}, more than {WIDE_SPREAD:g}, so something else took processor or link meanwhile."
+        )
+    if widest > WIDE_SPREAD:
+        return (
+            f"Ranked by rate, though rates of one method differ by a factor of up to {widest:.1f}: processor time "
+            "was not seen of all. Measure again on a quiet path."
+        )
+    return f"Ranked by rate: those of one method differ by a factor of {widest:.2f} at most."

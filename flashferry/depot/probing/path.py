@@ -1,0 +1,430 @@
+"""A probe of a path from its beginning to what was found: ceilings first, then group by group in rounds.
+
+Nothing of the source is changed: a folder in its /tmp holds the sample, and goes with the session. What lands here goes
+too. The way of a copy is from the source to here, as a depot's is.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from flashferry.core import units
+from flashferry.core.errors import ConfigInvalid
+from flashferry.depot.probing import ceilings as measured
+from flashferry.depot.probing.copying import Copier, Sample
+from flashferry.depot.probing.far import FarShell
+from flashferry.depot.probing.figures import Ceilings, Row, Trial, best_of, in_order
+from flashferry.depot.probing.findings import Group, PathFound, ProbeAsked, Tell, best_with_mac
+from flashferry.depot.probing.methods import COPIERS, SQUEEZERS, Method, SshAccess
+from flashferry.depot.probing.offers import Offers, common, names_in, proposal_in, refusal_in
+from flashferry.depot.probing.rounds import in_rounds
+from flashferry.depot.probing.squeezing import PIECE_BYTES, Shrinking, shrinking_of
+from flashferry.depot.probing.web import WebSource
+
+PILOT_BYTES = 4 << 20
+LEAST_BYTES, MOST_BYTES = 8 << 20, 256 << 20
+_COPY_S = 3.0
+_DISK_BYTES = 64 << 20
+_LOGIN_S = 45.0
+_LINK_S = 1.0
+_SETTING = re.compile(r"^(hostname|port|proxyjump|proxycommand) (.+)$", re.MULTILINE)
+_SSH_PORT = 22
+
+
+def look_at(access: SshAccess) -> Offers:
+    """Log in once, and return which ciphers and MACs both ends have.
+
+    Raises:
+        ConfigInvalid: There is no ssh here, nobody can log in there, or there is no cipher in common.
+    """
+    ours, macs = (_own(kind) for kind in ("cipher", "mac"))
+    done = _logged_in(access, ours, macs)
+    theirs = proposal_in(done.stderr)
+    if theirs is not None:
+        offers = common(ours, macs, theirs, at=access.shown)
+    if done.returncode or theirs is None:
+        raise refusal_in(done.stderr, at=access.shown)
+    return offers
+
+
+def _logged_in(access: SshAccess, ours: Sequence[str], macs: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    words = [*access.ssh(), "true"]
+    # All of ours are offered, and not the default ones alone: else what is old enough would never be reached.
+    words[-3:-3] = ["-vv", "-o", f"Ciphers={','.join(ours)}", "-o", f"MACs={','.join(macs)}"]
+    try:
+        return subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=_LOGIN_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ConfigInvalid(
+            f"{access.shown}: expected a login within {_LOGIN_S:.0f} s, found none", hint="Try it by hand: ssh"
+        ) from None
+
+
+def _own(kind: str) -> tuple[str, ...]:
+    try:
+        done = subprocess.run(["ssh", "-Q", kind], capture_output=True, text=True, check=False)
+    except OSError:
+        raise ConfigInvalid("ssh: expected OpenSSH's client on this host, found none", hint="Install it") from None
+    return names_in(done.stdout)
+
+
+class PathProbe:
+    """One probe.
+
+    Args:
+        asked: What is asked.
+        tell: Takes a line of what is going on.
+        interrupted: Whether to break off; what was measured until then is told.
+    """
+
+    def __init__(
+        self, asked: ProbeAsked, *, tell: Tell = lambda _: None, interrupted: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._asked, self._tell, self._interrupted = asked, tell, interrupted
+        self._notes: list[str] = []
+        self._ceilings = Ceilings()
+        self._groups: list[Group] = []
+        self._shrinking = Shrinking(ratio=1.0, sample_bytes=0)
+        self._offers: Offers | None = None
+        self._size_bytes = asked.size_bytes or 0
+        self._copier: Copier | None = None
+        self._controls: tuple[str, ...] = ()
+
+    def run(self) -> PathFound:
+        """Measure, and return what was found.
+
+        Raises:
+            ConfigInvalid: What was asked makes no sense, or the source cannot be reached or used.
+        """
+        self._asked.check()
+        with ExitStack() as stack:
+            try:
+                room = stack.enter_context(tempfile.TemporaryDirectory(prefix=".ferry-probe-", dir=self._asked.folder))
+            except OSError as error:
+                raise ConfigInvalid(
+                    f"--folder {self._asked.folder}: expected a folder to copy into ({error.strerror})",
+                    hint="Name one of the disk that images are to be on",
+                ) from None
+            self._measure_to_the_end(Path(room), stack)
+        return PathFound(
+            source=self._asked.source,
+            at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            size_bytes=self._size_bytes,
+            rounds=self._asked.rounds,
+            ceilings=replace(self._ceilings, notes=tuple(self._notes[: self._ceiling_notes])),
+            shrinking=self._shrinking,
+            groups=tuple(self._groups),
+            offers=self._offers,
+            notes=tuple(self._notes[self._ceiling_notes :]),
+            is_whole=not self._interrupted(),
+        )
+
+    def _measure_to_the_end(self, room: Path, stack: ExitStack) -> None:
+        """Measure, until somebody breaks it off: what was ended for that refuses nothing."""
+        try:
+            self._measure(room, stack)
+        except ConfigInvalid:
+            if not self._interrupted():
+                raise
+
+    def _measure(self, room: Path, stack: ExitStack) -> None:
+        far: FarShell | None = None
+        if self._asked.access is not None:
+            self._tell(f"{self._asked.access.shown}: what both ends have")
+            self._offers = look_at(self._asked.access)
+            far = stack.enter_context(FarShell(self._asked.access))
+        self._tell("ceilings of disk and link")
+        self._look_at_ceilings(room, far)
+        self._ceiling_notes = len(self._notes)
+        if self._interrupted():
+            return
+        if self._offers is not None:
+            self._notes += self._offers.refusals()
+        self._prepare(room, far)
+        self._by_ways(room, far)
+        if far is not None and self._offers is not None:
+            self._by_macs(self._offers)
+            self._by_compression(self._offers)
+            self._by_pipes(far)
+
+    _ceiling_notes = 0
+
+    # What path and ends carry.
+
+    def _look_at_ceilings(self, room: Path, far: FarShell | None) -> None:
+        wrote, read = measured.disk_here(room, _DISK_BYTES)
+        found = replace(self._ceilings, write_here_bytes_per_s=wrote, read_here_bytes_per_s=read)
+        if far is None:
+            self._notes.append("The source's disk: not to be seen by HTTP.")
+            self._notes.append("Link: no bare TCP to be had by HTTP; the fastest of its rows is the nearest to it.")
+            self._ceilings = found
+            return
+        wrote_far, read_far = _disk_far(far)
+        if wrote_far is None:
+            self._notes.append("The source's disk: its dd does not tell its rate.")
+        if not far.sees_cpu:
+            self._notes.append(
+                "Processor time at the source: not seen, for its sshd has no listener that we could read."
+            )
+        found = replace(found, write_far_bytes_per_s=wrote_far, read_far_bytes_per_s=read_far)
+        self._ceilings = self._with_link(found, far)
+
+    def _with_link(self, found: Ceilings, far: FarShell) -> Ceilings:
+        assert self._asked.access is not None
+        host, port, is_direct = _resolved(self._asked.access)
+        found = replace(found, rtt_s=measured.connect_s(host, port) if is_direct else None)
+        if found.rtt_s is None:
+            self._notes.append("Round trip: not to be had, for ssh goes by another host.")
+        if self._asked.raw_port is None:
+            self._notes.append("Link: its ceiling cannot be had, for only SSH reaches the source (--raw-port PORT).")
+        elif "python3" not in far.tools:
+            self._notes.append("Link: its ceiling cannot be had, for the source has no python3 to send a bare stream.")
+        else:
+            link = self._bare_tcp(far, host, self._asked.raw_port)
+            if link is None:
+                self._notes.append(f"Link: nothing came from port {self._asked.raw_port} of the source.")
+            return replace(found, link_bytes_per_s=link)
+        return found
+
+    def _bare_tcp(self, far: FarShell, host: str, port: int) -> float | None:
+        """Return what bare TCP carries: a small stream tells how long the one that counts has to be."""
+        size = PILOT_BYTES
+        for _ in range(2):
+            rate = measured.bare_tcp(
+                (), lambda command: far.start(command, port=port), host, port, size_bytes=size, direction="pull"
+            )
+            if rate is None:
+                return None
+            size = min(max(int(rate * _LINK_S), PILOT_BYTES), 4 * MOST_BYTES)
+        return rate
+
+    # The sample at the source, and what copies it.
+
+    def _prepare(self, room: Path, far: FarShell | None) -> None:
+        if self._asked.web is not None:
+            self._look_at_web(self._asked.web)
+        if far is None:
+            self._size_bytes = min(self._size_bytes, MOST_BYTES)
+            return
+        if self._asked.size_bytes is None:
+            self._size_bytes = self._size_by_pilot(self._copier_of(room, far, PILOT_BYTES), far)
+        self._copier = self._copier_of(room, far, self._size_bytes)
+        if self._asked.web is None:
+            path = self._asked.sample or f"{far.folder}/sample"
+            size = far.size_bytes(path) or 0
+            self._shrinking = shrinking_of(size, lambda number: far.piece(path, number, PIECE_BYTES))
+
+    def _look_at_web(self, web: WebSource) -> None:
+        whole = web.size_bytes()
+        self._shrinking = shrinking_of(whole, lambda number: web.piece(number, PIECE_BYTES))
+        self._controls = web.controls()
+        if not self._controls:
+            self._notes.append("HTTP: the source lets no client choose its congestion control; it is as it sends.")
+        self._size_bytes = min(self._size_bytes or whole, whole)
+
+    def _size_by_pilot(self, copier: Copier, far: FarShell) -> int:
+        """Return how much takes about three seconds, by a first small copy."""
+        pilot = Method(name=next((name for name in COPIERS if name in far.tools), "scp"))
+        trial, nothing = copier.copy(pilot, 0), copier.copy(pilot.of_nothing, 0)
+        if trial.error:
+            raise ConfigInvalid(
+                f"{self._asked.source}: a first small copy by {pilot.name} {trial.error}",
+                hint="Try the same by hand: what stands in its way stands in every copy's",
+            )
+        rate = PILOT_BYTES / max(trial.wall_s - nothing.wall_s, trial.wall_s / 10)
+        return int(min(max(rate * _COPY_S, LEAST_BYTES), MOST_BYTES)) >> 20 << 20
+
+    def _copier_of(self, room: Path, far: FarShell, size_bytes: int) -> Copier:
+        assert self._asked.access is not None
+        sample, nothing = f"{far.folder}/sample", f"{far.folder}/nothing"
+        far.ask(f": > {nothing}")
+        return Copier(
+            access=self._asked.access,
+            far=far,
+            direction="pull",
+            samples={
+                "random": Sample(source=sample, size_bytes=self._sample_there(far, sample, size_bytes)),
+                "nothing": Sample(source=nothing, size_bytes=0),
+            },
+            target=str(room / "copy"),
+            port=self._asked.raw_port,
+            interrupted=self._interrupted,
+        )
+
+    def _sample_there(self, far: FarShell, path: str, size_bytes: int) -> int:
+        """Make the sample, and return its size: a file of the operator's may have less."""
+        of = shlex.quote(self._asked.sample or "/dev/urandom")
+        told = far.ask(f"head -c {size_bytes} {of} > {path} && wc -c < {path}", limit_s=_LOGIN_S * 4)
+        if not told.isdigit() or int(told) == 0:
+            option = f"--sample {self._asked.sample}" if self._asked.sample else self._asked.source
+            raise ConfigInvalid(
+                f"{option}: expected a sample of {size_bytes} bytes at the source, found: {told}",
+                hint="Name a file with --sample that the login may read there",
+            )
+        return int(told)
+
+    # Group by group.
+
+    def _by_ways(self, room: Path, far: FarShell | None) -> None:
+        methods: list[Method] = []
+        if self._asked.web is not None and self._asked.wants("http"):
+            methods += [Method(name="http", control=control) for control in self._controls or ("",)]
+        if far is not None and self._offers is not None:
+            for name in COPIERS:
+                if self._asked.wants(name) and self._is_there(name, far):
+                    methods += [Method(name=name, cipher=cipher) for cipher in self._offers.ciphers]
+        self._group("ways", methods, room)
+
+    def _is_there(self, name: str, far: FarShell) -> bool:
+        """Return whether both ends have a program, and note where one has not.
+
+        Raises:
+            ConfigInvalid: It is the one that was asked for.
+        """
+        # sftp needs no program there that could be found: its subsystem is told by the first copy.
+        lacking = [end for end, has in (("here", shutil.which(name)), ("at the source", name in far.tools)) if not has]
+        if name == "sftp":
+            lacking = [end for end in lacking if end == "here"]
+        if lacking and name in self._asked.ways:
+            raise ConfigInvalid(
+                f"--method {name}: expected {name} at both ends, found none {' or '.join(lacking)}",
+                hint=f"Install it there, or leave out --method {name}",
+            )
+        if lacking:
+            self._notes.append(f"{name}: left out, for there is none {' or '.join(lacking)}.")
+        return not lacking
+
+    def _by_macs(self, offers: Offers) -> None:
+        if self._interrupted():
+            return
+        rows = [row for group in self._groups for row in group.rows]
+        program = next((name for name in COPIERS if any(_is_by(row, name) for row in rows)), "")
+        cipher = best_with_mac([row for row in rows if _is_by(row, program)], offers.ciphers)
+        if not cipher:
+            self._notes.append("MACs: not measured, for no cipher was timed that one goes with.")
+            return
+        self._group("macs", [Method(name=program, cipher=cipher, mac=mac) for mac in offers.macs])
+
+    def _by_compression(self, offers: Offers) -> None:
+        if self._interrupted():
+            return
+        best = best_of(row for group in self._groups for row in group.rows if group.name == "ways" and " " in row.key)
+        words = best.key.split(" ") if best is not None else []
+        if not offers.compresses or len(words) < 2 or words[1] not in offers.ciphers:
+            self._notes.append("Compression by ssh: not measured, for not both ends have it.")
+            return
+        self._group(
+            "compression", [Method(name=words[0], cipher=words[1], compress=compress) for compress in (False, True)]
+        )
+
+    def _by_pipes(self, far: FarShell) -> None:
+        if not self._asked.pipes:
+            return
+        squeezers = ["", *(name for name in SQUEEZERS if self._is_there(name, far))]
+        transports = ["dd"]
+        if self._asked.raw_port is None:
+            self._notes.append("nc: left out, for only SSH reaches the source (--raw-port PORT).")
+        elif self._is_there("nc", far):
+            transports.append("nc")
+        best = best_of(row for row in (row for group in self._groups for row in group.rows) if " " in row.key)
+        cipher = next((word for word in (best.key.split(" ") if best else ()) if self._has(word)), "")
+        methods = [
+            Method(name=name, cipher=cipher if name == "dd" else "", squeeze=squeeze, block_bytes=block)
+            for name in transports
+            for squeeze in squeezers
+            for block in self._asked.blocks
+        ]
+        self._group("pipes", methods)
+
+    def _has(self, cipher: str) -> bool:
+        return self._offers is not None and cipher in self._offers.ciphers
+
+    def _group(self, name: str, methods: Sequence[Method], room: Path | None = None) -> None:
+        if not methods or self._interrupted():
+            return
+        self._tell(f"{name}: {len(methods)} methods, {units.megabytes(self._size_bytes)} each")
+
+        done = in_rounds(
+            methods,
+            lambda method, number: self._copy(method, number, room),
+            rounds=self._asked.rounds,
+            seed=self._asked.seed,
+            tell=lambda text: self._tell(f"{name}: {text}"),
+            interrupted=self._interrupted,
+        )
+        login_s = {one.name: round(done.login(one).wall_s, 4) for one in methods if one.name != "http"}
+        rows = done.rows(self._ceilings)
+        if self._interrupted():
+            # What was not begun has not failed.
+            rows = [row for row in rows if row.rate is not None or row.error]
+        self._notes += [f"{row.key}: {row.error}" for row in rows if row.rate is None and row.error]
+        if rows:
+            self._groups.append(Group(name=name, rows=_best_first(rows), login_s=login_s))
+
+    def _copy(self, method: Method, number: int, room: Path | None) -> Trial:
+        if method.name == "http":
+            assert self._asked.web is not None
+            assert room is not None
+            return self._asked.web.copy(
+                method, number, size_bytes=self._size_bytes, target=room / "copy", interrupted=self._interrupted
+            )
+        assert self._copier is not None
+        return self._copier.copy(method, number)
+
+
+def _best_first(rows: Sequence[Row]) -> tuple[Row, ...]:
+    return (*in_order(rows), *(row for row in rows if row.rate is None))
+
+
+def _is_by(row: Row, program: str) -> bool:
+    return bool(program) and row.rate is not None and row.key.split(" ")[0] == program
+
+
+def _disk_far(far: FarShell) -> tuple[float | None, float | None]:
+    """Return what the source's disk takes and gives, by its own dd; None: that does not tell."""
+    path, count = shlex.quote(f"{far.folder}/disk"), _DISK_BYTES >> 20
+    wrote = measured.rate_by_dd(far.ask(f"dd if=/dev/zero of={path} bs=1048576 count={count} conv=fsync"))
+    # The first one drops what is in the cache, so that it comes from the disk again.
+    far.ask(f"dd if={path} iflag=nocache count=0")
+    read = measured.rate_by_dd(far.ask(f"dd if={path} of=/dev/null bs=1048576"))
+    far.take_away(f"{far.folder}/disk")
+    return wrote, read
+
+
+def _resolved(access: SshAccess) -> tuple[str, int, bool]:
+    """Return the host and port that ssh takes, and whether it goes there by itself."""
+    words = [*access.ssh()]
+    words[-2:-2] = ["-G"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    found = dict(_SETTING.findall(done.stdout))
+    is_direct = all(found.get(name, "none") == "none" for name in ("proxyjump", "proxycommand"))
+    return found.get("hostname", access.host), int(found.get("port", access.port or _SSH_PORT)), is_direct
+
+
+def probe_path(
+    asked: ProbeAsked, *, tell: Tell = lambda _: None, interrupted: Callable[[], bool] = lambda: False
+) -> PathFound:
+    """Measure a path; see `PathProbe`."""
+    begun_s = time.monotonic()
+    found = PathProbe(asked, tell=tell, interrupted=interrupted).run()
+    if not found.is_whole:
+        return found
+    tell(f"measured in {time.monotonic() - begun_s:.0f} s")
+    return found

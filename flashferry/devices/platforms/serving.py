@@ -1,0 +1,215 @@
+"""How a device hands a file of its flash on to devices beside it: the lines for that, typed and as they are shown.
+
+Facts
+-----
+* `tftp-server FS:FILE [alias NAME] [N]` serves one file to whom the standard access list N permits; without N to
+  everybody who asks (Cisco IOS Configuration Fundamentals Command Reference; `tftp-server bootflash:ztp.py alias
+  ztp.py` on an IOS-XE router, `tftp-server flash:startup-config myconfig.file 11` in a published list). N is 1 to 99
+  there. That newer releases take a named list or a higher number was not seen, so a number is taken that all know.
+* A list that is not there permits everybody (Cisco: an access list that is applied and not defined permits all). So the
+  list is typed before the line that refers to it, and taken back behind it.
+* `no access-list N` takes the whole list, whatever stands behind N. A `host` word is not shown: `access-list 9 permit
+  10.0.0.1`. IOS-XE 17 shows the same list as `ip access-list standard 9` with numbered lines below it; that a remark is
+  shown there among them is assumed.
+* Not seen on hardware: how many options the server takes (a block size other than 512 bytes, RFC 2348), how many
+  devices it serves at once, what it answers to one that the list denies, and whether it answers within a VRF.
+* `ip tftp blocksize N` takes 512 to 8192 and is the client's; without it blocks have 512 bytes, and each of them costs
+  a round trip. Where a release does not know it the copy is slow, not wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from flashferry.devices.platforms.platform import ChannelWindow, Setting, ValueKind
+
+_NUMBER = re.compile(r"(?<![\w.:/-])\d{1,2}(?![\w.:/-])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingLine:
+    """A kind of global line by which a device serves others: it has a name of its own and is switched off by that.
+
+    Attributes:
+        what: What it is, in words, for errors.
+        keyword: What journals and reports call one, with `{name}` in it.
+        shown_as: A line that sets one, however it is shown, with the groups `name` (or `head`) and `rest`.
+        off: What switches one off, with the name of a group in it.
+        brings: Ends of further lines of that name that we type, one for each device that is let in; None: there are
+            none of that name but ours.
+    """
+
+    what: str
+    keyword: str
+    shown_as: re.Pattern[str]
+    off: str
+    brings: re.Pattern[str] | None = None
+
+    def is_one(self, line: str) -> bool:
+        """Tell whether a line is one of them, ours or somebody else's."""
+        return self.shown_as.fullmatch(line) is not None
+
+    def name_of(self, line: str) -> str:
+        """Return what journals call the line.
+
+        Raises:
+            ValueError: It is none of them.
+        """
+        return self.keyword.format(**self._parts(line))
+
+    def without(self, line: str) -> str:
+        """Return what takes one back.
+
+        Raises:
+            ValueError: It is none of them.
+        """
+        return self.off.format(**self._parts(line))
+
+    def stands_for(self, ours: str, shown: str) -> bool:
+        """Tell whether a line that a device shows is one that we typed: of the same name, and ending alike."""
+        if not self.is_one(ours) or not self.is_one(shown):
+            return False
+        own, other = self._parts(ours), self._parts(shown)
+        return own["name"] == other["name"] and own["rest"] == other["rest"]
+
+    def line_in(self, ours: str, lines: Iterable[str], typed: Iterable[str] = ()) -> str | None:
+        """Return the line that stands where ours is meant to be, or None.
+
+        Where it goes with further ones (a list) and there is one that is none of ours, that one is told: what is taken
+        back then would be somebody's, too. Elsewhere ours is told if it is there.
+
+        Args:
+            ours: The line that we type.
+            lines: All global lines.
+            typed: All lines of ours, those that let somebody in among them; see `goes_with`.
+        """
+        name = self.name_of(ours)
+        same = [line for line in lines if self.is_one(line) and self.name_of(line) == name]
+        own = [line for line in same if self.stands_for(ours, line)]
+        if self.is_entry(ours):
+            return next(iter(own), None)
+        entries = [line for line in typed if self.is_entry(line)]
+        strange = [line for line in same if line not in own and not self.goes_with(line, entries)]
+        found = (*strange, *own, *same) if self.brings is not None else (*own, *same)
+        return next(iter(found), None)
+
+    def is_entry(self, line: str) -> bool:
+        """Tell whether a line is of the kind of those that we type beside ours, whoever typed it."""
+        return self.brings is not None and self.is_one(line) and bool(self.brings.fullmatch(self._parts(line)["rest"]))
+
+    def goes_with(self, line: str, entries: Collection[str]) -> bool:
+        """Tell whether a line of that name is one that we typed beside ours, or says nothing.
+
+        Args:
+            line: The line, as it is shown.
+            entries: What we typed, as far as that is known. Journals of early releases know none: each of that kind is
+                taken for ours then.
+        """
+        if self.brings is None or not self._parts(line)["rest"]:
+            return self.brings is not None
+        return self.is_entry(line) and (not entries or any(self.stands_for(one, line) for one in entries))
+
+    def _parts(self, line: str) -> dict[str, str]:
+        """Return name, path and end of a line; two forms of one line may have their name at different places."""
+        found = self.shown_as.fullmatch(line)
+        if found is None:
+            raise ValueError(f"no {self.what}: {line!r}")
+        parts = {key: " ".join((one or "").split()) for key, one in found.groupdict().items()}
+        parts["rest"] = parts["rest"].replace("permit host ", "permit ")
+        return parts | {"name": parts["name"] or parts.get("head", "")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """How a platform serves a file to devices beside it, and fetches one from a device.
+
+    Attributes:
+        command: How the line begins that serves a file.
+        file: The line that serves a file.
+        access_list: The list of who gets it.
+        numbers: Numbers of lists that are tried, the first one first.
+        blocks: What widens the blocks of a client, the best first.
+    """
+
+    command: str
+    file: ServingLine
+    access_list: ServingLine
+    numbers: tuple[int, ...]
+    blocks: tuple[ChannelWindow, ...]
+
+    @property
+    def lines(self) -> tuple[ServingLine, ...]:
+        """Return the kinds of lines."""
+        return (self.file, self.access_list)
+
+    def file_line(self, path: str, number: int) -> str:
+        """Return the line that serves a file to those whom a list permits."""
+        return f"{self.command} {path} {number}"
+
+    def list_line(self, number: int, remark: str) -> str:
+        """Return the first line of a list: it permits nobody, and says whose the list is."""
+        return f"access-list {number} remark {remark}"
+
+    def permit_line(self, number: int, address: str) -> str:
+        """Return the line that lets one address have what a list is for."""
+        return f"access-list {number} permit host {address}"
+
+    def free_number(self, configuration: str) -> int | None:
+        """Return the number of a list that a configuration names nowhere; None where there is none.
+
+        A number that is only referred to is not free either: what refers to it would change with the list.
+        """
+        used = {int(one) for one in _NUMBER.findall(configuration)}
+        return next((one for one in self.numbers if one not in used), None)
+
+    def serves(self, name: str, lines: Iterable[str]) -> tuple[str, ...]:
+        """Return those of a configuration's global lines that serve a file of a name, from wherever, or everything."""
+        found = [line for line in lines if f"{line} ".startswith(f"{self.command} ")]
+        return tuple(line for line in found if _names(line.removeprefix(self.command), name))
+
+
+def _names(served: str, name: str) -> bool:
+    """Tell whether what stands behind the command means a file of that name, or a whole file system."""
+    words = served.split()
+    files = [words[0], *(words[at + 1] for at, word in enumerate(words[:-1]) if word == "alias")] if words else []
+    return any(one.rpartition(":")[2].rpartition("/")[2] in ("", name) for one in files)
+
+
+COMMAND = "tftp-server"
+
+SERVING = Serving(
+    command=COMMAND,
+    file=ServingLine(
+        what="served file",
+        keyword="served file {name}",
+        shown_as=re.compile(rf"{COMMAND} (?P<path>[\w-]+:/?(?P<name>[^\s:/][^\s:]*))(?P<rest> .*|)"),
+        off=f"no {COMMAND} {{path}}",
+    ),
+    access_list=ServingLine(
+        what="access list",
+        keyword="access list {name}",
+        shown_as=re.compile(
+            r"(?:access-list (?P<name>\d{1,2})(?P<rest> .*)|ip access-list standard (?P<head>\d{1,2}))"
+        ),
+        off="no access-list {name}",
+        brings=re.compile(r"permit \d{1,3}(?:\.\d{1,3}){3}"),
+    ),
+    numbers=tuple(range(99, 0, -1)),
+    blocks=(
+        ChannelWindow(
+            setting=Setting(
+                keyword="tftp blocksize",
+                command="ip tftp blocksize",
+                tail=r"(?: \d{3,4})?",
+                kind=ValueKind.BYTES,
+            ),
+            smallest_bytes=512,
+            largest_bytes=8192,
+            least_try_bytes=1024,
+            since=(12, 4),
+        ),
+    ),
+)
+"""Highest numbers first: people begin with the low ones."""

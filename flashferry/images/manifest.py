@@ -1,0 +1,315 @@
+"""An image's manifest: what it is made of, chunk by chunk, so that a copy is proven while it arrives. Mostly pure.
+
+Facts
+-----
+
+- A chunk is 16 MiB: it is what is fetched again after a broken line, a killed process or a flipped bit, and SHA-256 of
+  it takes a hundredth of a second. A manifest of 2 GB has 128 of them and 9 kB.
+- It is read over a line that need not be trusted, and its name becomes the name of a file. So nothing of it is taken
+  that is not exactly of this shape.
+- `If-Range` asks for the tag of what a part belongs to (RFC 9110 13.1.5); ours is made of the SHA-512, so that who has
+  the manifest knows the tag before the first answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from flashferry.core.codec import CodecError, decode_exactly, to_json
+from flashferry.core.files import NotRegular, descriptor_of
+from flashferry.images.contents import Contents, ContentsSoFar
+from flashferry.images.errors import ImageUnreadable, ManifestInvalid
+from flashferry.images.files import FileIdentity
+
+CHUNK_BYTES = 16 << 20
+"""How much of an image one SHA-256 stands for."""
+
+SCHEMA = "flashferry.manifest/1"
+SUFFIX = ".manifest.json"
+"""Behind the image's name: the name of the file that a manifest is fetched by."""
+
+CATALOGUE_NAME = "catalogue.json"
+"""What a source offers, as a file beside the images."""
+
+CATALOGUE_SCHEMA = "flashferry.catalogue/1"
+"""Of that file."""
+
+MOST_CHUNKS = 65_536
+"""A terabyte, at the usual size; a manifest has no more."""
+
+MOST_PLAN_BYTES = 32 << 20
+"""A plan that sources offer has no more."""
+
+MOST_NAME_LETTERS = 200
+"""So that hidden files beside an image, whose names are longer, still have a name that a file system takes."""
+
+_NAME = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9._+-]*", re.ASCII)
+_PLAN = re.compile(r"plan-[0-9a-f]{16,128}\.json", re.ASCII)
+_PIECE_BYTES = 1 << 20
+_DIGITS = {"md5": 32, "sha512": 128}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What an image is made of.
+
+    Attributes:
+        name: The image's name, see `is_image_name`.
+        size_bytes: Its size, > 0.
+        sha512: SHA-512 of the whole, in small hexadecimal.
+        md5: MD5 of the whole, for devices that know no other; it guards against damage alone.
+        chunk_bytes: Size of each chunk but the last, > 0.
+        chunks: SHA-256 of each chunk, in their order.
+
+    Raises:
+        ManifestInvalid: A value is none of these, or the values contradict each other.
+    """
+
+    name: str
+    size_bytes: int
+    sha512: str
+    md5: str
+    chunk_bytes: int
+    chunks: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Check that it is what a manifest must be: it may come from anywhere."""
+        _require(is_image_name(self.name), "a name of letters, digits and ._+-", repr(self.name[:80]))
+        _require(self.size_bytes > 0 and self.chunk_bytes > 0, "sizes above 0", f"{self.size_bytes}")
+        for kind, digits in _DIGITS.items():
+            _require(_is_hex(getattr(self, kind), digits), f"{digits} small hexadecimal digits as {kind}", "others")
+        count = -(-self.size_bytes // self.chunk_bytes)
+        _require(count <= MOST_CHUNKS, f"at most {MOST_CHUNKS} chunks", f"{count}")
+        _require(len(self.chunks) == count, f"{count} chunks for {self.size_bytes} bytes", f"{len(self.chunks)}")
+        _require(all(_is_hex(one, 64) for one in self.chunks), "64 small hexadecimal digits for each chunk", "others")
+
+    @property
+    def tag(self) -> str:
+        """Return what stands for the image's content in HTTP."""
+        return entity_tag(self.sha512)
+
+    @property
+    def digest(self) -> str:
+        """Return SHA-256 of the manifest itself: two that differ in anything have two."""
+        return hashlib.sha256(to_text(self).encode()).hexdigest()
+
+    def span(self, number: int) -> tuple[int, int]:
+        """Return where a chunk begins, and the first byte behind it."""
+        first = number * self.chunk_bytes
+        return first, min(first + self.chunk_bytes, self.size_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What one reading of an image's file told.
+
+    Attributes:
+        manifest: What it is made of.
+        contents: What a catalogue keeps of it.
+        identity: The state of the file that both belong to.
+    """
+
+    manifest: Manifest
+    contents: Contents
+    identity: FileIdentity
+
+
+def entity_tag(sha512: str) -> str:
+    """Return what stands for an image's content in HTTP: two images never have the same."""
+    return f'"{sha512[:32]}"'
+
+
+def is_image_name(name: str) -> bool:
+    """Return whether a name can be that of an image that depots hand on: one word, no path, and no other's name."""
+    return _NAME.fullmatch(name) is not None and len(name) <= MOST_NAME_LETTERS and not is_reserved(name)
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether a name is that of a small file beside images: a manifest, the catalogue or a plan."""
+    return name == CATALOGUE_NAME or name.endswith(SUFFIX) or is_plan_name(name)
+
+
+def plan_name(digest: str) -> str:
+    """Return the name of the file by which a plan is fetched.
+
+    Args:
+        digest: SHA-256 of the plan, in small hexadecimal.
+    """
+    return f"plan-{digest}.json"
+
+
+def is_plan_name(name: str) -> bool:
+    """Return whether a name is that of a plan: `plan-DIGEST.json`."""
+    return _PLAN.fullmatch(name) is not None
+
+
+# The codec
+
+
+def to_text(manifest: Manifest) -> str:
+    """Return a manifest as the JSON text of its file, always the same for the same manifest."""
+    return json.dumps({"schema": SCHEMA, **to_json(manifest)}, indent=1) + "\n"
+
+
+def from_text(text: str | bytes, *, what: str = "manifest") -> Manifest:
+    """Return the manifest that a text holds.
+
+    Args:
+        text: JSON.
+        what: How it is called in complaints: whose it is, or where it came from.
+
+    Raises:
+        ManifestInvalid: It holds none.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ManifestInvalid(f"{what}: expected JSON, found something else") from None
+    schema = data.pop("schema", None) if isinstance(data, dict) else None
+    if schema != SCHEMA:
+        raise ManifestInvalid(f"{what}: expected the schema {SCHEMA}, found {str(schema)[:60]!r}")
+    try:
+        return decode_exactly(Manifest, data)
+    except CodecError as error:
+        raise ManifestInvalid(f"{what}: {error.message}") from None
+    except ManifestInvalid as error:
+        raise ManifestInvalid(f"{what}: {error.message}") from None
+
+
+# From bytes
+
+
+class ManifestSoFar:
+    """What an image is made of that comes piece by piece, from its beginning on; nobody reads a gigabyte twice.
+
+    Args:
+        chunk_bytes: Size of a chunk.
+    """
+
+    def __init__(self, chunk_bytes: int = CHUNK_BYTES) -> None:
+        self._chunk_bytes = chunk_bytes
+        self._contents = ContentsSoFar()
+        self._chunks: list[str] = []
+        self._chunk, self._room = hashlib.sha256(), chunk_bytes
+        self._size_bytes = 0
+
+    def feed(self, piece: bytes, beside: ThreadPoolExecutor | None = None) -> None:
+        """Take the next bytes; where there is a thread for it, chunks are worked out beside the rest."""
+        chunks = beside.submit(self._feed_chunks, piece) if beside is not None else None
+        self._contents.feed(piece)
+        if chunks is not None:
+            chunks.result()
+        else:
+            self._feed_chunks(piece)
+        self._size_bytes += len(piece)
+
+    def end(self, name: str) -> tuple[Manifest, Contents]:
+        """Return the manifest once the whole image has come, and what a catalogue keeps of it.
+
+        Raises:
+            ManifestInvalid: Nothing has come, or the name cannot be an image's.
+        """
+        if self._room < self._chunk_bytes:
+            self._end_chunk()
+        contents = self._contents.end()
+        manifest = Manifest(
+            name=name,
+            size_bytes=self._size_bytes,
+            sha512=contents.digests.sha512,
+            md5=contents.digests.md5,
+            chunk_bytes=self._chunk_bytes,
+            chunks=tuple(self._chunks),
+        )
+        return manifest, contents
+
+    def _feed_chunks(self, piece: bytes) -> None:
+        rest = memoryview(piece)
+        while rest:
+            part, rest = rest[: self._room], rest[self._room :]
+            self._chunk.update(part)
+            self._room -= len(part)
+            if not self._room:
+                self._end_chunk()
+
+    def _end_chunk(self) -> None:
+        self._chunks.append(self._chunk.hexdigest())
+        self._chunk, self._room = hashlib.sha256(), self._chunk_bytes
+
+
+def read_manifest(
+    path: Path,
+    *,
+    name: str | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Reading:
+    """Read an image's file once, and return all that this tells. No link is followed.
+
+    Args:
+        path: The file.
+        name: The image's name; None: the file's.
+        chunk_bytes: Size of a chunk.
+        on_progress: Called with bytes read and size; what it raises ends the reading.
+
+    Raises:
+        ImageUnreadable: The file is gone, empty, unreadable, no regular file, or changed while it was read.
+        ManifestInvalid: Its name cannot be an image's.
+    """
+    try:
+        descriptor = descriptor_of(path, follow_links=False)
+    except OSError as error:
+        why = f"expected a file, found {error.found}" if isinstance(error, NotRegular) else error.strerror
+        raise ImageUnreadable(f"image {path}: {why}", hint="Put the file itself there") from None
+    try:
+        identity = FileIdentity.of(os.fstat(descriptor))
+        manifest, contents = _read(descriptor, identity.size_bytes, name or path.name, chunk_bytes, on_progress)
+        if FileIdentity.of(os.fstat(descriptor)) != identity:
+            raise ImageUnreadable(f"image {path}: it changed while it was read", hint="Let its copy end first")
+    except OSError as error:
+        raise ImageUnreadable(f"image {path}: {error.strerror}", hint="Look at the disk it is on") from None
+    finally:
+        os.close(descriptor)
+    return Reading(manifest=manifest, contents=contents, identity=identity)
+
+
+def manifest_of(path: Path, *, chunk_bytes: int = CHUNK_BYTES) -> Manifest:
+    """Return the manifest of an image's file; raises what `read_manifest` does."""
+    return read_manifest(path, chunk_bytes=chunk_bytes).manifest
+
+
+def _read(
+    descriptor: int, size_bytes: int, name: str, chunk_bytes: int, on_progress: Callable[[int, int], None] | None
+) -> tuple[Manifest, Contents]:
+    so_far, done = ManifestSoFar(chunk_bytes), 0
+    # Side by side, where there are two processors: hashing frees the interpreter for the rest.
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="sha256") as beside:
+        for piece in _pieces(descriptor, size_bytes):
+            so_far.feed(piece, beside)
+            done += len(piece)
+            if on_progress is not None:
+                on_progress(done, size_bytes)
+    return so_far.end(name)
+
+
+def _pieces(descriptor: int, size_bytes: int) -> Iterator[bytes]:
+    # Bounded by the size: a file that somebody keeps appending to would otherwise never end.
+    offset = 0
+    while piece := os.pread(descriptor, min(_PIECE_BYTES, size_bytes - offset), offset):
+        offset += len(piece)
+        yield piece
+
+
+def _is_hex(text: str, digits: int) -> bool:
+    return len(text) == digits and re.fullmatch(r"[0-9a-f]+", text) is not None
+
+
+def _require(is_so: bool, expected: str, found: str) -> None:
+    if not is_so:
+        raise ManifestInvalid(f"expected {expected}, found {found}")

@@ -1,0 +1,295 @@
+"""Keys of a file that people write: where each stands, what it may hold, and what is said where it holds another.
+
+A file of ours is described by tables of keys (`Key`): name, reader, default, and a sentence for the documentation. A
+complaint names the file, the key with all that it stands below, what was expected, what was found, and the line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from flashferry.core.described import control_character, described, unknown_key
+from flashferry.core.errors import ConfigInvalid
+from inventory.values import WORD, at_home
+
+_LONGEST_QUOTED = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """How a kind of file is written, for what is said where it is not.
+
+    Attributes:
+        manual: The document that has the table of its keys.
+        line_of: Returns ` (line N)` for a key of a file, by all that it stands below; empty where that is not known.
+        list_hint: How a list is written.
+        mapping_hint: How a mapping is written.
+    """
+
+    manual: str
+    line_of: Callable[..., str]
+    list_hint: str
+    mapping_hint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A value of a file, and where it stands.
+
+    Attributes:
+        file: The file.
+        keys: The keys that it stands below and its own, the outermost first; a list's entries count from 0.
+        value: What stands there.
+        form: How the file is written.
+    """
+
+    file: Path
+    keys: tuple[str | int, ...] = ()
+    value: Any = None
+    form: Form
+
+    @property
+    def name(self) -> str:
+        """The key as people would write it: `topology.sites[0].nodes[1].count`."""
+        parts = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.keys)
+        return "".join(parts).removeprefix(".")
+
+    @property
+    def is_given(self) -> bool:
+        """Whether anything stands there."""
+        return self.value is not None and self.value != ""
+
+    def below(self, key: str | int) -> Place:
+        """Return an entry of the mapping or list that stands here; one that is absent holds None."""
+        is_list = isinstance(self.value, list)
+        value = self.value[key] if is_list else (self.value or {}).get(key)
+        return Place(file=self.file, keys=(*self.keys, key), value=value, form=self.form)
+
+    def entries(self) -> Iterator[Place]:
+        """Yield the entries of a list.
+
+        Raises:
+            ConfigInvalid: It is none, or it is empty.
+        """
+        if not isinstance(self.value, list) or not self.value:
+            raise self.wrong("a list with at least one entry", self.form.list_hint)
+        return (self.below(number) for number in range(len(self.value)))
+
+    def named(self) -> Iterator[tuple[str, Place]]:
+        """Yield names and values of a mapping.
+
+        Raises:
+            ConfigInvalid: It is none, or a name is no text.
+        """
+        for name in self.mapping():
+            if not isinstance(name, str):
+                raise self.problem(f"expected names in text, found {described(name)}", "Put the name in quotes")
+            yield name, self.below(name)
+
+    def mapping(self) -> Mapping[Any, Any]:
+        """Return the mapping that stands here, an empty one where nothing does.
+
+        Raises:
+            ConfigInvalid: Something else stands here.
+        """
+        if self.value is None:
+            return {}
+        if not isinstance(self.value, dict):
+            raise self.wrong("a mapping", self.form.mapping_hint)
+        return self.value
+
+    def wrong(self, expected: str, hint: str, *, known: Collection[str] = ()) -> ConfigInvalid:
+        """Return the complaint that something else was expected; what is much like a known word is quoted."""
+        return self.problem(f"expected {expected}, found {_found(self.value, known)}", hint)
+
+    def problem(self, what: str, hint: str) -> ConfigInvalid:
+        """Return a complaint about the value, with file, key and line."""
+        where = f"key '{self.name}': " if self.keys else ""
+        return ConfigInvalid(f"{self.file}: {where}{what}{self.form.line_of(self.file, *self.keys)}", hint=hint)
+
+
+Reader = Callable[[Place], Any]
+"""Returns a value in its type; raises ConfigInvalid where it is wrong. What is absent it is not asked about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A key of a section.
+
+    Attributes:
+        name: Its name.
+        read: Its reader.
+        default: What holds where it is absent, already in its type.
+        is_required: Whether it must be there.
+        values: What it may hold, in words for the documentation.
+        says: What it is for, in words for the documentation.
+        shown_default: The default in words, where its type has no good text.
+    """
+
+    name: str
+    read: Reader
+    default: Any = None
+    is_required: bool = False
+    values: str
+    says: str
+    shown_default: str | None = None
+
+
+def read_section(place: Place, keys: Sequence[Key]) -> dict[str, Any]:
+    """Return a mapping's values by key, read and checked.
+
+    Raises:
+        ConfigInvalid: It is no mapping, has a key that is unknown, lacks one that must be there, or a value is wrong.
+    """
+    names = [key.name for key in keys]
+    for given in place.mapping():
+        if given not in names:
+            told = unknown_key(given, names)
+            where = f"key '{place.name}': " if place.keys else ""
+            line = place.form.line_of(place.file, *place.keys, given)
+            raise ConfigInvalid(
+                f"{place.file}: {where}{told.removesuffix('?')}{line}{'?' if told.endswith('?') else ''}",
+                hint=f"All keys are in a table of {place.form.manual}; passwords have no place in this file",
+            )
+    return {key.name: _read(place.below(key.name), key) for key in keys}
+
+
+def _read(place: Place, key: Key) -> Any:
+    if place.is_given:
+        return key.read(place)
+    if key.is_required:
+        raise place.problem(f"expected {key.values}, found none", f"Give it: {key.says}")
+    return key.default
+
+
+def text(place: Place) -> str:
+    """Return a text in one line."""
+    if isinstance(place.value, str) and control_character(place.value) is None:
+        return place.value
+    raise place.wrong("text in one line", "Put it in quotes, on one line")
+
+
+def word(place: Place) -> str:
+    """Return one word, such as a name or a definition."""
+    if isinstance(place.value, str) and WORD.fullmatch(place.value):
+        return place.value
+    raise place.wrong(
+        "one word of letters, digits, '.', '_', '-'", "Write it without blanks; of digits alone: in quotes"
+    )
+
+
+def flag(place: Place) -> bool:
+    """Return true or false."""
+    if isinstance(place.value, bool):
+        return place.value
+    raise place.wrong("true or false", "Write it without quotes")
+
+
+def file_path(place: Place) -> Path:
+    """Return a path; a relative one starts at the folder of the file that it stands in."""
+    path = at_home(text(place))
+    return path if path.is_absolute() else place.file.absolute().parent / path
+
+
+def present_file(place: Place) -> Path:
+    """Return the path of a file that is there and can be read."""
+    path = file_path(place)
+    try:
+        with path.open("rb") as file:
+            file.read(1)
+    except OSError as error:
+        raise place.problem(
+            f"expected a file that can be read, found none at {path}: {error.strerror}",
+            "Check path and rights; a relative path starts at the folder of the file that it stands in",
+        ) from None
+    return path
+
+
+def choice(known: Collection[str]) -> Reader:
+    """Return a reader of one of some words; of an enumeration's, its member."""
+    words = [str(one) for one in known]
+    expected = " or ".join(", ".join(words).rsplit(", ", 1))
+
+    def read(place: Place) -> str:
+        found = next((one for one in known if isinstance(place.value, str) and one == place.value), None)
+        if found is None:
+            raise place.wrong(expected, "Write one of them", known=words)
+        return found
+
+    return read
+
+
+def choices(known: Collection[str]) -> Reader:
+    """Return a reader of a list of some words, each once."""
+    read_one = choice(known)
+
+    def read(place: Place) -> tuple[str, ...]:
+        found = tuple(read_one(one) for one in place.entries())
+        check_distinct(place, found, "word")
+        return found
+
+    return read
+
+
+def whole(low: int, high: int, unit: str = "") -> Reader:
+    """Return a reader of whole numbers."""
+
+    def read(place: Place) -> int:
+        found = place.value
+        if isinstance(found, bool) or not isinstance(found, int) or not low <= found <= high:
+            raise place.wrong(
+                f"a whole number {f'of {unit} ' if unit else ''}from {low} to {high}",
+                "Write it in digits, without a unit",
+            )
+        return found
+
+    return read
+
+
+def number(low: float, high: float, unit: str = "", *, is_above: bool = False) -> Reader:
+    """Return a reader of numbers; `is_above` leaves the lower bound itself out."""
+
+    def read(place: Place) -> float:
+        found = place.value
+        is_number = isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
+        if not is_number or not low <= found <= high or (is_above and found == low):
+            bounds = f"above {low:g}, at most {high:g}" if is_above else f"from {low:g} to {high:g}"
+            raise place.wrong(
+                f"a number {f'of {unit} ' if unit else ''}{bounds}",
+                "Write it in digits, without a unit or a sign of percent",
+            )
+        return float(found)
+
+    return read
+
+
+def list_of(read: Reader) -> Reader:
+    """Return a reader of a list whose entries another reader takes."""
+    return lambda place: tuple(read(one) for one in place.entries())
+
+
+def check_distinct(place: Place, names: Collection[str], what: str) -> None:
+    """Refuse a name that stands twice.
+
+    Raises:
+        ConfigInvalid: One does.
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise place.problem(f"expected each {what} once, found '{name}' twice", "Give one of them another name")
+        seen.add(name)
+
+
+def _found(value: object, known: Collection[str]) -> str:
+    """Return what stands there; a text that is not much like a word of ours may be a secret in the wrong place."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value}"[:_LONGEST_QUOTED]
+    if isinstance(value, str) and get_close_matches(value.lower(), list(known), n=1):
+        return f"'{value}'"
+    return described(value)

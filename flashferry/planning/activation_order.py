@@ -1,0 +1,86 @@
+"""Who is restarted when: rounds of devices, each of which must end well before the next one begins. Pure.
+
+The first device of each model goes first. Then a few of each site at a time, so that a site keeps its other routers.
+Those that others are reached through go last, for their restart takes whoever is behind them out of reach in the middle
+of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flashferry.model.waves import CANARY, Wave
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivationMember:
+    """What decides about a device's round.
+
+    Attributes:
+        host: Inventory name.
+        site: Its site; None: it shares nothing with others.
+        model: Its model as the plan has it, or None.
+        image: Name of its image.
+        is_upstream: Whether other devices of the plan are reached through it.
+    """
+
+    host: str
+    site: str | None
+    model: str | None
+    image: str
+    is_upstream: bool = False
+
+
+def activation_rounds(
+    members: Sequence[ActivationMember], *, per_site: int = 1, at_a_time: int = 10, canary: bool = True
+) -> tuple[Wave, ...]:
+    """Return the rounds: each device in exactly one, none of them empty.
+
+    Args:
+        members: The devices, in the order of the plan.
+        per_site: Devices of one site in a round at most, >= 1.
+        at_a_time: Devices in a round at most, >= 1.
+        canary: Whether one device of each model goes first; of those without a model, one of each image.
+    """
+    ordinary = [one for one in members if not one.is_upstream]
+    upstream = [one for one in members if one.is_upstream]
+    first = _first_of_each(ordinary or upstream) if canary else []
+    parts: list[tuple[str, list[ActivationMember], bool]] = []
+    # Canaries go no closer together than others of their kind: of upstream devices one of a site at a time.
+    parts += [(CANARY, part, True) for part in _parts(first, per_site if ordinary else 1, at_a_time)]
+    for name, group in (("", ordinary), ("upstream", upstream)):
+        left = [one for one in group if one not in first]
+        parts += [(name, part, False) for part in _parts(left, 1 if name else per_site, at_a_time)]
+    return tuple(
+        Wave(
+            number=number,
+            name=name or f"round {number + 1}",
+            hosts=tuple(one.host for one in part),
+            is_canary=is_canary,
+        )
+        for number, (name, part, is_canary) in enumerate(parts)
+    )
+
+
+def _first_of_each(members: Sequence[ActivationMember]) -> list[ActivationMember]:
+    found: dict[tuple[str, str], ActivationMember] = {}
+    for one in members:
+        found.setdefault(("model", one.model) if one.model is not None else ("image", one.image), one)
+    return list(found.values())
+
+
+def _parts(members: Sequence[ActivationMember], per_site: int, at_a_time: int) -> list[list[ActivationMember]]:
+    """Return members in parts of so many in all and of each site, each as early as it can be."""
+    parts: list[list[ActivationMember]] = []
+    for one in members:
+        part = next((part for part in parts if len(part) < at_a_time and _may_join(one, part, per_site)), None)
+        if part is None:
+            parts.append([one])
+        else:
+            part.append(one)
+    return parts
+
+
+def _may_join(one: ActivationMember, part: Sequence[ActivationMember], per_site: int) -> bool:
+    return one.site is None or sum(other.site == one.site for other in part) < per_site

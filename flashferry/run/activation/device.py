@@ -1,0 +1,341 @@
+"""One device's activation: proven ready, looked at, taken in hand, restarted once, followed to its end."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from nornir.core.task import Result, Task
+
+from flashferry.core.errors import FlashferryError
+from flashferry.devices.connection import remark, session_of
+from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, Interrupted, OutputNotUnderstood, Stopped
+from flashferry.devices.identity import LoginGuard, guard_logins, identity_of, member_serials
+from flashferry.images.release import release_in
+from flashferry.model.activation import Activation, ActivationOutcome, Phase
+from flashferry.model.lease import JournalUnusable
+from flashferry.model.record import DeviceRecord, failure_of, sentence_of
+from flashferry.model.states import Outcome, State
+from flashferry.run.activation.context import ActivationContext, DeviceActivation
+from flashferry.run.activation.following import Following
+from flashferry.run.activation.keeping import ActivationKeeper
+from flashferry.run.activation.waiting import Look
+from flashferry.store.leases import lease_by_name, lease_on, leases
+from inventory.time_window import closes_at
+from tasks.activating.boot_order import BootOrder, boot_lines, boot_orders, objection_to, save, set_boot_order
+from tasks.activating.restart import STEP, activate_added, reload_device
+from tasks.activating.service_state import ServiceState, read_service_state
+from tasks.file_system import file_system_of_image
+from tasks.readiness import Readiness, Verdict
+from tasks.readiness.look import look_at_readiness
+from tasks.readings import read_running
+from tasks.snapshot import Snapshot, take_snapshot
+from tasks.software_state import Mode, SoftwareState, read_software
+
+if TYPE_CHECKING:
+    from flashferry.devices.session import DeviceSession
+
+
+def activate_device(task: Task, device: DeviceActivation, context: ActivationContext) -> Result:
+    """Nornir task: return the DeviceRecord of a device's activation; never raises for a device's fault."""
+    work = _Work(task, device, context)
+    record = work.execute()
+    try:
+        context.journal.record(context.run_id, record.host, record)
+    except JournalUnusable as error:
+        work.keeper.update(failure=record.failure or failure_of("record", error))
+    work.keeper.tell_end()
+    done = record.activation
+    changed = done is not None and done.outcome is not ActivationOutcome.NOT_ACTIVATED
+    return Result(host=task.host, result=work.keeper.record, changed=changed)
+
+
+class _Work:
+    """One device on its way."""
+
+    def __init__(self, task: Task, device: DeviceActivation, context: ActivationContext) -> None:
+        self._task, self._device, self._context = task, device, context
+        self._name = device.host.name
+        self.keeper = ActivationKeeper(task, device, context)
+        guard_logins(task, LoginGuard())
+
+    def execute(self) -> DeviceRecord:
+        """Go through all steps and return the record."""
+        try:
+            self._go()
+        except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others'
+            self.keeper.fail(error)
+        finally:
+            with suppress(Exception):  # the session goes with the process at the latest
+                self._task.host.close_connections()
+        return self.keeper.record
+
+    def _go(self) -> None:
+        with self.keeper.step("connect"):
+            session = session_of(self._task)
+            remark(self._task, f"run {self._context.run_id}, activate")
+        self._check_free(session)
+        self._check_planned(session)
+        if not self._is_ready(session):
+            return
+        with self.keeper.step("snapshot"):
+            software = read_software(session)
+            before = read_service_state(session, software)
+            snapshot = take_snapshot(session)
+        self._check_comparable(session, before)
+        activation = self._planned(session, software, before)
+        self._stop_here()
+        self._take_in_hand(session, activation, snapshot)
+        with self.keeper.step(STEP):
+            self._activate(activation, snapshot)
+
+    # Before anything is sent.
+
+    def _check_free(self, session: DeviceSession) -> None:
+        """Refuse a device that another run has in hand, or left."""
+        held = leases(self._context.journal.directory, besides=self._context.run_id)
+        found = lease_by_name(held, self._device.host)
+        if found is None and held:
+            found = lease_on(held, session.facts(), member_serials(session.show_version()))
+        if found is not None:
+            raise found.refusal(self._name)
+
+    def _check_planned(self, session: DeviceSession) -> None:
+        found = identity_of(session.facts())
+        planned = self._device.identity
+        if planned is not None and planned != found:
+            raise self._refusal(
+                f"the plan was made for {planned} (serial number/host name), this is {found}",
+                "Make the plan anew",
+                step="check",
+            )
+        self._check_window()
+
+    def _check_window(self) -> None:
+        windows = self._device.host.windows
+        if windows and closes_at(windows, datetime.now(UTC)) is None:
+            raise self._refusal(
+                "its time window is closed",
+                "Activate it when the window of its site is open (key 'windows' in the inventory)",
+                step="check",
+            )
+        self._stop_here()
+
+    def _is_ready(self, session: DeviceSession) -> bool:
+        """Ask whether the device is ready to boot the image, anew: between staging and now much may have happened."""
+        with self.keeper.step("ready"):
+            found = look_at_readiness(
+                session,
+                self._device.wanted,
+                signature=self._context.signature,
+                expected_members=self._context.staged_members.get((self._name, self._device.wanted.image.name)),
+                known_bytes_per_s=self._context.hash_speeds.get(self._name),
+                interrupted=self._context.interrupted,
+            )
+        self.keeper.update(readiness=found)
+        return self._may_go_on(found)
+
+    def _may_go_on(self, found: Readiness) -> bool:
+        if found.verdict is Verdict.RUNS_IT:
+            self.keeper.update(outcome=Outcome.ALREADY_THERE)
+            self.keeper.move(State.CHECKED, State.DONE)
+            return False
+        if found.verdict is not Verdict.YES:
+            self.keeper.refuse(found)
+            return False
+        self.keeper.move(State.CHECKED)
+        return True
+
+    def _check_comparable(self, session: DeviceSession, before: ServiceState) -> None:
+        """Refuse a device of which nothing could be lacking afterwards: the port that we came by is up, or untold."""
+        if not before.interfaces_up:
+            raise OutputNotUnderstood(
+                f"'{session.platform.commands.interfaces}': expected an interface that is up, found none: behind the "
+                "restart nobody could tell what is lacking",
+                host=self._name,
+                step="snapshot",
+                hint="Give the command by hand as that user: the user must be allowed to give it",
+            )
+
+    def _planned(self, session: DeviceSession, software: SoftwareState, before: ServiceState) -> Activation:
+        """Return what is to be done; raises where it is nothing that we could do, or what is booted is not told."""
+        name = self._device.wanted.image.name
+        file_system = file_system_of_image(software.version, session.platform.file_systems)
+        if software.mode is Mode.UNKNOWN or file_system is None:
+            raise self._not_told(software)
+        is_install = software.mode is Mode.INSTALL
+        path = f"{file_system}{name}"
+        order = None if is_install else self._boot_orders(session, software, path)[0]
+        return Activation(
+            phase=Phase.INTENDED,
+            is_install=is_install,
+            image=name,
+            path=path,
+            version=self._added(software) if is_install else None,
+            before=before,
+            order=order,
+            limits=self._context.limits,
+            since=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    def _not_told(self, software: SoftwareState) -> OutputNotUnderstood:
+        return OutputNotUnderstood(
+            f"expected a device in install or bundle mode that was started from its flash, found mode "
+            f"'{software.mode.value}', file {software.running_file or 'none'}",
+            host=self._name,
+            step=STEP,
+        )
+
+    def _added(self, software: SoftwareState) -> str:
+        """Return the image's version as the device has it added."""
+        found = self.keeper.record.readiness
+        wanted = release_in(found.version or "") if found is not None else None
+        versions = [one for one in software.versions("I") if wanted is not None and release_in(one) == wanted]
+        if len(versions) != 1:
+            raise self._refusal(
+                f"expected {self._device.wanted.image.name} to be added, found "
+                f"{', '.join(software.versions('I')) or 'nothing'} added",
+                "Stage it with --add first",
+            )
+        return versions[0]
+
+    def _boot_orders(self, session: DeviceSession, software: SoftwareState, path: str) -> tuple[BootOrder, ...]:
+        """Return how the image could be put in front of what is booted, the likeliest way first."""
+        if software.has_standby and not software.is_stack:
+            raise self._refusal(
+                "expected one supervisor, or install mode; found a second one, which a reload would switch over to "
+                "with the old image",
+                "Activate it by hand: boot order, save, then 'redundancy reload shelf' where the platform has it",
+            )
+        before = boot_lines(read_running(session).lines)
+        orders = boot_orders(before, path)
+        if (found := objection_to(before, orders, is_stack=software.is_stack)) is not None:
+            raise self._refusal(
+                f"expected 'boot system' lines that an image can be put in front of, found {found}",
+                "Put the image in front by hand, or make it one line for all members, save, then activate again",
+            )
+        return orders
+
+    def _take_in_hand(self, session: DeviceSession, activation: Activation, snapshot: Snapshot) -> None:
+        self._context.journal.acquire_lease(
+            self._context.run_id,
+            self._name,
+            identity=identity_of(session.facts()),
+            snapshot=snapshot,
+            changes=(),
+            target=activation.path,
+            members=member_serials(session.show_version()),
+            activation=activation,
+        )
+        self.keeper.is_held = True
+        # In the journal with the lease itself.
+        self.keeper.update(state=State.JOURNALED)
+
+    # In hand.
+
+    def _following(self, activation: Activation, snapshot: Snapshot) -> Following:
+        return Following(
+            self._task,
+            activation,
+            snapshot,
+            keep=lambda one: self._context.journal.activating(self._context.run_id, self._name, one),
+            tell=lambda status, text: self.keeper.tell(STEP, status, text),
+            interrupted=self._context.interrupted,
+        )
+
+    def _activate(self, activation: Activation, snapshot: Snapshot) -> None:
+        following = self._following(activation, snapshot)
+        try:
+            restart = self._restarted if activation.is_install else self._reloaded
+            restart(following)
+        except FlashferryError as error:
+            if not _may_restart(following.activation.phase, error):
+                # Not restarted: what was set is put back, and the device is what it was.
+                self.keeper.fail(error)
+                following.hang_up()
+                self._end(following, self._stayed(following))
+                return
+            self.keeper.tell(STEP, "note", f"{sentence_of(error)}; it may restart all the same, and is waited for")
+        following.hang_up()
+        self._end(following, following.await_return())
+
+    def _stayed(self, following: Following) -> Look:
+        """Look at a device that was not to restart; one that said no, and does not show it, is followed all the same.
+
+        What holds is what it shows: a word of failure may be somebody's broadcast.
+        """
+        try:
+            return following.await_return(limit_s=0.0, is_going=lambda: False)
+        except DeviceUnreachable as error:
+            if following.activation.phase not in _COMMANDED:
+                raise
+            self.keeper.tell(STEP, "note", f"it said no, and is waited for: {sentence_of(error)}")
+            return following.await_return(is_going=lambda: False)
+
+    def _end(self, following: Following, look: Look) -> None:
+        report = following.finish(look)
+        self.keeper.take(report, is_as_before=report.outcome.runs_new or following.is_as_before())
+
+    def _restarted(self, following: Following) -> None:
+        following.enter(Phase.ACTIVATING)
+        session = following.session()
+        gone = activate_added(
+            session,
+            timer_min=self._context.limits.timer_min,
+            tell=lambda line: self.keeper.tell(STEP, "progress", line),
+        )
+        following.commands.append(gone.command)
+        self.keeper.tell(STEP, "note", f"restarting: '{gone.command}'")
+
+    def _reloaded(self, following: Following) -> None:
+        session = following.session()
+        order = self._ordered(following, session)
+        if not following.is_only_ours(session):
+            raise self._refusal(
+                "somebody changed the configuration since it was looked at; saving would keep that, too",
+                "Have it saved or taken back by its owner, then activate again",
+            )
+        save(session, expected=order.wanted)
+        following.commands.append(session.platform.commands.save)
+        self._stop_here()
+        following.enter(Phase.RELOADING)
+        following.commands.append(reload_device(session).command)
+        self.keeper.tell(STEP, "note", "restarting: reload confirmed")
+
+    def _ordered(self, following: Following, session: DeviceSession) -> BootOrder:
+        """Put the image in front of what is booted, in the first spelling that the device takes; return the order."""
+        planned = following.activation.order
+        assert planned is not None
+        if boot_lines(read_running(session).lines) != planned.before:
+            raise self._refusal(
+                "somebody changed the boot order since it was looked at",
+                "Have it saved or taken back by its owner, then activate again",
+            )
+        *others, last = boot_orders(planned.before, following.activation.path)
+        for order in others:
+            following.enter(Phase.ORDERING, order)
+            with suppress(DeviceRefused):
+                set_boot_order(session, order)
+                return order
+        following.enter(Phase.ORDERING, last)
+        set_boot_order(session, last)
+        return last
+
+    def _refusal(self, reason: str, hint: str, *, step: str = STEP) -> DeviceRefused:
+        return DeviceRefused(reason, host=self._name, step=step, hint=hint)
+
+    def _stop_here(self) -> None:
+        if self._context.interrupted():
+            raise Interrupted("stopped by the operator before it was restarted", host=self._name, step=STEP)
+
+
+_COMMANDED = frozenset({Phase.ACTIVATING, Phase.RELOADING})
+"""Phases in which the one command that restarts may have been given."""
+
+
+def _may_restart(phase: Phase, error: FlashferryError) -> bool:
+    """Tell whether a device may restart behind an error: the command may have reached it, and it did not say no."""
+    if phase not in _COMMANDED:
+        return False
+    return not isinstance(error, DeviceRefused | JournalUnusable | Stopped)

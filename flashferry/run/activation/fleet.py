@@ -1,0 +1,236 @@
+"""The activation of a plan's devices: round by round, each of which must end well before the next one begins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from nornir.core import Nornir
+from nornir.core.task import Result, Task
+from nornir.plugins.runners import ThreadedRunner
+
+from flashferry.core.errors import ConfigInvalid, Kind
+from flashferry.model.activation import LARGEST_TIMER_MIN, LEAST_TIMER_MIN, ActivationLimits
+from flashferry.model.lease import JournalUnusable
+from flashferry.model.record import DeviceRecord, Failure, RunReport
+from flashferry.model.states import Outcome
+from flashferry.model.waves import Wave
+from flashferry.monitor.events import Emit, Event, never_failing, silent
+from flashferry.run.activation.context import ActivationContext, DeviceActivation
+from flashferry.run.activation.device import activate_device
+from flashferry.run.control import RunControl
+from flashferry.store.journal import Journal
+from flashferry.store.journal_rows import NewDevice
+from flashferry.store.staged import last_staged
+from flashferry.store.status import last_hash_speeds
+from inventory.view import view
+from tasks.activating.restart import STEP
+from tasks.check_report import Wanted
+
+VERB = "activate"
+_MARGIN_MIN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivationRequest:
+    """What is to be activated, and how.
+
+    Attributes:
+        images: The image of each device, by name.
+        rounds: Who goes when: each device once.
+        identities: What devices called themselves when the plan was made, by name.
+        limits: How long things may take.
+        max_failures: So many failed devices are borne; one more, and nothing new begins. >= 0.
+        signature: Whether devices verify the vendor's signature once more.
+        stored: What the journal keeps of it: plan and options; no secret.
+    """
+
+    images: Mapping[str, Wanted]
+    rounds: tuple[Wave, ...]
+    identities: Mapping[str, str | None] = field(default_factory=dict)
+    limits: ActivationLimits = field(default_factory=ActivationLimits)
+    max_failures: int = 0
+    signature: bool = True
+    stored: Mapping[str, object] = field(default_factory=dict)
+
+
+def check_limits(limits: ActivationLimits) -> None:
+    """Refuse limits under which a device's own timer could bring the old image back before anybody has looked.
+
+    Raises:
+        ConfigInvalid: They are.
+    """
+    if not LEAST_TIMER_MIN <= limits.timer_min <= LARGEST_TIMER_MIN:
+        raise ConfigInvalid(
+            f"auto-abort timer: expected {LEAST_TIMER_MIN} to {LARGEST_TIMER_MIN} minutes, found {limits.timer_min}",
+            hint="Give another number with --timer-min",
+        )
+    needed_min = (limits.boot_limit_s + limits.settle_s) / 60 + _MARGIN_MIN
+    if limits.timer_min < needed_min:
+        raise ConfigInvalid(
+            f"auto-abort timer: expected at least {needed_min:.0f} minutes, for the restart, for settling and for the "
+            f"commit, found {limits.timer_min}: the old image would come back before anybody has looked",
+            hint="Give a longer --timer-min, or shorter --boot-limit-min and --settle-min",
+        )
+
+
+def activate_fleet(
+    nornir: Nornir,
+    request: ActivationRequest,
+    *,
+    journal: Journal,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> RunReport:
+    """Activate the devices of a request. Each is restarted once at most; what became of it is in its record.
+
+    Args:
+        nornir: The devices, with credentials.
+        request: What is to be done.
+        journal: Where each phase is written before its command.
+        emit: Takes events; called from several threads.
+        interrupted: Whether the operator wants to stop: nothing new begins, what was restarted is followed to its end.
+
+    Returns:
+        A record per device. A device's fault is in its record, never raised.
+
+    Raises:
+        ConfigInvalid: The inventory or a limit is wrong; no device was touched.
+        JournalUnusable: The journal cannot be written; no device was touched.
+    """
+    check_limits(request.limits)
+    run = _Run(nornir, request, journal, never_failing(emit))
+    return run.through(interrupted)
+
+
+class _Run:
+    """One activation of a fleet."""
+
+    def __init__(self, nornir: Nornir, request: ActivationRequest, journal: Journal, emit: Emit) -> None:
+        self._nornir, self._request, self._journal, self._emit = nornir, request, journal, emit
+        self._views = {name: view(nornir.inventory.hosts[name]) for name in request.images}
+        self._started_s = time.monotonic()
+        self._stopped: str | None = None
+
+    def through(self, interrupted: Callable[[], bool]) -> RunReport:
+        """Go through all rounds, and report."""
+        run_id = self._begun()
+        control = RunControl(
+            self._journal, run_id, interrupted=interrupted, tell=self._tell, stopping="nothing new begins; " + _FOLLOWED
+        )
+        records: dict[str, DeviceRecord] = {}
+        for one in self._request.rounds:
+            if self._may_begin(one, records, control):
+                records |= self._round(one, run_id, control)
+        left = self._not_begun(run_id, records, is_stopped=control.is_stopping())
+        with suppress(JournalUnusable):
+            self._journal.finish_run(run_id)
+        return self._report(run_id, records | left, is_stopped=control.is_stopping())
+
+    def _begun(self) -> str:
+        """Enter the run and its devices in the journal; return its identifier."""
+        run_id = self._journal.begin_run(VERB, self._request.stored)
+        at_s = time.monotonic() - self._started_s
+        self._emit(Event(host=None, step="run", status="started", text=run_id, at_s=at_s, run_id=run_id))
+        rounds = {host: one.number for one in self._request.rounds for host in one.hosts}
+        images = {host: wanted.image.name for host, wanted in self._request.images.items()}
+        devices = (NewDevice.of(one, wave=rounds[name], image=images[name]) for name, one in self._views.items())
+        self._journal.add_devices(run_id, devices)
+        return run_id
+
+    def _may_begin(self, one: Wave, records: Mapping[str, DeviceRecord], control: RunControl) -> bool:
+        if self._stopped is not None:
+            return False
+        while (hold := control.hold()) is not None and not hold.for_good:
+            time.sleep(1.0)
+        failed = [record.host for record in records.values() if record.outcome not in _GOOD]
+        if hold is not None:
+            self._stopped = hold.reason
+        elif len(failed) > self._request.max_failures:
+            self._stopped = f"{', '.join(failed[:5])} did not end well, and {self._request.max_failures} may not"
+        if self._stopped is not None:
+            self._tell("run", "stopping", f"no further device is begun: {self._stopped}")
+            return False
+        self._tell("wave", "started", f"{self._called(one)}: {', '.join(one.hosts)}")
+        return True
+
+    def _called(self, one: Wave) -> str:
+        """Return a round as it was called before the approval."""
+        number = f"round {one.number + 1}"
+        return f"{number} of {len(self._request.rounds)}{'' if one.name == number else f', {one.name}'}"
+
+    def _context(self, one: Wave, run_id: str, control: RunControl) -> ActivationContext:
+        def interrupted() -> bool:
+            control.look()
+            return control.is_stopping()
+
+        staged = last_staged(self._journal.directory, one.hosts)
+        return ActivationContext(
+            run_id=run_id,
+            journal=self._journal,
+            limits=self._request.limits,
+            emit=self._emit,
+            interrupted=interrupted,
+            hash_speeds=last_hash_speeds(self._journal.directory),
+            staged_members={key: found.members for key, found in staged.items() if found.members},
+            signature=self._request.signature,
+            started_s=self._started_s,
+        )
+
+    def _round(self, one: Wave, run_id: str, control: RunControl) -> dict[str, DeviceRecord]:
+        context = self._context(one, run_id, control)
+
+        def device(task: Task) -> Result:
+            name = task.host.name
+            given = DeviceActivation(
+                host=self._views[name],
+                wanted=self._request.images[name],
+                identity=self._request.identities.get(name),
+                wave=one.number,
+            )
+            return activate_device(task, given, context)
+
+        hosts = frozenset(one.hosts)
+        chosen = self._nornir.filter(filter_func=lambda host: host.name in hosts)
+        results = chosen.with_runner(ThreadedRunner(num_workers=len(hosts))).run(task=device, name=STEP)
+        return {name: results[name][0].result for name in one.hosts}
+
+    def _not_begun(
+        self, run_id: str, records: Mapping[str, DeviceRecord], *, is_stopped: bool
+    ) -> dict[str, DeviceRecord]:
+        reason = "the run was stopped before this device" if is_stopped else f"not begun: {self._stopped}"
+        kind = Kind.STOPPED if is_stopped else Kind.TOO_MANY_FAILED
+        failure = Failure(step=STEP, reason=reason, hint=None, kind=kind)
+        images = {name: wanted.image.name for name, wanted in self._request.images.items() if name not in records}
+        none = DeviceRecord(host="", outcome=Outcome.NOT_BEGUN, failure=failure, seconds_by_step={})
+        left = {name: replace(none, host=name, image=image) for name, image in images.items()}
+        with suppress(JournalUnusable):
+            self._journal.record_all(run_id, left)
+        return left
+
+    def _report(self, run_id: str, records: Mapping[str, DeviceRecord], *, is_stopped: bool) -> RunReport:
+        images = tuple(dict.fromkeys(wanted.image for wanted in self._request.images.values()))
+        return RunReport(
+            run_id=run_id,
+            verb=VERB,
+            image=images[0].name,
+            image_bytes=images[0].size_bytes,
+            md5=images[0].md5,
+            devices=tuple(records[name] for name in self._ordered()),
+            interrupted=is_stopped,
+            images=tuple(one.of_record() for one in images),
+            stopped=self._stopped,
+        )
+
+    def _ordered(self) -> Sequence[str]:
+        return [host for one in self._request.rounds for host in one.hosts]
+
+    def _tell(self, step: str, status: str, text: str) -> None:
+        at_s = time.monotonic() - self._started_s
+        self._emit(Event(host=None, step=step, status=status, text=text, at_s=at_s))
+
+
+_FOLLOWED = "what was restarted is followed to its end, or left to its own timer and told"
+_GOOD = frozenset({Outcome.DONE, Outcome.ALREADY_THERE})

@@ -1,0 +1,178 @@
+"""What is kept and told of one device in an activation: its record, its place in the journal, and its events."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+from nornir.core.task import Task
+
+from flashferry.core.errors import FlashferryError, Kind
+from flashferry.devices.connection import recent_of, remark
+from flashferry.devices.errors import Stopped
+from flashferry.model.activation import ActivationOutcome, ActivationReport
+from flashferry.model.lease import JournalUnusable
+from flashferry.model.record import DeviceRecord, Failure, failure_of, sentence_of
+from flashferry.model.states import Outcome, Restored, State
+from flashferry.monitor.events import Event
+from flashferry.run.activation.context import ActivationContext, DeviceActivation
+from tasks.activating.restart import STEP
+from tasks.readiness import Readiness
+
+
+class ActivationKeeper:
+    """Grows a device's record, moves it on in the journal, and tells what happens; the first failure stays.
+
+    Args:
+        task: The Nornir task.
+        device: What is to be done to the device.
+        context: What all devices share.
+
+    Attributes:
+        is_held: Whether the journal has the device in hand.
+    """
+
+    def __init__(self, task: Task, device: DeviceActivation, context: ActivationContext) -> None:
+        self._task, self._device, self._context = task, device, context
+        self._record = DeviceRecord(host=device.host.name, image=device.wanted.image.name, seconds_by_step={})
+        self.is_held = False
+
+    @property
+    def record(self) -> DeviceRecord:
+        """Return the record as it is by now."""
+        return self._record
+
+    def update(self, **values: Any) -> None:
+        """Put values into fields of the record."""
+        self._record = replace(self._record, **values)
+
+    def move(self, *states: State) -> None:
+        """Have the device in a state, one after the other; a journal that cannot be written costs no record."""
+        for state in states:
+            if self._record.state is not state:
+                with suppress(JournalUnusable, ValueError):
+                    self._context.journal.move(self._context.run_id, self._record.host, state)
+                self.update(state=state)
+
+    def refuse(self, found: Readiness) -> None:
+        """Have the device refused: it is not ready."""
+        why = "; ".join(one.sentence for one in found.in_the_way[:3]) or found.verdict.value
+        failure = Failure(
+            step="ready",
+            reason=f"not ready to boot {found.image}: {why}",
+            hint=f"Look with 'flashferry ready --host {self._record.host}' at what it rests on",
+            kind=Kind.POLICY_VIOLATION,
+        )
+        self.update(outcome=Outcome.REFUSED, failure=failure)
+        self.move(State.FAILED)
+
+    def fail(self, error: BaseException) -> None:
+        """Take the first failure; a device that is still in hand stays in the journal."""
+        failure = failure_of(STEP, error, recent_of(self._task).lines())
+        if self._record.failure is None:
+            outcome = Outcome.FAILED if isinstance(error, FlashferryError) else Outcome.ERROR
+            self.update(outcome=Outcome.INTERRUPTED if isinstance(error, Stopped) else outcome, failure=failure)
+        elif self.is_held:
+            # What kept it from an end outweighs what began it.
+            self.update(restore_failure=failure)
+        if not self.is_held:
+            self.move(State.FAILED)
+        elif self._record.activation is None:
+            self.update(restored=Restored.INCOMPLETE)
+
+    def take(self, report: ActivationReport, *, is_as_before: bool) -> None:
+        """Take what became of the device, and end its lease: it has come to an end.
+
+        Args:
+            report: What became of it.
+            is_as_before: Whether its configuration is what it was; asked where the old image runs.
+        """
+        is_good = report.outcome.is_good
+        self.update(activation=report)
+        if is_good:
+            # What was taken for a failure on the way was none.
+            self.update(outcome=Outcome.DONE, failure=None)
+        elif self._record.failure is None:
+            self.update(outcome=Outcome.FAILED, failure=failure_of_activation(report))
+        if not report.outcome.runs_new:
+            self.update(restored=Restored.RESTORED if is_as_before else Restored.FOREIGN_CHANGE)
+        self._context.journal.release(self._context.run_id, self._record.host, self._record)
+        self.is_held = False
+        self.move(*((State.ACTIVATED, State.DONE) if is_good else (State.FAILED,)))
+
+    @contextmanager
+    def step(self, word: str) -> Iterator[None]:
+        """Tell a step, and take its time."""
+        self.tell(word, "started", "")
+        began_s = time.monotonic()
+        try:
+            yield
+        except Exception as error:
+            self.tell(word, "failed", sentence_of(error))
+            raise
+        finally:
+            spent = {word: round(time.monotonic() - began_s, 3)}
+            self.update(seconds_by_step=self._record.seconds_by_step | spent)
+        self.tell(word, "done", f"{time.monotonic() - began_s:.1f} s")
+
+    def tell(self, step: str, status: str, text: str, **more: Any) -> None:
+        """Tell what happened; see `flashferry.run.device.record_keeper.DeviceEvents`."""
+        if status != "progress":
+            remark(self._task, f"{step}: {status}{': ' if text else ''}{text}")
+        self._context.emit(
+            Event(
+                host=self._record.host,
+                step=step,
+                status=status,
+                text=text,
+                at_s=time.monotonic() - self._context.started_s,
+                site=self._device.host.site,
+                wave=self._device.wave,
+                **more,
+            )
+        )
+
+    def tell_end(self) -> None:
+        """Tell that this device is through, and what became of it."""
+        record = self._record
+        done = record.activation.outcome.value if record.activation is not None else record.outcome.value
+        is_good = record.outcome in {Outcome.DONE, Outcome.ALREADY_THERE}
+        failure = record.failure
+        self.tell(
+            "device",
+            "done" if is_good else "failed",
+            done if failure is None else f"{done}: {failure.step}: {failure.reason}",
+            outcome=record.outcome.value,
+            restored=record.restored.value,
+            failure=failure.kind if failure else None,
+        )
+
+
+def failure_of_activation(report: ActivationReport) -> Failure:
+    """Return why an activation that came to an end is no good one."""
+    reason, hint = _REASONS[report.outcome]
+    told = reason.format(release=report.to_release, lacks="; ".join(report.lacks) or "it could not be committed")
+    return Failure(step=STEP, reason=told, hint=hint, kind=Kind.DEVICE_REFUSED)
+
+
+_REASONS = {
+    ActivationOutcome.ROLLED_BACK: (
+        "not committed, and the old image runs again: {lacks}",
+        "Find out why the new image did not do what the old one does before it is tried again",
+    ),
+    ActivationOutcome.CAME_BACK_OLD: (
+        "it restarted, and runs {release} as before",
+        "Look at its console log for why it did not boot the image; its configuration is what it was",
+    ),
+    ActivationOutcome.LACKING: (
+        "it runs {release} for good, and lacks what was there: {lacks}",
+        "Look at the device; nothing restarts it a second time",
+    ),
+    ActivationOutcome.NOT_ACTIVATED: (
+        "it runs {release} as before, and was not restarted",
+        "Look at the device's lines, and ask 'flashferry ready' again",
+    ),
+}

@@ -1,0 +1,117 @@
+"""An activation that a dead run left, brought to its end: by the journal, and by what the device itself shows.
+
+Nothing is restarted: what did not come about is told.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from nornir.core.task import Task
+
+from flashferry.devices.connection import session_of
+from flashferry.devices.errors import DeviceUnreachable
+from flashferry.devices.session import DeviceSession
+from flashferry.model.activation import Activation, ActivationReport, Phase
+from flashferry.model.lease import LeasedDevice
+from flashferry.run.activation.following import Following, Tell, hang_up
+from flashferry.store.journal import Journal
+from tasks.install import TOTAL_LIMIT_S
+
+LOOK_EVERY_S = 5.0
+
+GOING_S = {Phase.ACTIVATING: TOTAL_LIMIT_S, Phase.RELOADING: 120.0}
+"""So long behind its command a device may still be about to restart; an activation works for minutes before it does, a
+stack's for longer, and goes on whoever died."""
+
+_RESTARTS = frozenset({Phase.ACTIVATING, Phase.RELOADING, Phase.COMMITTING, Phase.ROLLING_BACK})
+"""Phases in which a device may be away by a restart: ours, or that of its own timer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How an activation is brought to its end.
+
+    Attributes:
+        journal: Where each further phase is written before its command.
+        tell: Takes status and text of what happens.
+        interrupted: Whether the operator wants to stop.
+        patience_s: How long a device is waited for at most, in seconds.
+    """
+
+    journal: Journal
+    tell: Tell
+    interrupted: Callable[[], bool]
+    patience_s: float
+
+
+def session_with(
+    task: Task, device: LeasedDevice, ending: Ending, check: Callable[[DeviceSession], None]
+) -> DeviceSession:
+    """Return a session; a device that may be on its way down and up again is waited for, as far as patience goes.
+
+    The check raises where another device answers: it asks the device, which may go down in the middle of that.
+    """
+    going_s = _restarting_s(device.activation)
+    until = time.monotonic() + min(going_s, ending.patience_s)
+    while True:
+        try:
+            return _checked(task, check)
+        except DeviceUnreachable:
+            if time.monotonic() > until or ending.interrupted():
+                raise
+        ending.tell("waiting", "it does not answer, and may be restarting")
+        time.sleep(min(LOOK_EVERY_S, going_s))
+
+
+def _checked(task: Task, check: Callable[[DeviceSession], None]) -> DeviceSession:
+    try:
+        session = session_of(task)
+        check(session)
+    except DeviceUnreachable:
+        hang_up(task)
+        raise
+    return session
+
+
+def _restarting_s(activation: Activation | None) -> float:
+    """Return for how long a device may not answer yet since it was restarted; negative where it was not."""
+    if activation is None or activation.phase not in _RESTARTS:
+        return -1.0
+    limits = activation.limits
+    longest_s = limits.boot_limit_s + GOING_S.get(activation.phase, limits.timer_min * 60.0)
+    return longest_s - _age_s(activation)
+
+
+def _age_s(activation: Activation) -> float:
+    return (datetime.now(UTC) - datetime.fromisoformat(activation.since)).total_seconds()
+
+
+def end_activation(
+    task: Task, device: LeasedDevice, activation: Activation, ending: Ending
+) -> tuple[ActivationReport, bool]:
+    """Bring an activation to its end; return what became of it, and whether the configuration is as it was or is to be.
+
+    Raises:
+        FlashferryError: It has not come to one; the journal keeps the device.
+    """
+    following = _following(task, device, activation, ending)
+    going_s = GOING_S.get(activation.phase, 0.0)
+    look = following.await_return(limit_s=ending.patience_s, is_going=lambda: _age_s(activation) < going_s)
+    report = following.finish(look)
+    return report, report.outcome.runs_new or following.is_as_before()
+
+
+def _following(task: Task, device: LeasedDevice, activation: Activation, ending: Ending) -> Following:
+    return Following(
+        task,
+        activation,
+        device.snapshot,
+        keep=lambda one: ending.journal.activating(device.run_id, device.host, one),
+        tell=ending.tell,
+        interrupted=ending.interrupted,
+        patience_s=ending.patience_s,
+    )

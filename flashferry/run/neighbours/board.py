@@ -1,0 +1,345 @@
+"""Where the devices of a site tell each other where they stand: the tree of a site and an image, safe for all threads.
+
+Who waits here costs a thread that sleeps. A device that serves waits here too, logged out after a while: its lines work
+without its session.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from nornir.core.inventory import Host
+
+from flashferry.devices.errors import Interrupted
+from flashferry.fileserver import ImageFile
+from flashferry.planning.neighbour_tree import SiteTree, Stand, degree_for
+from flashferry.run.slots import EXPECT_S
+from inventory.view import HostView, view
+
+LOOK_EVERY_S = 1.0
+"""How often one who waits looks whether the run is to stop; news wake it at once."""
+
+AT_ONCE = 32
+"""So many devices of a site may be under way before their copy: in a tree they do not wait for the WAN's slots.
+
+With what is looked at ahead of that, it is the last row of a site of 36, which five at a time bring in two rows.
+"""
+
+IDLE_S = 120.0
+"""A device that had nobody to serve for so long ends, whoever may still come: it carries lines of ours meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedBy:
+    """Where a device finds the image at a neighbour.
+
+    Attributes:
+        host: The neighbour, by its inventory name.
+        address: Its address, as the device reaches it.
+    """
+
+    host: str
+    address: str
+
+
+class SiteBoard:
+    """The tree of one site and one image.
+
+    Args:
+        order: The site's devices, in the order in which they are taken.
+        degree: How many one serves at a time; None: as fits a site of so many.
+        clock: Seconds, going up.
+    """
+
+    def __init__(
+        self, order: tuple[str, ...], *, degree: int | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._tree = SiteTree(order, degree_for(len(order)) if degree is None else degree)
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._addresses: dict[str, str] = {}
+        self._needed_at: dict[str, float] = {}
+        self._wan_s: float | None = None
+        # Since when a device proves its copy; and how long the last proof took.
+        self._proving_at: dict[str, float] = {}
+        self._proof_s = 0.0
+        self._stamps: dict[str, str] = {}
+
+    @property
+    def wan_s(self) -> float | None:
+        """Return how long the last copy over the WAN took, in seconds; None before there was one."""
+        return self._wan_s
+
+    def enter(self, host: str, *, has_image: bool = False) -> None:
+        """Note that a device is under way; one that has the image is waited for."""
+        with self._changed:
+            self._tree.enter(host, has_image=has_image)
+            self._changed.notify_all()
+
+    def leave(self, host: str) -> None:
+        """Note that a device is through, well or not; of one that is not under way nothing is noted."""
+        with self._changed:
+            if host in self._tree.members:
+                self._tree.leave(host)
+            self._proving_at.pop(host, None)
+            self._changed.notify_all()
+
+    def source_for(
+        self,
+        host: str,
+        *,
+        address: str | None,
+        can_serve: bool,
+        interrupted: Callable[[], bool],
+        patience_s: float,
+        on_wait: Callable[[str], None],
+        on_patience: Callable[[], None],
+        on_soon: Callable[[], None] = lambda: None,
+    ) -> ServedBy | None:
+        """Wait until it is clear where a device takes the image from; None: from us, over the WAN.
+
+        Args:
+            host: The device.
+            address: Where its copy would come from, for the neighbour's list; None where that cannot be told.
+            can_serve: Whether it may serve others later.
+            interrupted: Whether the run is to stop.
+            patience_s: After so many seconds `on_patience` is called, once.
+            on_wait: Told what it waits for, where it waits.
+            on_patience: Frees what is not to be held for long.
+            on_soon: Called once, when its turn is near: makes ready what was freed. What it raises ends the wait.
+
+        Raises:
+            Interrupted: The run is to stop.
+        """
+        self._wait(host, address, can_serve=can_serve)
+        waiting = _Waiting(since_s=self._clock(), patience_s=patience_s, on_patience=on_patience, on_soon=on_soon)
+        was_told = False
+        while (found := self._source(host)) is _NOT_YET:
+            if interrupted():
+                raise Interrupted("stopped while it waited for a neighbour to have the image", step="queue")
+            if not was_told:
+                was_told = True
+                on_wait("waits for a neighbour of its site to have the image, or for its turn on the WAN")
+            waiting.look(self._clock(), is_soon=self._is_soon(host))
+            self._sleep(lambda: self._source(host) is not _NOT_YET)
+        assert found is None or isinstance(found, ServedBy)
+        return found
+
+    def _wait(self, host: str, address: str | None, *, can_serve: bool) -> None:
+        with self._changed:
+            if address is None:
+                self._tree.members[host].is_let_down = True
+            else:
+                self._addresses[host] = address
+            self._tree.wait(host, can_serve=can_serve)
+            self._changed.notify_all()
+
+    def _source(self, host: str) -> ServedBy | object | None:
+        with self._changed:
+            member = self._tree.members[host]
+            if member.stand is Stand.WAN:
+                return None
+            if member.stand is Stand.CHILD and member.is_fetching:
+                if member.parent is not None:
+                    return ServedBy(host=member.parent, address=self._addresses[member.parent])
+                # It was let in, and its parent ended before this thread saw that: it waits for another.
+                self._tree.wait(host, can_serve=member.can_serve)
+                self._changed.notify_all()
+            return _NOT_YET
+
+    def _sleep(self, is_news: Callable[[], bool]) -> None:
+        with self._changed:
+            if not is_news():
+                self._changed.wait(LOOK_EVERY_S)
+
+    def proving(self, host: str) -> None:
+        """Note that a device has its copy and proves it: who is served by it is to make ready meanwhile."""
+        with self._changed:
+            self._proving_at[host] = self._clock()
+            self._changed.notify_all()
+
+    def _is_soon(self, host: str) -> bool:
+        """Tell whether a device that waits has its place, or gets it when the proofs under way are done, shortly."""
+        with self._changed:
+            until_s = self._clock() + EXPECT_S - self._proof_s
+            near = sum(at_s <= until_s for at_s in self._proving_at.values())
+            return self._tree.members[host].stand is Stand.CHILD or host in self._tree.next_with(near)
+
+    def keep_stamp(self, host: str, stamp: str) -> None:
+        """Keep what the file of a device looked like behind its proof: while it does, that need not be had again."""
+        with self._changed:
+            self._stamps[host] = stamp
+
+    def stamp_of(self, host: str) -> str:
+        """Return what a device's proven file looked like; empty where nobody has looked."""
+        with self._changed:
+            return self._stamps.get(host, "")
+
+    def prove(self, host: str, address: str, *, wan_s: float | None = None) -> None:
+        """Note that a device has proven the image.
+
+        Args:
+            host: The device.
+            address: Where others reach it.
+            wan_s: How long its copy over the WAN took, or None where it came from elsewhere.
+        """
+        with self._changed:
+            self._wan_s = self._wan_s if wan_s is None else wan_s
+            self._addresses[host] = address
+            self._needed_at[host] = self._clock()
+            if (since_s := self._proving_at.pop(host, None)) is not None:
+                self._proof_s = self._clock() - since_s
+            self._tree.prove(host)
+            self._changed.notify_all()
+
+    def let_down(self, host: str) -> None:
+        """Note that its neighbour failed a device."""
+        with self._changed:
+            self._tree.let_down(host)
+            self._changed.notify_all()
+
+    def blame(self, host: str) -> None:
+        """Note that what a device served was not the image."""
+        with self._changed:
+            if host in self._tree.members:
+                self._tree.blame(host)
+            self._changed.notify_all()
+
+    def to_admit(self, host: str) -> dict[str, str]:
+        """Return whom a serving device is to let in: addresses by name. Waits a little where there is nobody."""
+        with self._changed:
+            if not (found := self._not_admitted(host)):
+                self._changed.wait(LOOK_EVERY_S)
+                found = self._not_admitted(host)
+            return found
+
+    def _not_admitted(self, host: str) -> dict[str, str]:
+        waiting = [one for one in self._tree.children(host) if not self._tree.members[one].is_fetching]
+        return {one: self._addresses[one] for one in waiting}
+
+    def admitted(self, host: str, children: Mapping[str, str]) -> None:
+        """Note that a serving device has let some in; not those who have gone meanwhile, or to another."""
+        with self._changed:
+            for child in set(children) & set(self._tree.children(host)):
+                # By the address that the list has: one that came back meanwhile may have another.
+                if self._addresses[child] == children[child]:
+                    self._tree.begin(child)
+            self._changed.notify_all()
+
+    def helpers(self, proven: Collection[str], devices: int) -> tuple[str, ...]:
+        """Return those of some devices with the image that may serve: the first ones, as many as others need.
+
+        Args:
+            proven: The devices with the image.
+            devices: How many others there are.
+        """
+        with self._changed:
+            members = ((host, self._tree.members.get(host)) for host in self._tree.order if host in proven)
+            able = tuple(host for host, one in members if one is None or (one.can_serve and not one.gets_nobody))
+            return able[: -(-devices // self._tree.degree)]
+
+    def cannot_serve(self, host: str) -> None:
+        """Note that a device could not let its children in."""
+        with self._changed:
+            self._tree.release(host)
+            self._changed.notify_all()
+
+    def is_serving(self, host: str) -> bool:
+        """Tell whether a device is one that may serve."""
+        with self._changed:
+            return host in self._tree.serving
+
+    def is_needed(self, host: str) -> bool:
+        """Tell whether a serving device is to go on: it has children, or had until a while ago and may have more."""
+        with self._changed:
+            if self._tree.children(host):
+                self._needed_at[host] = self._clock()
+            return self._tree.is_needed(host) and self._clock() - self._needed_at[host] < IDLE_S
+
+    def end(self, host: str) -> None:
+        """Note that a device serves no more."""
+        with self._changed:
+            self._tree.close(host)
+            self._changed.notify_all()
+
+
+_NOT_YET = object()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Waiting:
+    """What one who waits does meanwhile: it frees what it holds, and makes ready when its turn is near."""
+
+    since_s: float
+    patience_s: float
+    on_patience: Callable[[], None]
+    on_soon: Callable[[], None]
+    _was_patient: bool = True
+    _was_ready: bool = False
+
+    def look(self, now_s: float, *, is_soon: bool) -> None:
+        if is_soon and not self._was_ready:
+            self._was_ready = self._was_patient = True
+            self.on_soon()
+            self.since_s = now_s
+        elif self._was_patient and now_s - self.since_s >= self.patience_s:
+            self._was_patient = False
+            self.on_patience()
+
+
+class Neighbourhood:
+    """The trees of a run: one for each site that allows it and each image there.
+
+    Args:
+        views: The devices.
+        images: The image of each.
+
+    Attributes:
+        sites: Names of the sites that have one.
+    """
+
+    def __init__(self, views: Mapping[str, HostView], images: Mapping[str, ImageFile]) -> None:
+        self._board_of: dict[str, SiteBoard] = {}
+        self.sites = frozenset(one.site for one in views.values() if one.site is not None and not objection(one))
+        members: dict[tuple[str | None, str], list[str]] = {}
+        for name, one in views.items():
+            if name in images and not objection(one):
+                members.setdefault((one.site, images[name].sha512), []).append(name)
+        for names in members.values():
+            board = SiteBoard(tuple(names))
+            self._board_of |= dict.fromkeys(names, board)
+
+    def board_of(self, host: str) -> SiteBoard | None:
+        """Return the tree of a device; None where it takes no part."""
+        return self._board_of.get(host)
+
+
+def objection(device: HostView) -> str:
+    """Return why a device takes no part in what its site allows, or is not allowed at all; empty where it does."""
+    if not device.neighbours or device.site is None:
+        return "its site's inventory does not say 'neighbours: true'"
+    if device.clear_text is False:
+        return "the inventory forbids clear text, which a copy from a neighbour is"
+    if device.vrf is not None:
+        return f"it reaches us by VRF '{device.vrf}', and whether a neighbour answers in one was not seen"
+    return ""
+
+
+def may_serve(done: Iterable[str], left: Iterable[str], inventory: Mapping[str, Host]) -> tuple[str, ...]:
+    """Return those of some devices with the image that are at a site of others which lack it, where both take part.
+
+    Args:
+        done: Names of devices with the image; who has left the inventory is left out.
+        left: Names of devices without it.
+        inventory: All devices.
+    """
+
+    def place(host: str) -> str | None:
+        found = view(inventory[host])
+        return found.site if not objection(found) else None
+
+    sites = {place(host) for host in left} - {None}
+    return tuple(host for host in done if host in inventory and place(host) in sites)

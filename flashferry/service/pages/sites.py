@@ -1,0 +1,136 @@
+"""Sites that work for themselves: each with its agent and depot, what it has in hand, and where runs of them stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from fastapi import APIRouter
+
+from flashferry.core.codec import to_json
+from flashferry.core.errors import ConfigInvalid
+from flashferry.model.states import Outcome
+from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.pages.frame import twin
+from flashferry.service.site_centre import CentreSeen, SeenSiteRun, centre_seen, has_centre
+from flashferry.sites.centre.centre import our_release
+from flashferry.sites.centre.overview import PartOverview, SiteOverview
+from flashferry.sites.centre.settings import CentreSettings
+from flashferry.store.own_database import moment, moment_of
+from flashferry.store.sites.agents import Fetching
+from flashferry.store.sites.runs import OPEN, PartState
+
+router = APIRouter()
+
+_CLOCK_S = 0.5
+"""So little is no error of a clock: the way here is in it."""
+_PART_TONES = {PartState.REFUSED: "bad", PartState.RUNNING: "good", PartState.HELD: "warn"}
+_OUTCOME_TONES = {Outcome.DONE: "good", Outcome.ALREADY_THERE: "good", Outcome.NOT_BEGUN: "warn", "open": "quiet"}
+
+
+@twin(router, "/sites", "sites.html")
+def sites(service: TheService, actor: TheActor) -> object:
+    """Return sites and their runs, or what is to be done where there are none."""
+    found = {"at": moment(service.now()), "has_centre": has_centre(service.state), "release": our_release()}
+    try:
+        seen = centre_seen(service, actor)
+    except ConfigInvalid as error:
+        nothing = CentreSeen(settings=None, has_ledger=False, sites=(), runs=())
+        return found | {"trouble": error.message, "hint": error.hint or ""} | _told(nothing, service.now())
+    return found | {"trouble": "", "hint": ""} | _told(seen, service.now())
+
+
+def _told(seen: CentreSeen, at: datetime) -> dict[str, object]:
+    settings = seen.settings
+    rows = [] if settings is None else [_site(one, settings, seen.runs, at) for one in seen.sites]
+    return {
+        "has_settings": settings is not None,
+        "has_ledger": seen.has_ledger,
+        "silent_after_s": None if settings is None else settings.silent_after_s,
+        "sites": rows,
+        "is_anybody_heard": any(row["word"] not in ("silent", "never heard") for row in rows),
+        "runs": [_run(one) for one in seen.runs],
+    }
+
+
+def _site(
+    one: SiteOverview, settings: CentreSettings, runs: Sequence[SeenSiteRun], at: datetime
+) -> Mapping[str, object]:
+    """Return a site's row: what is known of it, how it stands in a word or two, and what it has in hand."""
+    told: dict[str, object] = to_json(one)
+    within_s = one.clock_within_s or 0.0
+    is_off = abs(one.clock_ahead_s or 0.0) - within_s > settings.clock_bound_s
+    stands = standing(one, settings.silent_after_s, at)
+    return (
+        told
+        | stands
+        | {"fetched": None if stands["word"] == "silent" else fetched(one.fetching)}
+        | {
+            "clock": clock(one.clock_ahead_s, within_s),
+            "clock_tone": "bad" if is_off else "",
+            "parts": _in_hand(one.site, runs),
+        }
+    )
+
+
+def standing(one: SiteOverview, silent_after_s: float, at: datetime) -> dict[str, str]:
+    """Return how a site stands in a word or two, the tone of it, and why, where the word does not say so.
+
+    Args:
+        one: The site.
+        silent_after_s: After so many seconds without a word its agent counts as silent.
+        at: What time it is.
+    """
+    if one.heard_at is None:
+        return {"word": "never heard", "tone": "warn", "why": ""}
+    if (at - moment_of(one.heard_at)).total_seconds() > silent_after_s:
+        return {"word": "silent", "tone": "warn", "why": ""}
+    if one.trouble:
+        return {"word": "not ready", "tone": "bad", "why": one.trouble}
+    return {"word": "ready", "tone": "good", "why": ""}
+
+
+def fetched(fetching: Fetching | None) -> dict[str, object] | None:
+    """Return an image that comes into a depot as the page shows it; None where none does."""
+    if fetching is None:
+        return None
+    return {"image": fetching.image, "phase": fetching.phase, "percent": fetching.percent}
+
+
+def clock(ahead_s: float | None, within_s: float = 0.0) -> str:
+    """Return how a clock is off, for people; empty where nobody knows."""
+    if ahead_s is None:
+        return ""
+    if abs(ahead_s) <= within_s and within_s >= _CLOCK_S:
+        return f"within {abs(ahead_s) + within_s:.1f} s"
+    return "right" if abs(ahead_s) < _CLOCK_S else f"{abs(ahead_s):.1f} s {'ahead' if ahead_s > 0 else 'behind'}"
+
+
+def _in_hand(site: str, runs: Sequence[SeenSiteRun]) -> list[dict[str, object]]:
+    """Return the parts of a site that are not over, each with the number of its run on the page."""
+    return [
+        {"run": one.run.run_id, "number": number, "state": part.state, "is_canaries": part.is_canaries}
+        for number, one in enumerate(runs, 1)
+        for part in one.run.parts
+        if part.site == site and part.state in OPEN
+    ]
+
+
+def _run(one: SeenSiteRun) -> dict[str, object]:
+    told: dict[str, object] = to_json(one.run)
+    devices = [count for part in one.run.parts for count in part.devices.items()]
+    return told | {
+        "unrestored": list(one.unrestored),
+        "has_canaries": any(part.is_canaries for part in one.run.parts),
+        "parts": [_part(part) for part in one.run.parts],
+        "all": sum(count for _, count in devices),
+        "through": sum(count for outcome, count in devices if outcome != "open"),
+    }
+
+
+def _part(part: PartOverview) -> dict[str, object]:
+    told: dict[str, object] = to_json(part)
+    tallies = [
+        {"count": count, "word": word, "tone": _OUTCOME_TONES.get(word, "bad")} for word, count in part.devices.items()
+    ]
+    return told | {"tone": _PART_TONES.get(PartState(part.state), ""), "tallies": tallies}

@@ -1,0 +1,110 @@
+"""The centre of sites in the service's state folder, as somebody sees it: its sites and their runs. Asks no agent.
+
+Its settings are `sites.toml`, its ledger what `flashferry sites listen` and `stage --sites` write. Who has roles at
+some sites of the inventory sees the centre's sites that go by one of these names, and of runs their parts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from flashferry.service.actor import Actor
+from flashferry.service.seeing import Sites, sites_of
+from flashferry.service.service import Service
+from flashferry.sites.centre.overview import RunOverview, SiteOverview, overview, run_overview
+from flashferry.sites.centre.settings import USUAL_NAME, CentreSettings, load_centre
+from flashferry.store.sites.database import SitesDatabase
+from flashferry.store.sites.runs import SiteRun, last_ended, open_runs, run_of
+from flashferry.store.sites.schema import FILE
+from flashferry.store.sites.words import left_in_hand
+
+STOPPED = "it was stopped, for a reason that is about other sites, too"
+"""What is told of that to somebody who sees some sites of a run alone: the reason may name a device of another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenSiteRun:
+    """A run of sites as somebody sees it.
+
+    Attributes:
+        run: With the parts of his sites.
+        unrestored: Devices of these that a part left in hand as it ended: nobody has proven them restored.
+    """
+
+    run: RunOverview
+    unrestored: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CentreSeen:
+    """The centre as somebody sees it.
+
+    Attributes:
+        settings: What it was told; None: no `sites.toml` is in the state folder.
+        has_ledger: Whether its ledger is there.
+        sites: His sites, by name; none without settings.
+        runs: Runs that touch them: those under way, the newest first, then the one that ended last.
+    """
+
+    settings: CentreSettings | None
+    has_ledger: bool
+    sites: tuple[SiteOverview, ...]
+    runs: tuple[SeenSiteRun, ...]
+
+
+def has_centre(state: Path) -> bool:
+    """Return whether a state folder has the settings or the ledger of a centre of sites."""
+    return (state / USUAL_NAME).is_file() or (state / FILE).is_file()
+
+
+def centre_seen(service: Service, actor: Actor) -> CentreSeen:
+    """Return the centre as somebody sees it; nothing is made where there is none.
+
+    Raises:
+        ConfigInvalid: Its settings are wrong, or its ledger cannot be used.
+    """
+    path, at = service.state / USUAL_NAME, service.now()
+    settings = load_centre(path) if path.is_file() else None
+    ledger = SitesDatabase(service.state) if (service.state / FILE).is_file() else None
+    is_mine = _whose(settings, sites_of(actor))
+    sites = () if settings is None else overview(ledger, settings, at)
+    return CentreSeen(
+        settings=settings,
+        has_ledger=ledger is not None,
+        sites=tuple(one for one in sites if is_mine(one.site)),
+        runs=() if ledger is None else _runs(ledger, is_mine, at),
+    )
+
+
+def _whose(settings: CentreSettings | None, mine: Sites) -> Callable[[str], bool]:
+    """Return what tells whether a site of the centre is somebody's, by the names that sites have in inventories."""
+
+    def is_mine(name: str) -> bool:
+        known = settings.sites.get(name) if settings is not None else None
+        names = {name} if known is None else known.inventory_sites | {name}
+        return mine is None or bool(names & mine)
+
+    return is_mine
+
+
+def _runs(ledger: SitesDatabase, is_mine: Callable[[str], bool], at: datetime) -> tuple[SeenSiteRun, ...]:
+    with ledger.reading() as database:
+        names = [*reversed(open_runs(database)), last_ended(database)]
+        runs = [run for name in names if name is not None and (run := run_of(database, name)) is not None]
+    seen = (_seen(ledger, run, is_mine, at) for run in runs)
+    return tuple(one for one in seen if one.run.parts)
+
+
+def _seen(ledger: SitesDatabase, run: SiteRun, is_mine: Callable[[str], bool], at: datetime) -> SeenSiteRun:
+    found = run_overview(ledger, run, at)
+    with ledger.reading() as database:
+        left = left_in_hand(database, run.run)
+    parts = tuple(part for part in found.parts if is_mine(part.site))
+    if len(parts) != len(found.parts):
+        stopped = None if found.stopped is None else STOPPED
+        paused = tuple(site for site in found.paused if is_mine(site))
+        found = replace(found, parts=parts, wishes=(), stopped=stopped, left_out=(), paused=paused)
+    return SeenSiteRun(run=found, unrestored=tuple(host for site, host in left if is_mine(site)))

@@ -1,0 +1,281 @@
+"""The agent put together: claims its site, takes orders, carries them out in their order, tells, and ends in order."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from flashferry.core.codec import CodecError, decode
+from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.core.outside import masked
+from flashferry.depot.catalogue.errors import CatalogueBusy
+from flashferry.depot.sync.errors import SourceRefused, SourceUnreachable
+from flashferry.depot.sync.filling import SyncProgress
+from flashferry.sites.agent.carrying import Bench, End, carry_out, restore_left
+from flashferry.sites.agent.depot import SiteDepot
+from flashferry.sites.agent.following import left_held
+from flashferry.sites.agent.forgetting import Forgetting
+from flashferry.sites.agent.judging import OrderRefused
+from flashferry.sites.agent.looking import depot_told
+from flashferry.sites.agent.presence import Claim, Presence, only_here, place_of
+from flashferry.sites.agent.taking import Taker
+from flashferry.sites.agent.telling import Identity, Teller
+from flashferry.sites.broker import ORDER_TASK, Broker, control_queue, site_queue
+from flashferry.sites.keys import PrivateKey
+from flashferry.sites.settings import AgentSettings
+from flashferry.sites.wire import CONTROL_JOBS, Order, OrderJob, moment_of, moment_text
+from flashferry.store.sites import ledger, spool
+from flashferry.store.sites.agent import AgentDatabase, agent_name
+
+_LOG = logging.getLogger("flashferry.sites")
+_LANES = ((OrderJob.STAGE, OrderJob.SYNC), (OrderJob.RECOVER,))
+"""Orders of a lane go one behind the other; what restores devices waits for no part."""
+_LOOK_S = 1.0
+_AGAIN_S = 5.0
+_ENDS_WITHIN_S = 4.0
+_REFUSED_AGAIN_S = (1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
+"""So long after each time that a source says that it has not what was ordered it is asked again."""
+
+Tell = Callable[[str], None]
+"""Takes a sentence for people."""
+
+
+def run_agent(settings: AgentSettings, ending: threading.Event, *, tell: Tell) -> None:
+    """Work for a site until told to end; runs under way are then ended in order, which restores their devices.
+
+    Args:
+        settings: The agent's.
+        ending: Set from outside to end it.
+        tell: Takes sentences for people.
+
+    Raises:
+        ConfigInvalid: The settings are wrong, or another agent works for the site.
+    """
+    key = PrivateKey.load(settings.key)
+    with only_here(settings.state), ExitStack() as stack:
+        agent = Agent(settings, key, ending, depot=SiteDepot(settings.catalogue, settings.source))
+        stack.callback(agent.close)
+        agent.run(tell)
+
+
+class Agent:
+    """An agent at work.
+
+    Args:
+        settings: Its settings.
+        key: Its key.
+        ending: Set to end it.
+        depot: Its site's depot.
+    """
+
+    def __init__(self, settings: AgentSettings, key: PrivateKey, ending: threading.Event, *, depot: SiteDepot) -> None:
+        self._settings, self._ending = settings, ending
+        self._database = AgentDatabase(settings.state)
+        self._release = version("flashferry")
+        self._name = _checked_name(self._database, settings.site)
+        self._broker = Broker(settings.broker, owner=f"agent-{settings.site}")
+        self._key_id = key.public.key_id
+        identity = Identity(agent=self._name, site=settings.site, release=self._release, key=key)
+        place = place_of(settings.state)
+        self._claim = Claim(self._broker, identity, place=place, beat_s=settings.beat_s)
+        self._teller = Teller(self._database, self._broker, identity, beat=self._beat, beat_s=settings.beat_s)
+        self._bench = Bench(settings=settings, database=self._database, depot=depot, teller=self._teller, ending=ending)
+        self._news = threading.Condition()
+        self._taker = Taker(self._bench, identity, news=self._wake)
+        self._in_hand: dict[str, Order] = {}
+        self._refusals: dict[str, int] = {}
+        self._troubles: dict[str, str] = {}
+        self._depot_told: list[dict[str, Any]] = []
+        self._forgetting = Forgetting(self._database, settings.state)
+        self._presence: Presence | None = None
+        self._started_at = datetime.now(UTC)
+
+    def run(self, tell: Tell) -> None:
+        """Work until told to end.
+
+        Raises:
+            ConfigInvalid: Another agent works for the site.
+        """
+        site = self._settings.site
+        tell(f"agent {self._name} for site {site}, release {self._release}, key {self._key_id}")
+        # What a dead run left is restored, and what is unfinished gone on with, whether or not the broker is there.
+        lanes = [threading.Thread(target=self._work, args=(jobs,), name=f"agent-{jobs[0]}") for jobs in _LANES]
+        self._teller.start()
+        restore_left(self._bench)
+        # What others may be at work on is not gone on with; where nobody can tell, it is ours as it was.
+        presence = self._presence = Presence(self._claim, beat_s=self._settings.beat_s, ending=self._ending, tell=tell)
+        presence.start()
+        for lane in lanes:
+            lane.start()
+        try:
+            self._take_orders(presence, tell)
+        finally:
+            self._ending.set()
+            self._wake()
+            for lane in lanes:
+                if lane.is_alive():
+                    lane.join()
+
+    def close(self) -> None:
+        """End what is left: the last words are sent, the claim is given up; neither waits for a broker that is away."""
+        self._teller.close()
+        if self._presence is not None:
+            self._presence.give_up()
+        self._broker.close()
+
+    def _take_orders(self, presence: Presence, tell: Tell) -> None:
+        """Take orders for as long as the site is ours."""
+        while not presence.is_ours():
+            if self._ending.wait(_LOOK_S):
+                return
+        self._settle_control()
+        queues = (site_queue(self._settings.site), control_queue(self._settings.site))
+        tell(f"takes orders from {' and '.join(queues)}")
+        with self._broker.worker(queues, ORDER_TASK, self._taker.take, ends_within_s=_ENDS_WITHIN_S):
+            looks_at_s = 0.0
+            while presence.is_ours() and not self._ending.wait(_LOOK_S):
+                if time.monotonic() >= looks_at_s:
+                    looks_at_s = time.monotonic() + self._settings.beat_s
+                    self._look_at_depot()
+                    self._forgetting.look()
+
+    def _work(self, jobs: tuple[OrderJob, ...]) -> None:
+        """Carry out the orders of a lane, one behind the other; what cannot be now is tried again."""
+        while not self._ending.is_set():
+            try:
+                if (order := self._next(jobs)) is not None:
+                    self._carry(order)
+                    continue
+            except Exception as error:  # noqa: BLE001 -- a disk that is away for a while: the site must not stand still
+                _LOG.error("orders cannot be looked for: %s", masked(repr(error)))
+                self._ending.wait(_AGAIN_S)
+            with self._news:
+                self._news.wait(_LOOK_S)
+
+    def _next(self, jobs: tuple[OrderJob, ...]) -> Order | None:
+        return next(iter(self._left(jobs)), None)
+
+    def _left(self, jobs: Iterable[OrderJob]) -> Iterator[Order]:
+        """Yield the orders of some jobs that are not through, the first first; what cannot be read is refused."""
+        with self._database.reading() as database:
+            left = ledger.unfinished(database, [job.value for job in jobs])
+        for entry in left:
+            try:
+                yield decode(Order, entry.body)
+            except (CodecError, FlashferryError) as error:
+                self._taker.refuse_unread(entry, error)
+
+    def _carry(self, order: Order) -> None:
+        with self._database.writing() as database:
+            ledger.begin(database, order.id)
+        self._in_hand[order.id] = order
+        try:
+            if (end := carry_out(self._bench, order)) is not None:
+                self._taker.end(order, end)
+        except FlashferryError as error:
+            self._give_up(order, error)
+        except Exception as error:  # noqa: BLE001 -- a fault of ours, or a full disk: the site must not stand still
+            _LOG.error("order %s: tried again in %.0f s: %s", order.id, _AGAIN_S, masked(repr(error)))
+            self._ending.wait(_AGAIN_S)
+        finally:
+            self._in_hand.pop(order.id, None)
+
+    def _give_up(self, order: Order, error: FlashferryError) -> None:
+        """Note that an order cannot be carried out, or not further; what was only out of reach is tried again."""
+        if self._ending.is_set():
+            return
+        if (pause_s := self._pause_before_again_s(order, error)) is not None:
+            if self._troubles.get(order.id) != error.message:
+                _LOG.warning("order %s: tried again until it is carried out: %s", order.id, masked(str(error)))
+            self._troubles[order.id] = error.message
+            self._ending.wait(pause_s)
+            return
+        if (trouble := self._troubles.pop(order.id, "")) and isinstance(error, OrderRefused):
+            # It waited until it was over; what people have to set right is what it waited for.
+            error = OrderRefused(f"{error.message}; what it waited for: {trouble}", hint=error.hint)
+        with self._database.reading() as database:
+            entry = ledger.entry_of(database, order.id)
+        if entry is None or entry.run_id is None:
+            self._taker.refuse(order, error)
+            return
+        held = left_held(self._settings.state, entry.run_id)
+        self._taker.end(order, End(exit_code=None, sentence=error.message, data={"run_id": entry.run_id, "held": held}))
+
+    def _pause_before_again_s(self, order: Order, error: FlashferryError) -> float | None:
+        """Return after how long an order is tried again; None: it is not, for what is wrong does not pass."""
+        if moment_of(order.valid_until) <= datetime.now(UTC):
+            return None
+        if isinstance(error, SourceUnreachable | CatalogueBusy):
+            return _AGAIN_S
+        if not isinstance(error, SourceRefused) or not error.may_pass:
+            return None
+        # What the centre has just put there is offered once it was looked at, or read: an image takes its time.
+        refusals = self._refusals[order.id] = self._refusals.get(order.id, 0) + 1
+        return _REFUSED_AGAIN_S[refusals - 1] if refusals <= len(_REFUSED_AGAIN_S) else None
+
+    def _settle_control(self) -> None:
+        """Carry out what an agent before this one had put on disk and not got to: steering, and looks."""
+        for order in self._left((*CONTROL_JOBS, OrderJob.LOOK)):
+            self._taker.carry_at_once(order)
+
+    def _look_at_depot(self) -> None:
+        self._depot_told = depot_told(self._bench.depot)
+
+    def _beat(self) -> dict[str, Any]:
+        """Return what a beat says."""
+        with self._database.reading() as database:
+            last, waiting = ledger.last_entry(database), spool.size(database)
+            entries = [ledger.entry_of(database, order_id) for order_id in list(self._in_hand)]
+        runs = [
+            {"run": one.run, "order": one.id, "job": one.job, "run_id": one.run_id, "tries": one.tries}
+            for one in entries
+            if one is not None
+        ]
+        return {
+            "clock": moment_text(datetime.now(UTC)),
+            "started_at": moment_text(self._started_at),
+            "beat_s": self._settings.beat_s,
+            "runs": runs,
+            "depot": self._depot_told,
+            "fetching": _fetching_told(self._bench.depot.fetching),
+            "last_order": None if last is None else {"order": last.id, "job": last.job, "at": last.received_at},
+            "spooled": waiting,
+        }
+
+    def _wake(self) -> None:
+        with self._news:
+            self._news.notify_all()
+
+
+def _fetching_told(progress: SyncProgress | None) -> dict[str, Any] | None:
+    """Return what comes into the depot just now, as a beat tells it."""
+    if progress is None:
+        return None
+    return {
+        "image": progress.image,
+        "phase": progress.phase.value,
+        "done_bytes": progress.done_bytes,
+        "size_bytes": progress.size_bytes,
+    }
+
+
+def _checked_name(database: AgentDatabase, site: str) -> str:
+    """Return the agent's name of itself.
+
+    Raises:
+        ConfigInvalid: The state folder is that of an agent of another site.
+    """
+    with database.writing() as writing:
+        name, known = agent_name(writing, site)
+    if known != site:
+        raise ConfigInvalid(
+            f"state folder {database.directory}: expected that of site {site}, found that of site {known}",
+            hint="Give this agent a state folder of its own: journal and ledger are a site's",
+        )
+    return name

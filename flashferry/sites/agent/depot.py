@@ -1,0 +1,121 @@
+"""An agent's hand on its site's depot: plans by their digest, images proven in the catalogue, those fetched that lack.
+
+An image comes by chunks that are proven while they arrive (docs/depots.md), so what a broken line, a full disk or the
+end of the agent leaves is gone on with. What somebody laid into the catalogue by hand counts once its SHA-512 is the
+plan's.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import reading
+from flashferry.depot.catalogue.folder import CatalogueFolder
+from flashferry.depot.catalogue.proof import ProvenImage
+from flashferry.depot.sync.filling import SyncProgress
+from flashferry.depot.sync.line import Interrupted, check, never
+from flashferry.depot.sync.source import Login, Source
+from flashferry.depot.sync.syncing import sync_image
+from flashferry.images.digests import PlannedImage
+from flashferry.images.manifest import MOST_PLAN_BYTES, plan_name
+from flashferry.sites.settings import SourceSettings
+
+_LOG = logging.getLogger("flashferry.sites")
+
+
+class SiteDepot:
+    """A site's depot as its agent sees it; called from several threads, of which one fetches.
+
+    Args:
+        folder: The catalogue's folder; it is made where it is not there.
+        source: From where plans and images come; None: they lie in the folder beforehand.
+
+    Attributes:
+        catalogue: The catalogue.
+        fetching: The image that comes just now, and how far it is; None where none does.
+
+    Raises:
+        ConfigInvalid: The folder cannot be made, or the source's password not be read.
+    """
+
+    def __init__(self, folder: Path, source: SourceSettings | None) -> None:
+        self.catalogue = CatalogueFolder(folder)
+        self.fetching: SyncProgress | None = None
+        self._settings = source
+        self.catalogue.make()
+        self._source()
+
+    def plan(self, digest: str, *, interrupted: Interrupted = never) -> bytes:
+        """Return the plan of a digest, not compared with it yet; raises what `Source.fetch_small` does.
+
+        Raises:
+            ConfigInvalid: There is no source, and the plan does not lie here.
+        """
+        name, source = plan_name(digest), self._source()
+        if source is not None:
+            return source.fetch_small(name, MOST_PLAN_BYTES, interrupted=interrupted)
+        try:
+            with reading(self.catalogue.path / name) as file:
+                return file.read(MOST_PLAN_BYTES)
+        except OSError as error:
+            raise ConfigInvalid(
+                f"{name}: expected it in {self.catalogue.path}: {error.strerror}",
+                hint="Put it there, or name a [source] in agent.toml",
+            ) from None
+
+    def fetch(self, image: PlannedImage, *, interrupted: Interrupted = never) -> ProvenImage:
+        """Return an image of a plan, proven in the catalogue; what lacks of it is fetched.
+
+        Args:
+            image: The image.
+            interrupted: Whether somebody wants to stop; asked many times a second.
+
+        Raises:
+            ConfigInvalid: It is not here, and there is no source.
+            FlashferryError: What `sync_image` raises.
+        """
+        found = self.catalogue.proven(image.name) or self._laid_here(image, interrupted)
+        if found is not None and found.sha512 == image.sha512:
+            return found
+        source = self._source()
+        if source is None:
+            raise ConfigInvalid(
+                f"image {image.name}: expected it in {self.catalogue.path} with SHA-512 {image.sha512[:16]}..., found "
+                + ("another one" if (self.catalogue.path / image.name).exists() else "none"),
+                hint="Put it there, or name a [source] in agent.toml",
+            )
+        try:
+            return sync_image(source, image, self.catalogue, self._note, interrupted).image
+        finally:
+            self.fetching = None
+
+    def _laid_here(self, image: PlannedImage, interrupted: Interrupted) -> ProvenImage | None:
+        with self.catalogue.locked():
+            return self.catalogue.taken_in(image.name, image.sha512, on_read=lambda *_: check(interrupted))
+
+    def _note(self, progress: SyncProgress) -> None:
+        self.fetching = progress
+        if progress.text:
+            _LOG.warning("image %s: %s", progress.image, progress.text)
+
+    def _source(self) -> Source | None:
+        """Return the source with the login as its file has it now: a password may be changed without a restart."""
+        settings = self._settings
+        if settings is None:
+            return None
+        return Source(url=settings.url, login=_login(settings), ca=settings.ca)
+
+
+def _login(settings: SourceSettings) -> Login | None:
+    if not settings.user or settings.password_file is None:
+        return None
+    try:
+        password = settings.password_file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigInvalid(
+            f"{settings.password_file}: expected the source's password, it cannot be read: {error}",
+            hint="Check 'password_file' of [source] in agent.toml",
+        ) from None
+    return Login(username=settings.user, password=password)

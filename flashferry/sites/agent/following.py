@@ -1,0 +1,139 @@
+"""What a run tells, followed into the spool: lines of its event file, and records of its devices from the journal.
+
+How far the file is in the spool stands in the same transaction as the words made of it, so an agent that is killed
+between any two steps neither loses a line nor tells it twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from flashferry.core.apart.folder import JobFolder
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.state_folder import open_private
+from flashferry.sites.agent.telling import add_word
+from flashferry.sites.wire import WordKind, canonical
+from flashferry.store.sites import spool
+from flashferry.store.sites.agent import AgentDatabase
+from flashferry.store.stored_run import StoredDevice, read_run
+
+MOST_READ_BYTES = 1 << 20
+MOST_BATCH_BYTES = 64_000
+"""Lines of a word: a few hundred bytes each, so a hundred and more go in one."""
+
+
+class EventTail:
+    """Follows the events of one job.
+
+    Args:
+        database: The agent's database.
+        state: The state folder.
+        order_id: The order that it is carried out for.
+        run: The centre's name of the part.
+        job_id: The job.
+        progress_s: How often a device's mere progress is told at most, by the times in the lines.
+    """
+
+    def __init__(
+        self, database: AgentDatabase, state: Path, *, order_id: str, run: str, job_id: str, progress_s: float
+    ) -> None:
+        self._database, self._path = database, JobFolder.of(state, job_id).events
+        self._order_id, self._run, self._job_id = order_id, run, job_id
+        self._progress_s = progress_s
+        self._told_at_s: dict[object, float] = {}
+
+    def take(self) -> bool:
+        """Put what is new into the spool; return whether anything was."""
+        with self._database.reading() as database:
+            begins = spool.position_of(database, self._job_id)
+        text = self._new_text(begins)
+        if not text:
+            return False
+        with self._database.writing() as database:
+            for batch in _batches(self._kept(text)):
+                add_word(database, self._run, WordKind.EVENT, {"order": self._order_id, "events": batch})
+            spool.set_position(database, self._job_id, begins + len(text))
+        return True
+
+    def _new_text(self, begins: int) -> bytes:
+        """Return whole lines behind a place of the file; none where there are none yet."""
+        try:
+            with open_private(self._path, "rb") as file:
+                file.seek(begins)
+                text: bytes = file.read(MOST_READ_BYTES)
+        except OSError:
+            return b""
+        return text[: text.rfind(b"\n") + 1]
+
+    def _kept(self, text: bytes) -> Iterator[dict[str, Any]]:
+        for line in text.splitlines():
+            with suppress(ValueError):
+                event = json.loads(line)
+                if isinstance(event, dict) and not self._is_too_soon(event):
+                    yield event
+
+    def _is_too_soon(self, event: dict[str, Any]) -> bool:
+        if event.get("status") != "progress":
+            return False
+        host, at_s = event.get("host"), float(event.get("at_s") or 0.0)
+        if at_s - self._told_at_s.get(host, -self._progress_s) < self._progress_s:
+            return True
+        self._told_at_s[host] = at_s
+        return False
+
+
+def tell_records(database: AgentDatabase, state: Path, *, order_id: str, run: str, run_id: str) -> int:
+    """Put the records of devices into the spool that are others than were told before; return how many."""
+    try:
+        devices = read_run(state, run_id, with_transfers=False).devices
+    except ConfigInvalid:
+        return 0
+    count = 0
+    with database.writing() as writing:
+        for device in devices:
+            data = _record(device)
+            digest = hashlib.sha256(canonical(data).encode()).hexdigest()
+            if device.record and spool.is_news(writing, order_id, device.host, digest):
+                add_word(writing, run, WordKind.RECORD, {"order": order_id, "run_id": run_id} | data)
+                count += 1
+    return count
+
+
+def left_held(state: Path, run_id: str) -> list[str]:
+    """Return the devices of a run that are not proven restored; all that is known where the journal cannot be read."""
+    try:
+        return [one.host for one in read_run(state, run_id, with_transfers=False).devices if one.is_held]
+    except ConfigInvalid:
+        return []
+
+
+def _record(device: StoredDevice) -> dict[str, Any]:
+    return {
+        "host": device.host,
+        "site": device.site,
+        "wave": device.wave,
+        "image": device.image,
+        "state": device.state,
+        "attempt": device.attempt,
+        "is_held": device.is_held,
+        "record": device.record,
+    }
+
+
+def _batches(events: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    batch: list[dict[str, Any]] = []
+    size_bytes = 0
+    for event in events:
+        length = len(json.dumps(event))
+        if batch and size_bytes + length > MOST_BATCH_BYTES:
+            yield batch
+            batch, size_bytes = [], 0
+        batch.append(event)
+        size_bytes += length
+    if batch:
+        yield batch

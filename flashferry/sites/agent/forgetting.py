@@ -1,0 +1,72 @@
+"""What is long over goes from an agent's disk: orders, words that nobody heard, and the files of tries.
+
+Facts
+-----
+
+- A clock that jumps ahead makes everything long over. So nothing is forgotten before it has gone on for a day as the
+  monotonic one does; an hour of a wrong year costs nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from flashferry.sites.agent.processes import forget_tries
+from flashferry.sites.wire import moment_text
+from flashferry.store.sites import ledger, spool
+from flashferry.store.sites.agent import AgentDatabase
+
+_LOG = logging.getLogger("flashferry.sites")
+KEPT = timedelta(days=30)
+EVERY_S = 3600.0
+STEADY_S = 86_400.0
+_JUMP_S = 300.0
+
+
+class Forgetting:
+    """Forgets what is long over, now and then.
+
+    Args:
+        database: The agent's database.
+        state: Its state folder.
+        wall_s: Seconds since 1970.
+        steady_s: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        database: AgentDatabase,
+        state: Path,
+        *,
+        wall_s: Callable[[], float] = time.time,
+        steady_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database, self._state = database, state
+        self._wall_s, self._steady_s = wall_s, steady_s
+        self._since = (wall_s(), steady_s())
+        self._next_s = steady_s()
+
+    def look(self) -> None:
+        """Forget what is long over, once an hour, where the clock can be trusted; what cannot be waits."""
+        wall_s, steady_s = self._wall_s(), self._steady_s()
+        gone_s, lived_s = wall_s - self._since[0], steady_s - self._since[1]
+        if abs(gone_s - lived_s) > _JUMP_S:
+            self._since = (wall_s, steady_s)
+        elif lived_s >= STEADY_S and steady_s >= self._next_s:
+            self._next_s = steady_s + EVERY_S
+            try:
+                self._forget(moment_text(datetime.fromtimestamp(wall_s, UTC) - KEPT))
+            except sqlite3.Error as error:
+                _LOG.warning("what is long over cannot be forgotten: %s", error)
+
+    def _forget(self, before: str) -> None:
+        with self._database.writing() as database:
+            gone = ledger.forget(database, before)
+            spool.forget(database, gone, before)
+        for order_id in gone:
+            forget_tries(self._state, order_id)

@@ -1,0 +1,154 @@
+"""Whether an order is carried out, and what of a plan a site has to do. Pure.
+
+What is refused is refused in a sentence, with what was expected and what was found, before any device is touched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import ClassVar
+
+from flashferry.core.errors import FlashferryError, Kind
+from flashferry.model.fleet_plan import Action, FleetPlan, limited_to
+from flashferry.sites.wire import Order, OrderJob, WireError, canonical, moment_of, moment_text
+
+_RELEASE = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
+_MOST_NAMED = 5
+
+
+class OrderRefused(FlashferryError):
+    """An order is not carried out; no device was touched for it."""
+
+    kind: ClassVar[Kind] = Kind.ORDER_REFUSED
+
+
+def check_addressee(order: Order, key_id: str) -> None:
+    """Look whether an order is for us.
+
+    Args:
+        order: The order; its signature is proven.
+        key_id: Identifier of our key.
+
+    Raises:
+        WireError: It is for an agent with another key. It is not answered: what a centre that is set right sends again
+            under the same name is to be carried out.
+    """
+    if order.agent_key != key_id:
+        raise WireError(
+            f"order {order.id}: expected one for the agent of site {order.site} with key {key_id}, which is this one's"
+            f", found one for key {order.agent_key or 'of nobody'}: the centre has another agent for the site",
+            hint="Put this agent's public line into the centre's settings, or end this agent",
+        )
+
+
+def check_order(order: Order, *, site: str, release: str, now: datetime, clock_differs_s: float) -> None:
+    """Check what can be said of an order without looking at anything else.
+
+    Args:
+        order: The order; its signature is proven.
+        site: Our site.
+        release: Our release.
+        now: What time it is here.
+        clock_differs_s: How far its beginning may lie ahead of our clock.
+
+    Raises:
+        OrderRefused: It is for another site, not valid now, or from another release.
+    """
+    if order.site != site:
+        raise OrderRefused(
+            f"order {order.id}: expected one for site {site}, found one for {order.site}",
+            hint="Check which queue the centre sends it to",
+        )
+    begins, ends = moment_of(order.valid_from), moment_of(order.valid_until)
+    if begins > now + timedelta(seconds=clock_differs_s):
+        ahead = (begins - now).total_seconds()
+        raise OrderRefused(
+            f"order {order.id}: expected one that is valid by now, found one from {order.valid_from} on, which is "
+            f"{ahead:,.0f} s from now ({moment_text(now)}): the clocks differ",
+            hint="Have both hosts keep their clocks by NTP",
+        )
+    if ends <= now:
+        raise OrderRefused(
+            f"order {order.id}: expected one that is still valid, found that it ended at {order.valid_until}, and here "
+            f"it is {moment_text(now)}",
+            hint="Order it anew; if it was just sent, the clocks differ",
+        )
+    if order.job is not OrderJob.HEARD and _numbers(order.release) != _numbers(release):
+        raise OrderRefused(
+            f"order {order.id}: expected a centre of release {_numbers(release)}, as this agent is, found "
+            f"{_numbers(order.release)}",
+            hint="Bring both to one release",
+        )
+
+
+def check_begins(order: Order, now: datetime | None = None) -> None:
+    """Look whether work may still be begun: an order may have waited behind others, or for an agent that was down.
+
+    Raises:
+        OrderRefused: It may not.
+    """
+    at = now or datetime.now(UTC)
+    if moment_of(order.valid_until) <= at:
+        raise OrderRefused(
+            f"order {order.id}: expected to come to it in time, found that it was not to be begun behind "
+            f"{order.valid_until}, and here it is {moment_text(at)}; no device was touched",
+            hint="Order it anew",
+        )
+
+
+def work_of(order: Order) -> str:
+    """Return what an order asks for as one text; two orders of one text are one piece of work."""
+    return canonical([order.job, order.run, order.plan, sorted(order.devices), order.wave])
+
+
+def site_part(plan: FleetPlan, order: Order, *, folder: Path, inventory: Collection[str]) -> FleetPlan:
+    """Return what a site has to do of a plan: the devices ordered, with images as they lie at its depot.
+
+    Args:
+        plan: The whole plan, as it is approved.
+        order: Which devices of it.
+        folder: The catalogue's folder.
+        inventory: Names of all devices of the site's own inventory.
+
+    Raises:
+        OrderRefused: A device is in no such plan, or not this site's, or none of them is to be staged.
+    """
+    wanted = set(order.devices)
+    _check_known(order, wanted - {one.host for one in plan.devices}, f"the plan {plan.digest[:12]}")
+    _check_known(order, wanted - set(inventory), f"the inventory of site {order.site}")
+    part = limited_to(plan, wanted)
+    names = {one.image for one in part.of(Action.STAGE)}
+    if not names:
+        raise OrderRefused(
+            f"order {order.id}: expected a device that the plan stages, found that none of its {len(part.devices)} is: "
+            "all are there already, refused or out of reach",
+            hint="'flashferry plan' says why",
+        )
+    here = folder.resolve()
+    images = tuple(replace(image, path=str(here / image.name)) for image in plan.images if image.name in names)
+    return replace(
+        part,
+        sites=tuple(one for one in plan.sites if one.site in {device.site for device in part.devices}),
+        images=images,
+        image_folders=(str(here),),
+    )
+
+
+def _check_known(order: Order, unknown: Collection[str], where: str) -> None:
+    if unknown:
+        named = ", ".join(sorted(unknown)[:_MOST_NAMED])
+        more = f" and {len(unknown) - _MOST_NAMED} more" if len(unknown) > _MOST_NAMED else ""
+        raise OrderRefused(
+            f"order {order.id}: expected devices of {where}, found {named}{more}, which it has not",
+            hint="Bring the inventories of centre and site to the same, and make the plan anew",
+        )
+
+
+def _numbers(release: str) -> str:
+    """Return `major.minor.patch` of a release."""
+    found = _RELEASE.match(release)
+    return found[0] if found is not None else release

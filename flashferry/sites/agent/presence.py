@@ -1,0 +1,312 @@
+"""One agent for a site: a lock in the state folder against a second on this host, a claim at the broker for all others.
+
+The claim is a key that ends by itself where nobody renews it. Its value is signed by the agent's own key, so whoever
+has the broker can make none that counts: what is by another key, or by none, is told and overwritten. One by our own
+key is of this very agent: of a process before us, or of a machine that was cloned with its state. Two of those would
+log in to the same devices, and neither journal would know of the other's lines: so the one that came later ends.
+
+An old claim of ours may be put back by whoever has the broker. It is known by its place (a process of this state
+folder, whose lock we hold, is dead), by its time, and by that nobody renews it.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.core.outside import masked
+from flashferry.core.state_folder import lock, make_private_directory, open_private
+from flashferry.sites.agent.telling import Identity
+from flashferry.sites.broker import Broker, BrokerUnreachable
+from flashferry.sites.wire import WireError, moment_of, moment_text, opened, sealed
+
+LOCK = "agent.lock"
+CLAIM_SCHEMA = "flashferry.claim/1"
+
+_LOG = logging.getLogger("flashferry.sites")
+_LEAST_S = 30.0
+_TELLS_AGAIN_S = 60.0
+_LOOK_S = 1.0
+_AGAIN_S = 5.0
+_GIVES_UP_WITHIN_S = 2.0
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@contextmanager
+def only_here(state: Path) -> Iterator[None]:
+    """Keep a second agent off a state folder for as long as the block runs.
+
+    Raises:
+        ConfigInvalid: Another agent has it.
+    """
+    make_private_directory(state)
+    with open_private(state / LOCK, "w") as held:
+        if not lock(held):
+            raise ConfigInvalid(
+                f"state folder {state}: expected it free, found that another agent on this host has it",
+                hint="End that one first, or give this one another state folder and site",
+            )
+        yield
+
+
+def place_of(state: Path) -> str:
+    """Return which state folder this is, on which running system: no copy of it has the same."""
+    found = state.stat()
+    try:
+        boot = _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        boot = secrets.token_hex(16)
+    return sha256(f"{boot} {found.st_dev} {found.st_ino}".encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """Who works for a site, as it stands at the broker.
+
+    Attributes:
+        site: The site.
+        agent: The agent's name of itself.
+        instance: Its process, by a name of its own.
+        place: Where its state folder is (`place_of`).
+        host: Its host, for people.
+        since: When this process had the claim first, UTC.
+        at: When it was made or renewed last.
+    """
+
+    site: str
+    agent: str
+    instance: str
+    place: str
+    host: str
+    since: str
+    at: str
+
+    def __post_init__(self) -> None:
+        moment_of(self.since, "since")
+        moment_of(self.at, "at")
+
+    @property
+    def rank(self) -> tuple[str, str]:
+        """Return what two that claim the same are told apart by: the greater is the later."""
+        return (self.since, self.instance)
+
+
+class Claim:
+    """An agent's claim on its site at the broker.
+
+    Args:
+        broker: The broker; where it is no Redis, no claim is made: the centre tells two agents apart by their words.
+        identity: Who claims it.
+        place: Where our state folder is.
+        beat_s: How often it is renewed, seconds.
+        now: What time it is.
+        steady_s: Seconds, going up.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        identity: Identity,
+        *,
+        place: str,
+        beat_s: float,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        steady_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._broker, self._identity, self._place = broker, identity, place
+        self._now, self._steady_s = now, steady_s
+        self._key = f"flashferry.agent.{identity.site}"
+        self._instance = secrets.token_hex(8)
+        self._since = ""
+        self._other: tuple[Claimed, float] | None = None
+        self._told_at_s = -_TELLS_AGAIN_S
+        self.ends_after_s = max(_LEAST_S, 4 * beat_s)
+
+    def renew(self) -> bool:
+        """Make the claim, or renew it.
+
+        Returns:
+            Whether it is ours. False: one like us had it a moment ago and may be dead, which is known once its claim
+            was not renewed for `ends_after_s`: ask again.
+
+        Raises:
+            ConfigInvalid: A copy of this very agent is at work elsewhere.
+            BrokerUnreachable: The broker is away; the claim stands for a while.
+        """
+        if not self._broker.has_claims:
+            return True
+        with self._broker.redis() as client:
+            value = client.get(self._key)
+            if not self._may_take(self._read(value)):
+                return False
+            since = self._since or moment_text(self._now())
+            # Where there was none, another may have made one a moment ago.
+            if not client.set(self._key, self._value(since), nx=value is None, ex=round(self.ends_after_s)):
+                return False
+            self._since = since
+            return True
+
+    def release(self) -> None:
+        """Give the claim up, where it is ours; one that cannot be ends by itself."""
+        if not self._broker.has_claims or not self._since:
+            return
+        with self._broker.redis() as client:
+            found = self._read(client.get(self._key))
+            if found is not None and found.instance == self._instance:
+                client.delete(self._key)
+
+    def _value(self, since: str) -> str:
+        who = self._identity
+        made = Claimed(
+            site=who.site,
+            agent=who.agent,
+            instance=self._instance,
+            place=self._place,
+            host=socket.gethostname(),
+            since=since,
+            at=moment_text(self._now()),
+        )
+        return sealed(made, CLAIM_SCHEMA, who.key)
+
+    def _read(self, value: object) -> Claimed | None:
+        """Return the claim that a value is, where it is by our own key; None: it is none that counts."""
+        if value is None:
+            return None
+        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        try:
+            found = opened(text, CLAIM_SCHEMA, Claimed, (self._identity.key.public,))
+        except WireError as error:
+            self._tell(f"it is not by this agent's key ({error.message})")
+            return None
+        return found if found.site == self._identity.site else None
+
+    def _may_take(self, found: Claimed | None) -> bool:
+        """Return whether the claim may be made over what is there.
+
+        Raises:
+            ConfigInvalid: Who made that lives, and was there before us.
+        """
+        if found is None or found.instance == self._instance or found.place == self._place:
+            return True
+        age_s = (self._now() - moment_of(found.at)).total_seconds()
+        if abs(age_s) > self.ends_after_s:
+            self._tell(f"it is an old one of this agent's, made at {found.at}")
+            return True
+        if self._since and (self._since, self._instance) < found.rank:
+            self._tell(f"a copy of this agent on host {found.host} came later, and is to end")
+            return True
+        return self._is_dead(found)
+
+    def _is_dead(self, found: Claimed) -> bool:
+        """Return whether a claim may be made over that of one like us: once we have ours, or this was not renewed."""
+        before, since_s = self._other or (found, self._steady_s())
+        if before.instance != found.instance:
+            before, since_s = found, self._steady_s()
+        self._other = (before, since_s)
+        if found.at > before.at:
+            raise self._taken(found)
+        return bool(self._since) or self._steady_s() - since_s >= self.ends_after_s
+
+    def _taken(self, found: Claimed) -> ConfigInvalid:
+        return ConfigInvalid(
+            f"site {self._identity.site}: expected it free, found that a copy of this very agent works for it on host "
+            f"{found.host}: one device belongs to one agent",
+            hint=f"End the other one; its claim ends {self.ends_after_s:.0f} s behind its last beat at the latest. If "
+            "this machine was cloned, give it a state folder and a key of its own",
+        )
+
+    def _tell(self, what: str) -> None:
+        if self._steady_s() - self._told_at_s < _TELLS_AGAIN_S:
+            return
+        self._told_at_s = self._steady_s()
+        _LOG.warning(
+            "site %s: the claim at the broker was overwritten: %s. Another agent calls itself this site's, or somebody "
+            "has the broker; orders name the key of the agent that is to carry them out",
+            self._identity.site,
+            masked(what),
+        )
+
+
+class Presence:
+    """Makes the claim and renews it, in a thread of its own: a broker that answers nothing holds up nobody.
+
+    Args:
+        claim: The claim.
+        beat_s: How often it is renewed, seconds.
+        ending: Set when the agent is to end.
+        tell: Takes sentences for people.
+    """
+
+    def __init__(self, claim: Claim, *, beat_s: float, ending: threading.Event, tell: Callable[[str], None]) -> None:
+        self._claim, self._beat_s, self._ending, self._say = claim, beat_s, ending, tell
+        self._is_ours, self._is_tried, self._is_told = threading.Event(), threading.Event(), False
+        self._error: FlashferryError | None = None
+        self._thread = threading.Thread(target=self._run, name="agent-presence", daemon=True)
+
+    def start(self) -> None:
+        """Begin, and wait until it is known whether the site is ours, or that the broker does not tell."""
+        self._thread.start()
+        while not self._is_tried.wait(_LOOK_S) and not self._ending.is_set():
+            pass
+
+    def is_ours(self) -> bool:
+        """Return whether the claim was made.
+
+        Raises:
+            ConfigInvalid: Another agent has the site.
+        """
+        if self._error is not None:
+            raise self._error
+        return self._is_ours.is_set()
+
+    def give_up(self) -> None:
+        """Give the claim up, as far as the broker lets us."""
+        thread = threading.Thread(target=self._release, name="agent-leaves", daemon=True)
+        thread.start()
+        thread.join(_GIVES_UP_WITHIN_S)
+
+    def _release(self) -> None:
+        with suppress(FlashferryError):
+            self._claim.release()
+
+    def _run(self) -> None:
+        while not self._ending.is_set() and self._error is None:
+            try:
+                wait_s = self._renewed()
+            except BrokerUnreachable as error:
+                # Later on it is told by who sends words; the site goes on.
+                self._tell_once(f"no orders yet: {error}")
+                wait_s = _AGAIN_S
+            except FlashferryError as error:
+                self._error, wait_s = error, 0.0
+            except Exception as error:  # noqa: BLE001 -- a driver's fault: nobody else would renew the claim
+                _LOG.error("the claim on the site could not be renewed: %s", masked(repr(error)))
+                wait_s = _AGAIN_S
+            self._is_tried.set()
+            self._ending.wait(wait_s)
+
+    def _renewed(self) -> float:
+        """Renew the claim; return after how many seconds that is to be done again."""
+        while not self._claim.renew():
+            self._tell_once(
+                f"one like this had the site lately: {self._claim.ends_after_s:.0f} s at most to see if it lives"
+            )
+            if self._ending.wait(_LOOK_S):
+                return 0.0
+        self._is_ours.set()
+        return self._beat_s
+
+    def _tell_once(self, text: str) -> None:
+        if not self._is_told and not self._is_ours.is_set():
+            self._is_told = True
+            self._say(text)

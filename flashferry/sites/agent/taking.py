@@ -1,0 +1,250 @@
+"""Orders as they come off the broker: proven, judged, put on disk once, answered.
+
+An order that is by nobody whom we know is dropped without an answer: it would only tell whoever sent it what we are.
+One that came before, under its own name or as the same piece of work under another, is answered from the ledger.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from flashferry.core.codec import encode
+from flashferry.core.errors import FlashferryError, Kind
+from flashferry.core.outside import masked
+from flashferry.sites.agent.carrying import Bench, End
+from flashferry.sites.agent.judging import OrderRefused, check_addressee, check_order, work_of
+from flashferry.sites.agent.looking import look
+from flashferry.sites.agent.steering import steer
+from flashferry.sites.agent.telling import Identity, add_word
+from flashferry.sites.wire import (
+    CONTROL_JOBS,
+    Order,
+    OrderJob,
+    WireError,
+    WordKind,
+    canonical,
+    moment_text,
+    opened_order,
+)
+from flashferry.store.sites import ledger
+from flashferry.store.sites.ledger import LedgerEntry, OrderState
+
+_LOG = logging.getLogger("flashferry.sites")
+_SAME_PART = frozenset({OrderJob.STAGE, OrderJob.SYNC})
+"""Jobs of which two orders for the same are one piece of work."""
+_TELLS_AGAIN_S = 60.0
+_ANSWERS_AGAIN_S = 10.0
+"""A centre that has no answer sends an order again after 15 s."""
+_MOST_ANSWERED = 10_000
+_WORK = frozenset({OrderJob.STAGE, OrderJob.SYNC, OrderJob.RECOVER})
+
+
+class Taker:
+    """Takes envelopes; called from several threads of the broker's worker, and with two copies of one at once.
+
+    Args:
+        bench: What orders are carried out with.
+        identity: Who we are.
+        news: Called when there is an order to carry out.
+        now: What time it is.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        identity: Identity,
+        *,
+        news: Callable[[], None],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._bench, self._identity, self._news, self._now = bench, identity, news, now
+        self._dropped_at_s: dict[Kind, float] = {}
+        self._answered_at_s: dict[tuple[str, str], float] = {}
+
+    def take(self, envelope: str) -> None:
+        """Take an envelope: when this returns it is on disk, refused or dropped.
+
+        Raises:
+            sqlite3.Error: It could not be written; it must come again.
+        """
+        try:
+            order = opened_order(envelope, self._bench.settings.centres)
+            check_addressee(order, self._identity.key.public.key_id)
+        except WireError as error:
+            # By nobody whom we know; or no order, be it of a centre of another release, which is to be read in the log;
+            # or for the site's other agent, to whom the centre sends it again.
+            self._drop(error)
+            return
+        if order.job is OrderJob.HEARD:
+            self._heard(order)
+            return
+        try:
+            self._check(order)
+        except OrderRefused as error:
+            if self._is_repeat(order):
+                return
+            self._enter(order, is_accepted=False)
+            self.refuse(order, error)
+            return
+        self._take_checked(order)
+
+    def _take_checked(self, order: Order) -> None:
+        if self._is_repeat(order):
+            return
+        if order.job in _WORK and (error := self._forgotten(order)) is not None:
+            self._enter(order, is_accepted=False)
+            self.refuse(order, error)
+            return
+        if not self._enter(order):
+            # Another copy was a moment earlier.
+            return
+        _LOG.info("order %s: %s for run %s", order.id, order.job.value, order.run or "none")
+        if order.job in CONTROL_JOBS or order.job is OrderJob.LOOK:
+            self.carry_at_once(order)
+        else:
+            self._news()
+
+    def carry_at_once(self, order: Order) -> None:
+        """Carry out what takes a moment: steering, and a look."""
+        try:
+            if order.job is OrderJob.LOOK:
+                self.end(order, End(exit_code=0, sentence="looked", data={}), depot=look(self._bench, order))
+            else:
+                self.end(order, steer(self._bench, order))
+        except FlashferryError as error:
+            self.refuse(order, error)
+
+    def refuse(self, order: Order, error: FlashferryError) -> None:
+        """Note that an order is not carried out, and tell why."""
+        _LOG.warning("order %s refused: %s", order.id, masked(str(error)))
+        answer = {"order": order.id, "job": order.job.value, "sentence": error.message, "hint": error.hint or ""}
+        self._close(order, OrderState.REFUSED, WordKind.REFUSED, answer)
+
+    def refuse_unread(self, entry: LedgerEntry, error: Exception) -> None:
+        """Note that an order of the ledger cannot be read by this release, and tell so."""
+        sentence = f"order {entry.id}: expected one that this release can read, found another on disk: {error}"
+        _LOG.error("%s", masked(sentence))
+        answer = {"order": entry.id, "job": entry.job, "sentence": sentence, "hint": "Order it anew"}
+        with self._bench.database.writing() as database:
+            if ledger.close(database, entry.id, OrderState.REFUSED, answer, moment_text(self._now())):
+                add_word(database, entry.run, WordKind.REFUSED, answer)
+        self._bench.teller.wake()
+
+    def end(self, order: Order, end: End, *, depot: dict[str, Any] | None = None) -> None:
+        """Note that an order is through, and tell what it came to."""
+        _LOG.info("order %s ended: %s", order.id, masked(end.sentence))
+        told = {"order": order.id, "job": order.job.value, "exit_code": end.exit_code, "sentence": end.sentence}
+        self._close(order, OrderState.ENDED, WordKind.ENDED, {**told, **end.data}, depot=depot)
+
+    def _close(
+        self,
+        order: Order,
+        state: OrderState,
+        kind: WordKind,
+        answer: dict[str, Any],
+        *,
+        depot: dict[str, Any] | None = None,
+    ) -> None:
+        with self._bench.database.writing() as database:
+            # In one transaction with its word: it is never through without having told so, nor tells it twice.
+            if ledger.close(database, order.id, state, answer, moment_text(self._now())):
+                if depot is not None:
+                    add_word(database, _stream(order), WordKind.DEPOT, {"order": order.id, **depot})
+                add_word(database, _stream(order), kind, answer)
+        self._bench.teller.wake()
+
+    def _check(self, order: Order) -> None:
+        settings = self._bench.settings
+        check_order(
+            order,
+            site=settings.site,
+            release=self._identity.release,
+            now=self._now(),
+            clock_differs_s=settings.runs.clock_differs_s,
+        )
+
+    def _forgotten(self, order: Order) -> OrderRefused | None:
+        """Return why an order may be one that was done and forgotten: a clock that was set back makes it valid."""
+        with self._bench.database.reading() as database:
+            until = ledger.forgotten_until(database)
+        if order.valid_until > until:
+            return None
+        return OrderRefused(
+            f"order {order.id}: expected one that ends behind {until}, for orders until then are done and forgotten, "
+            f"found that it ends at {order.valid_until}: it may be an old one",
+            hint="Have this host keep its clock by NTP, and order it anew",
+        )
+
+    def _enter(self, order: Order, *, is_accepted: bool = True) -> bool:
+        """Put an order on disk, and tell that it is; return whether it was new."""
+        with self._bench.database.writing() as database:
+            is_new = ledger.enter(
+                database,
+                order_id=order.id,
+                job=order.job.value,
+                run=_stream(order),
+                work=work_of(order),
+                body=canonical(encode(order)),
+                at=moment_text(self._now()),
+            )
+            if is_new and is_accepted:
+                add_word(database, _stream(order), WordKind.ACCEPTED, {"order": order.id, "job": order.job.value})
+        self._bench.teller.wake()
+        return is_new
+
+    def _is_repeat(self, order: Order) -> bool:
+        """Answer an order that came before from the ledger; return whether it did."""
+        with self._bench.database.writing() as database:
+            known = ledger.entry_of(database, order.id)
+            if known is None and order.job in _SAME_PART:
+                known = ledger.first_of_work(database, work_of(order))
+            if known is None:
+                return False
+            if self._is_answered(order, known):
+                return True
+            add_word(database, _stream(order), *_repeated(order, known))
+        self._bench.teller.wake()
+        return True
+
+    def _is_answered(self, order: Order, known: LedgerEntry) -> bool:
+        """Return whether the same was answered a moment ago: whoever has the broker can play it again without end."""
+        key, now_s = (order.id, known.state.value), time.monotonic()
+        if now_s - self._answered_at_s.get(key, -_ANSWERS_AGAIN_S) < _ANSWERS_AGAIN_S:
+            return True
+        if len(self._answered_at_s) >= _MOST_ANSWERED:
+            self._answered_at_s.clear()
+        self._answered_at_s[key] = now_s
+        return False
+
+    def _heard(self, order: Order) -> None:
+        try:
+            self._check(order)
+        except OrderRefused:
+            # An old one may be played again by whoever has the broker; what it says was true once, and is no harm.
+            return
+        assert order.offset is not None
+        self._bench.teller.heard(order.run, order.offset)
+
+    def _drop(self, error: WireError) -> None:
+        now_s = time.monotonic()
+        if now_s - self._dropped_at_s.get(error.kind, -_TELLS_AGAIN_S) >= _TELLS_AGAIN_S:
+            self._dropped_at_s[error.kind] = now_s
+            _LOG.warning("an order was dropped, and not answered: %s", masked(str(error)))
+
+
+def _stream(order: Order) -> str:
+    """Return the run under which words about an order are numbered: of one without a run, its own name."""
+    return order.run or order.id
+
+
+def _repeated(order: Order, known: LedgerEntry) -> tuple[WordKind, dict[str, Any]]:
+    """Return the answer to an order that came before: how it ended, or that it is in hand."""
+    again = {"order": order.id, "job": order.job.value, "repeats": known.id}
+    if known.state in ledger.UNFINISHED:
+        return WordKind.ACCEPTED, again
+    kind = WordKind.ENDED if known.state is OrderState.ENDED else WordKind.REFUSED
+    return kind, known.answer | again

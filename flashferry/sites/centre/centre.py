@@ -1,0 +1,445 @@
+"""The centre opened for the time of a command: it collects, gives runs to sites, and steers them.
+
+Several may be open at the same time, as `stage` and `sites follow` are: what either hears stands in the same ledger.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+from pathlib import Path
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import reading
+from flashferry.core.outside import masked
+from flashferry.core.writing import write_whole
+from flashferry.images.manifest import MOST_PLAN_BYTES, plan_name
+from flashferry.model.fleet_plan import FleetPlan, PlannedDevice
+from flashferry.model.plan_file import plan_from
+from flashferry.sites.centre.collecting import CANARIES, LOOK, OTHERS, Collector, now
+from flashferry.sites.centre.gate import first_wave
+from flashferry.sites.centre.listening import ListeningBroker
+from flashferry.sites.centre.ordering import Orders, fresh_id
+from flashferry.sites.centre.settings import CentreSettings
+from flashferry.sites.centre.sharing import Share, check_ready, refusals
+from flashferry.sites.keys import PrivateKey
+from flashferry.sites.wire import OrderJob
+from flashferry.store.own_database import moment, moment_of
+from flashferry.store.reader import chosen
+from flashferry.store.sites.agents import AgentState, agents_by_site
+from flashferry.store.sites.database import SitesDatabase
+from flashferry.store.sites.pruning import Dropped, drop_events
+from flashferry.store.sites.runs import (
+    Part,
+    PartDevice,
+    PartState,
+    SiteRun,
+    add_orders,
+    add_run,
+    add_wish,
+    end_held,
+    give,
+    parts_of,
+    run_of,
+    runs_by_age,
+    set_approved,
+    set_stopped,
+    waves_of,
+)
+from flashferry.store.wishes import Asker, WishKind
+
+_LOG = logging.getLogger("flashferry.sites.centre")
+OWNER = "centre"
+"""Who we are at the broker."""
+SYSTEM = Asker(actor="system", via="centre")
+"""In whose name the centre decides by itself; people's names are never that one alone."""
+LONGEST_S = 12 * 3600.0
+"""So long a part may be begun where the plan has no end of its own, seconds."""
+_LOOK_S = 0.25
+_MOST_EVENTS = 50_000
+"""So many old events go at a time: nobody waits long for it."""
+_JOBS = {
+    WishKind.PAUSE: OrderJob.PAUSE,
+    WishKind.CONTINUE: OrderJob.CONTINUE,
+    WishKind.STOP: OrderJob.STOP,
+    WishKind.APPROVE: OrderJob.APPROVE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPlan:
+    """A plan with the text of its file.
+
+    Attributes:
+        plan: The plan.
+        text: What stands in its file: agents fetch it as it is.
+    """
+
+    plan: FleetPlan
+    text: str
+
+
+def our_release() -> str:
+    """Return our release, as orders name it."""
+    return version("flashferry")
+
+
+def read_plan_file(path: Path) -> ReadPlan:
+    """Return the plan in a file; its images need not be on this host, for agents serve their own.
+
+    Raises:
+        ConfigInvalid: It cannot be read, is no plan, or more than a source offers.
+    """
+    try:
+        with reading(path) as file:
+            content = file.read(MOST_PLAN_BYTES + 1)
+    except OSError as error:
+        raise ConfigInvalid(
+            f"plan {path}: cannot be read: {error.strerror}", hint="Check the path and the file's rights"
+        ) from None
+    if len(content) > MOST_PLAN_BYTES:
+        raise ConfigInvalid(
+            f"plan {path}: expected at most {MOST_PLAN_BYTES:,} bytes, for sources offer no more, found more",
+            hint="Make a plan for fewer devices at a time",
+        )
+    return ReadPlan(plan=plan_from(content, path), text=content.decode())
+
+
+@contextmanager
+def open_centre(settings: CentreSettings, state: Path) -> Iterator[Centre]:
+    """Open the centre for the time of a block; it collects from now on, and some old events go from the ledger.
+
+    Args:
+        settings: What the centre was told.
+        state: The state folder, where the ledger is.
+
+    Raises:
+        ConfigInvalid: The key, the ledger or the broker's settings cannot be used.
+    """
+    key = PrivateKey.load(settings.key)
+    ledger = SitesDatabase(state)
+    broker = ListeningBroker(settings.broker, owner=OWNER)
+    collector = Collector(ledger, settings)
+    try:
+        with broker.listening(collector.take):
+            centre = Centre(settings, ledger, collector, Orders(broker, ledger, settings, key, our_release()))
+            _tidy(centre)
+            yield centre
+    finally:
+        broker.close()
+
+
+def _tidy(centre: Centre) -> None:
+    try:
+        centre.drop_old_events()
+    except sqlite3.Error as error:
+        # Nothing waits for it: the next one does it, and what is wrong with the disk is told by what does.
+        _LOG.warning("old events stay in the ledger for now: %s", masked(str(error)))
+
+
+class Centre:
+    """What a command does with sites.
+
+    Args:
+        settings: What the centre was told.
+        ledger: The ledger.
+        collector: Takes words into it.
+        orders: Sends orders.
+    """
+
+    def __init__(self, settings: CentreSettings, ledger: SitesDatabase, collector: Collector, orders: Orders) -> None:
+        self.settings, self.ledger, self.collector, self.orders = settings, ledger, collector, orders
+
+    def agents(self) -> dict[str, AgentState]:
+        """Return what is known of agents, by site."""
+        with self.ledger.reading() as database:
+            return agents_by_site(database)
+
+    def ask(self, sites: Sequence[str], interrupted: Callable[[], bool] = lambda: False) -> datetime:
+        """Ask agents how they are, and wait until all have answered, or for as long as the settings say.
+
+        Returns:
+            When they were asked.
+
+        Raises:
+            BrokerUnreachable: The broker does not take it.
+        """
+        # As the ledger keeps times, to the millisecond: an answer within the same one is no answer from before.
+        asked_at = moment_of(moment(now()))
+        run = fresh_id(LOOK.removesuffix("-"))
+        self.collector.ask(run)
+        self.orders.look(run, sites)
+        until_s = time.monotonic() + self.settings.answer_s
+        while time.monotonic() < until_s and not interrupted():
+            known = self.agents()
+            if all(site in known and moment_of(known[site].heard_at) >= asked_at for site in sites):
+                break
+            time.sleep(_LOOK_S)
+        for site, (called, offset) in self.collector.answers().items():
+            self.orders.heard(called, site, offset)
+        return asked_at
+
+    def begin(self, read: ReadPlan, found: Sequence[Share], asker: Asker, left_out: Sequence[str] = ()) -> str:
+        """Offer a plan and give each site its part; return the run.
+
+        Args:
+            read: The plan.
+            found: What each site has to do of it.
+            asker: Who wants it.
+            left_out: Devices of the plan that are none of the run's business: no report of it has them.
+
+        Raises:
+            ConfigInvalid: A site's agent is silent, of another release, its clock is off, or it is not alone; the plan
+                is over, or cannot be offered. Nothing was sent then.
+            BrokerUnreachable: The broker cannot be reached; nothing was sent.
+        """
+        until = _until(read.plan)
+        sites = [share.site for share in found]
+        asked_at = self.ask(sites)
+        known = self.agents()
+        check_ready(refusals(sites, known, self.settings, release=our_release(), now=now(), asked_at=asked_at))
+        self._offer(read)
+        run = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        self._enter(run, read, found, known, until, asker, tuple(left_out))
+        self.give_out(run)
+        return run
+
+    def give_out(self, run: str) -> tuple[str, ...]:
+        """Give the parts that were held and may begin now; return their sites."""
+        with self.ledger.writing() as database:
+            entry = run_of(database, run)
+            assert entry is not None
+            limit = entry.approved_wave
+            ready = [
+                part
+                for part in parts_of(database, run)
+                if part.state is PartState.HELD and (limit is None or part.from_wave <= limit)
+            ]
+            for part in ready:
+                give(database, part, at=moment(now()))
+            # In one transaction: a part that is given has its order, whatever dies now.
+            add_orders(database, self.orders.kept(ready, OrderJob.STAGE, moment_of(entry.valid_until)))
+        return tuple(part.site for part in ready)
+
+    def let_on(self, run: str, wave: int | None) -> tuple[str, ...]:
+        """Keep that sites may begin up to a wave, None: all, and give out what was held for it; return these sites."""
+        with self.ledger.writing() as database:
+            set_approved(database, run, wave)
+        return self.give_out(run)
+
+    def end(self, run: str, why: str) -> None:
+        """Keep why a run begins nothing more, and end what was not given yet."""
+        with self.ledger.writing() as database:
+            set_stopped(database, run, why)
+            end_held(database, run, f"not given: {why}", at=moment(now()))
+
+    def _enter(
+        self,
+        run: str,
+        read: ReadPlan,
+        found: Sequence[Share],
+        known: dict[str, AgentState],
+        until: datetime,
+        asker: Asker,
+        left_out: tuple[str, ...],
+    ) -> None:
+        at = moment(now())
+        entry = SiteRun(
+            run=run,
+            digest=read.plan.digest,
+            plan=read.text,
+            begun_at=at,
+            begun_by=asker.actor,
+            valid_until=moment(until),
+            approved_wave=first_wave(read.plan),
+            left_out=left_out,
+        )
+        first = frozenset(read.plan.waves[0].hosts) if first_wave(read.plan) is not None else frozenset()
+        rounds = {
+            (one.site, number): devices for one in found for number, devices in in_rounds(one.devices, first).items()
+        }
+        parts = [
+            Part(
+                run=run,
+                site=site,
+                round=number,
+                from_wave=min(device.wave for device in devices),
+                agent=known[site].agent,
+                state=PartState.HELD,
+                changed_at=at,
+            )
+            for (site, number), devices in rounds.items()
+        ]
+        devices = [
+            PartDevice(host=device.host, site=site, round=number, wave=device.wave)
+            for (site, number), members in rounds.items()
+            for device in members
+        ]
+        with self.ledger.writing() as database:
+            add_run(database, entry, parts, devices)
+
+    def _offer(self, read: ReadPlan) -> None:
+        path = self.settings.plans_folder / plan_name(read.plan.digest)
+        try:
+            if not (path.is_file() and path.read_bytes() == read.text.encode()):
+                # A file of that name may be a damaged one.
+                write_whole(path, read.text, is_private=False)
+        except OSError as error:
+            raise ConfigInvalid(
+                f"plan {path}: cannot be offered: {error.strerror}; nothing was sent",
+                hint=f"Check 'plans_folder' in {self.settings.path}: the folder that the source's depot offers",
+            ) from None
+
+    def drop_old_events(self) -> Dropped:
+        """Drop some of the events of runs that ended longer ago than the settings keep them.
+
+        Raises:
+            sqlite3.Error: The ledger cannot be written.
+        """
+        before = moment(now() - timedelta(days=self.settings.keep_days))
+        return drop_events(self.ledger, before, most=_MOST_EVENTS)
+
+    def run_named(self, given: str) -> SiteRun:
+        """Return the run that is meant: an identifier, its beginning or end, or `latest`.
+
+        Raises:
+            ConfigInvalid: None is, or more than one.
+        """
+        return run_in(self.ledger, given)
+
+    def steer(
+        self, run: SiteRun, what: WishKind, asker: Asker, *, site: str | None = None, wave: int | None = None
+    ) -> tuple[str, ...]:
+        """Have sites told something about a run, and keep who wanted it; return the sites.
+
+        Args:
+            run: The run.
+            what: What is wanted.
+            asker: Who wants it.
+            site: This site alone; None: all that are not through.
+            wave: With `approve`: up to which wave.
+
+        Raises:
+            ConfigInvalid: No such site has anything of it in hand.
+        """
+        with self.ledger.reading() as database:
+            parts = _open_parts(run.run, parts_of(database, run.run), site)
+            waves = {(part.site, part.round): waves_of(database, part) for part in parts}
+        until = max(moment_of(run.valid_until), now()) + timedelta(seconds=LONGEST_S)
+        why = asker.reason or "it was stopped"
+        with self.ledger.writing() as database:
+            add_wish(database, run.run, what.value, asker, at=moment(now()), site=site, wave=wave)
+            if what is WishKind.STOP:
+                end_held(database, run.run, f"not given: {why}", at=moment(now()), site=site)
+                if site is None:
+                    set_stopped(database, run.run, why)
+        begun = [part for part in parts if part.state is not PartState.HELD]
+        if what is WishKind.APPROVE:
+            self._approve(run, begun, waves, until, wave, is_for_all=site is None)
+        else:
+            self.orders.made(begun, _JOBS[what], until)
+        return tuple(dict.fromkeys(part.site for part in parts))
+
+    def _approve(
+        self,
+        run: SiteRun,
+        begun: Sequence[Part],
+        waves: Mapping[tuple[str, int], Sequence[int]],
+        until: datetime,
+        wave: int | None,
+        *,
+        is_for_all: bool,
+    ) -> None:
+        """Tell each site up to which of its own waves it may begin; what was held for that wave is given out."""
+        for part in begun:
+            mine = [one for one in waves[part.site, part.round] if wave is None or one <= wave]
+            if mine and mine[-1] > part.from_wave:
+                self.orders.made([part], OrderJob.APPROVE, until, wave=mine[-1])
+        if is_for_all:
+            self.let_on(run.run, wave)
+
+
+def run_in(ledger: SitesDatabase, given: str) -> SiteRun:
+    """Return the run of a ledger that is meant; as `Centre.run_named`."""
+    with ledger.reading() as database:
+        known = runs_by_age(database)
+        try:
+            found = run_of(database, chosen(given, known))
+        except ConfigInvalid as error:
+            raise ConfigInvalid(
+                f"{error.message} (of those that were given to sites)",
+                hint="'flashferry sites show' shows the newest; check --state-dir",
+            ) from None
+    assert found is not None
+    return found
+
+
+def wave_to_approve(run: SiteRun, wanted: int | None) -> int:
+    """Return up to which wave a run may begin now: what is wanted, else the one behind those that may already.
+
+    Raises:
+        ConfigInvalid: The plan has no such wave, or all may begin already.
+    """
+    last = max((wave.number for wave in plan_in(run).waves), default=0)
+    if run.approved_wave is None or run.approved_wave >= last:
+        raise ConfigInvalid(
+            f"run {run.run}: expected a wave that waits, found that all may begin", hint="Nothing is to be approved"
+        )
+    if wanted is not None and not run.approved_wave < wanted <= last:
+        raise ConfigInvalid(
+            f"--wave: expected one from {run.approved_wave + 1} to {last}, found {wanted}",
+            hint="Leave it out for the next one",
+        )
+    return wanted if wanted is not None else run.approved_wave + 1
+
+
+def plan_in(run: SiteRun) -> FleetPlan:
+    """Return the plan that a run carries out.
+
+    Raises:
+        ConfigInvalid: The ledger's copy is damaged.
+    """
+    return plan_from(run.plan.encode(), f"of run {run.run}")
+
+
+def in_rounds(devices: Sequence[PlannedDevice], first: frozenset[str]) -> dict[int, tuple[PlannedDevice, ...]]:
+    """Return the devices of a site by round: those of the fleet's first wave, then all others; no round is empty."""
+    canaries = tuple(device for device in devices if device.host in first)
+    others = tuple(device for device in devices if device.host not in first)
+    return {number: found for number, found in ((CANARIES, canaries), (OTHERS, others)) if found}
+
+
+def _open_parts(run: str, parts: Sequence[Part], site: str | None) -> tuple[Part, ...]:
+    wanted = [part for part in parts if site in (None, part.site)]
+    found = tuple(part for part in wanted if not part.is_over)
+    if not found:
+        known = ", ".join(dict.fromkeys(part.site for part in parts))
+        what = f"site {site} to have something of run {run} in hand" if site else f"run {run} to be under way"
+        raise ConfigInvalid(
+            f"expected {what}, found none{'' if wanted else f' of that name: {known}'}; nothing was sent",
+            hint=f"'flashferry sites show {run}' shows where it stands",
+        )
+    return found
+
+
+def _until(plan: FleetPlan) -> datetime:
+    """Return until when a part may be begun.
+
+    Raises:
+        ConfigInvalid: The plan's end is past.
+    """
+    if plan.ends_at is None:
+        return now() + timedelta(seconds=LONGEST_S)
+    until = datetime.fromisoformat(plan.ends_at).astimezone(UTC)
+    if until <= now():
+        raise ConfigInvalid(
+            f"the plan's end, {plan.ends_at}, is past; nothing was sent", hint="Make it anew with 'flashferry plan'"
+        )
+    return until

@@ -1,0 +1,271 @@
+"""Words of agents taken in: checked for who signed them, and put into the ledger before the broker forgets them."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from flashferry.core.json_access import Node
+from flashferry.sites.centre.settings import CentreSettings
+from flashferry.sites.wire import WireError, Word, WordKind, opened_word
+from flashferry.store.own_database import moment
+from flashferry.store.sites.agents import (
+    AgentBeat,
+    fetching_in,
+    take_beat,
+    take_clock,
+    take_depot,
+    take_fetching,
+    take_sign,
+)
+from flashferry.store.sites.database import SitesDatabase
+from flashferry.store.sites.words import PartWord, Taken, take_word
+
+_LOG = logging.getLogger("flashferry.sites.centre")
+CANARIES, OTHERS = 0, 1
+"""The rounds of a run: the first devices of the whole fleet, then all others."""
+_CANARY = ".canary"
+_MOST_REASONS = 100
+LOOK = "look-"
+"""Runs whose name begins so are no runs: a centre asked agents how they are."""
+
+
+def now() -> datetime:
+    """Return what time it is."""
+    return datetime.now(UTC)
+
+
+def wire_run(run: str, site: str, number: int) -> str:
+    """Return what a part of a run is called in orders and words: an agent numbers its words for each part.
+
+    Args:
+        run: The run.
+        site: The site.
+        number: The part's round.
+    """
+    return f"{run}.{site}" + (_CANARY if number == CANARIES else "")
+
+
+def part_of_wire(called: str, site: str) -> tuple[str, int]:
+    """Return the run and the round of a part by its name; the run is empty where the name is none of that site's."""
+    number = CANARIES if called.endswith(f".{site}{_CANARY}") else OTHERS
+    tail = f".{site}{_CANARY}" if number == CANARIES else f".{site}"
+    return (called.removesuffix(tail), number) if called.endswith(tail) else ("", OTHERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """How far an agent's clock is off.
+
+    Attributes:
+        ahead_s: So far it is ahead of ours; negative: behind.
+        within_s: By so much at most that is wrong.
+    """
+
+    ahead_s: float
+    within_s: float
+
+
+def clock_by(asked: datetime, said: datetime, heard: datetime) -> Clock | None:
+    """Return what an answer tells of an agent's clock, as NTP takes it (RFC 5905, 8): either way may be the longer.
+
+    Args:
+        asked: When it was asked, by our clock.
+        said: What its clock said then.
+        heard: When that was here, by our clock; before `asked` where ours was set back, and nothing is known.
+    """
+    both_ways_s = (heard - asked).total_seconds()
+    if both_ways_s < 0:
+        return None
+    return Clock((said - asked).total_seconds() - both_ways_s / 2, both_ways_s / 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """A word that counted for nothing.
+
+    Attributes:
+        site: The site that it claimed to be of; empty where it could not be read.
+        why: Why it was dropped.
+    """
+
+    site: str
+    why: str
+
+
+_OTHER_REASONS = Dropped(site="", why="words that counted for nothing, for more reasons than are kept apart")
+
+
+class Collector:
+    """Takes envelopes into the ledger.
+
+    Args:
+        ledger: The ledger.
+        settings: Whose words count, about which site.
+        clock: What time it is.
+    """
+
+    def __init__(self, ledger: SitesDatabase, settings: CentreSettings, clock: Callable[[], datetime] = now) -> None:
+        self._ledger, self._settings, self._clock = ledger, settings, clock
+        self._lock = threading.Lock()
+        self._asked: dict[str, datetime] = {}
+        self._answered: set[tuple[str, str]] = set()
+        self._answers: dict[str, tuple[str, int]] = {}
+        self.dropped: Counter[Dropped] = Counter()
+        self.taken: Counter[str] = Counter()
+
+    def ask(self, run: str) -> None:
+        """Expect words that answer a look."""
+        with self._lock:
+            self._asked[run] = self._clock()
+
+    def answers(self) -> Mapping[str, tuple[str, int]]:
+        """Return what was heard of looks since this was asked last: by site the look's run and the offset."""
+        with self._lock:
+            found, self._answers = self._answers, {}
+        return found
+
+    def take(self, envelopes: Sequence[str]) -> None:
+        """Take envelopes in one transaction; on disk when this returns, but for those that are dropped for good.
+
+        Raises:
+            sqlite3.Error: They could not be written, none of them; they are said again.
+        """
+        words = [word for envelope in envelopes if (word := self._opened(envelope)) is not None]
+        if not words:
+            return
+        with self._ledger.writing() as database:
+            for word in words:
+                if word.kind is WordKind.BEAT:
+                    self._beat(database, word)
+                elif word.run.startswith(LOOK):
+                    self._answer(database, word)
+                else:
+                    self._word(database, word)
+
+    def _opened(self, envelope: str) -> Word | None:
+        """Return the word in an envelope, where it is by the agent of the site that it is about."""
+        try:
+            word = opened_word(envelope, self._settings.keys)
+        except WireError as error:
+            self._drop("", error.message)
+            return None
+        site = self._settings.sites.get(word.site)
+        if site is None:
+            self._drop("", "a word of a site that is not in the settings")
+        elif not _is_by(envelope, site.agent_key.key_id):
+            self._drop(word.site, f"a word about {word.site} by another site's agent")
+        else:
+            return word
+        return None
+
+    def _drop(self, site: str, why: str) -> None:
+        one = Dropped(site=site, why=why)
+        with self._lock:
+            if one not in self.dropped and len(self.dropped) >= _MOST_REASONS:
+                # Whoever has the broker can think of any number of them.
+                one = _OTHER_REASONS
+            is_new = one not in self.dropped
+            self.dropped[one] += 1
+        if is_new:
+            _LOG.warning("dropped: %s", one.why)
+
+    def _beat(self, database: sqlite3.Connection, word: Word) -> None:
+        """Take a beat. It may have been under way for any time, so of a clock it proves only that it is ahead."""
+        ahead_s = (datetime.fromisoformat(word.at) - self._clock()).total_seconds()
+        is_ahead = ahead_s > self._settings.clock_bound_s
+        is_news = self._speaks(database, word, self._lived_at(word), Clock(ahead_s, 0.0) if is_ahead else None)
+        if is_news:
+            take_fetching(database, word.site, fetching_in(word.data.get("fetching")))
+            if (images := _images(word)) is not None:
+                take_depot(database, word.site, images)
+        self._count(word, "" if is_news else "said again")
+
+    def _lived_at(self, word: Word) -> datetime:
+        """Return when an agent lived for sure that said a word which is here now.
+
+        What was said longer ago than clocks may differ lay somewhere, or is said again by whoever has the broker.
+        """
+        at, said = self._clock(), datetime.fromisoformat(word.at)
+        return at if at - said <= timedelta(seconds=self._settings.clock_bound_s) else said
+
+    def _speaks(self, database: sqlite3.Connection, word: Word, heard: datetime, clock: Clock | None) -> bool:
+        """Take what a word says of its agent; return whether it is news."""
+        beat = AgentBeat(
+            site=word.site,
+            agent=word.agent,
+            instance=Node(word.data).text("started_at") or "",
+            release=word.release,
+            heard_at=moment(heard),
+            said_at=moment(datetime.fromisoformat(word.at)),
+            clock_ahead_s=clock.ahead_s if clock else None,
+            clock_within_s=clock.within_s if clock else 0.0,
+        )
+        return take_beat(database, beat, behind_s=self._settings.clock_bound_s)
+
+    def _word(self, database: sqlite3.Connection, word: Word) -> None:
+        at = moment(self._clock())
+        run, number = part_of_wire(word.run, word.site)
+        part_word = PartWord(
+            run=run,
+            site=word.site,
+            round=number,
+            agent=word.agent,
+            offset=word.offset,
+            kind=word.kind.value,
+            at=word.at,
+            data=word.data,
+        )
+        taken = take_word(database, part_word, at=at)
+        if taken in (Taken.NEWS, Taken.REPEAT):
+            take_sign(database, word.site, moment(self._lived_at(word)))
+        if word.kind is WordKind.DEPOT and (images := _images(word)) is not None:
+            take_depot(database, word.site, images)
+        if taken in (Taken.UNKNOWN_PART, Taken.OTHER_AGENT):
+            self._drop(word.site, f"a word about {word.run} {taken.value}")
+        self._count(word, taken.value)
+
+    def _answer(self, database: sqlite3.Connection, word: Word) -> None:
+        """Take the answer to a look: its agent lives, for it was asked just now, and what its clock says is known."""
+        at, said = self._clock(), datetime.fromisoformat(word.at)
+        with self._lock:
+            asked = self._asked.get(word.run)
+            is_first = (word.run, word.site) not in self._answered
+            self._answered.add((word.run, word.site))
+            offset = max(word.offset, self._answers.get(word.site, ("", 0))[1])
+            self._answers[word.site] = (word.run, offset)
+        clock = clock_by(asked, said, at) if asked is not None else None
+        if clock is not None and clock.within_s > self._settings.clock_bound_s:
+            # It waited in the spool, or on the way: it says less than what is known.
+            clock = None
+        if asked is not None and is_first:
+            self._speaks(database, word, at, None)
+            take_sign(database, word.site, moment(at))
+            if clock is not None:
+                take_clock(database, word.site, clock.ahead_s, clock.within_s)
+        if (images := _images(word)) is not None:
+            take_depot(database, word.site, images)
+        self._count(word)
+
+    def _count(self, word: Word, became: str = "") -> None:
+        with self._lock:
+            self.taken[f"{word.kind.value} {became}".strip()] += 1
+
+
+def _is_by(envelope: str, key_id: str) -> bool:
+    # The envelope was opened: its key is the one that signed it.
+    return f'"key":"{key_id}"' in envelope
+
+
+def _images(word: Word) -> list[str] | None:
+    """Return the names of the images that a depot has proven, where a word tells of them."""
+    found = word.data.get("depot" if word.kind is WordKind.BEAT else "images")
+    if not isinstance(found, list):
+        return None
+    names = (one if isinstance(one, str) else Node(one).text("name") for one in found)
+    return [name for name in names if name]

@@ -1,0 +1,295 @@
+"""A run followed from the ledger until all its parts have ended, whichever process hears of them.
+
+Who follows also keeps the run going: orders that no agent has said to have are sent again, agents are told what was
+heard, and all sites go on once the canaries are good. A centre that was killed loses none of that: `sites follow` reads
+the same ledger.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Protocol
+
+from flashferry.core.codec import CodecError, decode
+from flashferry.core.described import counted
+from flashferry.core.outside import masked
+from flashferry.core.units import size
+from flashferry.model.fleet_plan import Action, FleetPlan
+from flashferry.monitor.events import Event
+from flashferry.monitor.progress import Expected, Roster
+from flashferry.sites.centre.centre import Centre, plan_in
+from flashferry.sites.centre.collecting import CANARIES, now
+from flashferry.sites.centre.gate import decide, wave_that_waits
+from flashferry.sites.centre.overview import fetching_for
+from flashferry.sites.centre.sharing import ago
+from flashferry.store.own_database import moment, moment_of
+from flashferry.store.sites.agents import AgentState
+from flashferry.store.sites.runs import Part, PartState, SiteRun, end_run, parts_of, run_of
+from flashferry.store.sites.words import DeviceOutcome, News, news_of, outcomes_of
+from flashferry.store.wishes import Asker, WishKind
+
+LOOK_S = 0.5
+_GATE_EVERY_S = 2.0
+_REMIND_S = 300.0
+"""So often it is said again that a site is silent."""
+_MANY_NOTES = 3
+_STEP_PERCENT = 25
+"""An image that comes into a depot is told again when it is so much further."""
+
+
+class View(Protocol):
+    """What takes a run's events and tells people."""
+
+    def __call__(self, event: Event) -> None:
+        """Take an event."""
+
+    def say(self, text: str) -> None:
+        """Tell people something else."""
+
+
+def roster_of(plan: FleetPlan, sites: dict[str, str]) -> Roster:
+    """Return which devices a run has, for whoever watches it.
+
+    Args:
+        plan: The plan.
+        sites: The site to which each device was given, by device; others take no part.
+    """
+    sizes = {image.name: image.size_bytes for image in plan.images}
+    devices = tuple(
+        Expected(host=one.host, site=sites[one.host], size_bytes=sizes.get(one.image or ""))
+        for one in plan.of(Action.STAGE)
+        if one.host in sites
+    )
+    caps = {site.site: site.cap_bytes_per_s for site in plan.sites if site.cap_bytes_per_s is not None}
+    return Roster(devices=devices, caps_bytes_per_s=caps)
+
+
+class Follower:
+    """Follows one run.
+
+    Args:
+        centre: Open, so that it collects.
+        run: The run.
+        asker: Who follows: in his name sites are told to stop.
+        clock: Seconds, going up.
+    """
+
+    def __init__(self, centre: Centre, run: SiteRun, asker: Asker, clock: Callable[[], float] = time.monotonic) -> None:
+        self._centre, self._run, self._asker, self._clock = centre, run, asker, clock
+        self._plan = plan_in(run)
+        self._began_s = clock()
+        self._seen = News(lines=(), event_seq=0, changed=0)
+        self._states: dict[tuple[str, int], tuple[PartState, str]] = {}
+        self._silent: dict[str, float] = {}
+        self._unheard: dict[str, datetime | None] = {}
+        self._fetched: dict[str, str] = {}
+        self._fetched_to: dict[str, tuple[str, str, int]] = {}
+        self._gate_at = self._trouble_at = float("-inf")
+        self._is_stopping = False
+        self._waiting: int | None = None
+        self.has_left = False
+
+    def roster(self) -> Roster:
+        """Return which devices it has."""
+        with self._centre.ledger.reading() as database:
+            sites = {one.host: one.site for one in outcomes_of(database, self._run.run)}
+        return roster_of(self._plan, sites)
+
+    def silence(self) -> dict[str, str]:
+        """Return when each site was heard last that has something in hand and is silent, in words, as of now.
+
+        Whoever draws a view asks for it each time; it reads nothing.
+        """
+        at = now()
+        return {site: _last_heard(heard, at) for site, heard in self._unheard.items()}
+
+    def fetching(self) -> dict[str, str]:
+        """Return which image comes into the depot of each site whose part is under way, and how far it is, in words.
+
+        Asked and answered as `silence` is.
+        """
+        return self._fetched
+
+    def follow(
+        self,
+        view: View,
+        interrupted: Callable[[], bool] = lambda: False,
+        left: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Show what happens until all parts have ended; return whether they have.
+
+        Args:
+            view: Takes events and sentences.
+            interrupted: Whether the operator wants it stopped: every site that is not through is told so, once.
+            left: Whether the operator goes away: the run goes on at the sites.
+        """
+        view(self._of_run("run", "started", self._run.run, run_id=self._run.run))
+        while True:
+            if self.look(view):
+                return True
+            if left():
+                self.has_left = True
+                return False
+            if interrupted() and not self._is_stopping:
+                self._stop(view)
+            time.sleep(LOOK_S)
+
+    def look(self, view: View) -> bool:
+        """Take what is new to the view and to the sites, once; return whether all parts have ended."""
+        # The parts first: what ended a part is then among the news of the same look.
+        with self._centre.ledger.reading() as database:
+            parts = parts_of(database, self._run.run)
+        self._show_news(view)
+        self._show_parts(view, parts)
+        known = self._centre.agents()
+        self._show_silence(view, parts, known)
+        self._show_fetching(view, parts, known)
+        self._tend(view)
+        if self._clock() - self._gate_at >= _GATE_EVERY_S:
+            self._gate_at = self._clock()
+            self._look_at_waves(view, has_held=any(part.state is PartState.HELD for part in parts))
+        if is_over := all(part.is_over for part in parts):
+            self._end()
+        return is_over
+
+    def _show_news(self, view: View) -> None:
+        while True:
+            with self._centre.ledger.reading() as database:
+                self._seen = news_of(
+                    database, self._run.run, event_seq=self._seen.event_seq, changed=self._seen.changed
+                )
+            for site, line in self._seen.lines:
+                if (event := self._event(site, line)) is not None:
+                    view(event)
+            if not self._seen.lines:
+                return
+
+    def _event(self, site: str, line: dict[str, Any]) -> Event | None:
+        """Return an event as this run has it; of what a site's run tells of itself, what people are to know."""
+        try:
+            event = decode(Event, line)
+        except CodecError:
+            return None
+        # As it was heard: a site's run counts from its own beginning, and lines would go back and forth in time.
+        event = replace(event, site=site, run_id=None, at_s=self._clock() - self._began_s)
+        if event.host is not None:
+            return event
+        is_news = event.status in {"failed", "waiting", "paused", "continued", "stopping"} or event.step == "message"
+        if not is_news or not event.text:
+            return None
+        return replace(event, step=f"site {site}", status="note")
+
+    def _show_parts(self, view: View, parts: Sequence[Part]) -> None:
+        for part in parts:
+            now_is = (part.state, part.sentence)
+            key = (part.site, part.round)
+            if self._states.get(key) != now_is and part.state not in (PartState.HELD, PartState.GIVEN):
+                is_bad = part.state is PartState.REFUSED
+                which = "its canaries " if part.round == CANARIES else ""
+                text = f"{which}{part.state.value}" + (f": {part.sentence}" if part.sentence else "")
+                view(self._of_run(f"site {part.site}", "failed" if is_bad else "note", masked(text), site=part.site))
+            self._states[key] = now_is
+
+    def _show_silence(self, view: View, parts: Sequence[Part], known: Mapping[str, AgentState]) -> None:
+        """Say which sites are silent, once each time and then every few minutes, and which are heard again."""
+        at, fresh = now(), []
+        unheard: dict[str, datetime | None] = {}
+        for part in parts:
+            heard = moment_of(known[part.site].heard_at) if part.site in known else None
+            is_silent = heard is None or (at - heard).total_seconds() > self._centre.settings.silent_after_s
+            if is_silent and not part.is_over:
+                unheard[part.site] = heard
+                if self._clock() - self._silent.get(part.site, float("-inf")) >= _REMIND_S:
+                    self._silent[part.site] = self._clock()
+                    fresh.append(f"{part.site} ({_last_heard(heard, at)})")
+            elif not is_silent and self._silent.pop(part.site, None) is not None:
+                view.say(f"site {part.site} is heard again")
+        # At once, for another thread may be drawing.
+        self._unheard = unheard
+        if fresh:
+            more = f" and {len(fresh) - _MANY_NOTES} more" if len(fresh) > _MANY_NOTES else ""
+            view.say(f"silent: {', '.join(fresh[:_MANY_NOTES])}{more}; what it has in hand goes on there")
+
+    def _show_fetching(self, view: View, parts: Sequence[Part], known: Mapping[str, AgentState]) -> None:
+        """Say which images come into depots of sites that are heard: when one begins, and at each quarter of it."""
+        fetched: dict[str, str] = {}
+        for part in parts:
+            found = fetching_for(part, known)
+            if found is None or part.site in self._unheard or part.site in fetched:
+                continue
+            fetched[part.site] = masked(found.in_words)
+            far = (found.image, found.phase, found.percent // _STEP_PERCENT)
+            if self._fetched_to.get(part.site) != far:
+                self._fetched_to[part.site] = far
+                view.say(f"site {part.site} fetches {fetched[part.site]} of {size(found.size_bytes)}")
+        # At once, for another thread may be drawing.
+        self._fetched = fetched
+
+    def _tend(self, view: View) -> None:
+        tended = self._centre.orders.tend(self._run.run)
+        if tended.trouble and self._clock() - self._trouble_at >= _REMIND_S:
+            self._trouble_at = self._clock()
+            view.say(f"{tended.trouble}. It is tried again; what sites have in hand goes on there")
+        elif not tended.trouble and self._trouble_at != float("-inf"):
+            self._trouble_at = float("-inf")
+            view.say("the broker takes orders again")
+
+    def _look_at_waves(self, view: View, *, has_held: bool) -> None:
+        """Let sites begin what may begin now, and say which wave waits for somebody's yes."""
+        if has_held:
+            # What a centre that died had entered, and not given out yet.
+            self._centre.give_out(self._run.run)
+        elif not self._plan.policy.approve:
+            return
+        with self._centre.ledger.reading() as database:
+            run = run_of(database, self._run.run)
+            if run is None or run.approved_wave is None or run.stopped is not None:
+                return
+            found = outcomes_of(database, self._run.run)
+        if has_held and self._has_stopped(view, run, found):
+            return
+        self._show_waiting(view, run, found)
+
+    def _has_stopped(self, view: View, run: SiteRun, found: Sequence[DeviceOutcome]) -> bool:
+        """Open what canaries hold back where they are good, or end it; return whether nothing more begins."""
+        decision = decide(self._plan, run.approved_wave, found, is_stopped=False)
+        if decision.stop:
+            view.say(f"no site begins anything more: {decision.stop}")
+            self._centre.end(self._run.run, decision.stop)
+        elif decision.goes_on:
+            view.say("the first devices (canaries) are good: all sites go on")
+            self._centre.let_on(self._run.run, None)
+        return bool(decision.stop)
+
+    def _show_waiting(self, view: View, run: SiteRun, found: Sequence[DeviceOutcome]) -> None:
+        """Say which wave waits for somebody's yes, once for each."""
+        wave = wave_that_waits(self._plan.policy, run.approved_wave, found, is_stopped=False)
+        if wave is not None and wave != self._waiting:
+            view.say(f"wave {wave} waits: 'flashferry sites approve {run.run} --wave {wave}' lets sites begin it")
+        self._waiting = wave
+
+    def _stop(self, view: View) -> None:
+        self._is_stopping = True
+        sites = self._centre.steer(self._run, WishKind.STOP, self._asker)
+        view.say(
+            f"{counted(len(sites), 'site')} told to stop: what is under way is ended, every device restored. "
+            f"Once more, and they are left to themselves; 'flashferry sites follow {self._run.run}' looks on again"
+        )
+
+    def _end(self) -> None:
+        with self._centre.ledger.writing() as database:
+            end_run(database, self._run.run, at=moment(now()))
+        self._centre.orders.tend(self._run.run)
+
+    def _of_run(
+        self, step: str, status: str, text: str, *, site: str | None = None, run_id: str | None = None
+    ) -> Event:
+        at_s = self._clock() - self._began_s
+        return Event(host=None, step=step, status=status, text=text, at_s=at_s, site=site, run_id=run_id)
+
+
+def _last_heard(heard: datetime | None, at: datetime) -> str:
+    return "never heard" if heard is None else f"last heard {ago(heard, at)}"

@@ -1,0 +1,235 @@
+"""Orders to sites: made once, kept in the ledger, and sent until the agent says that it has them.
+
+The engine delivers at least once as long as the broker lives, and may lose what is on its way when either end is
+killed: so an order is sent again under its own name, by which the agent knows a repeat.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from flashferry.sites.broker import Broker, BrokerUnreachable
+from flashferry.sites.centre.collecting import now, wire_run
+from flashferry.sites.centre.settings import CentreSettings
+from flashferry.sites.keys import PrivateKey
+from flashferry.sites.wire import CONTROL_JOBS, Order, OrderJob, moment_text, sealed_order
+from flashferry.store.own_database import moment
+from flashferry.store.sites.database import SitesDatabase
+from flashferry.store.sites.runs import (
+    OPEN,
+    KeptOrder,
+    Part,
+    PartState,
+    add_orders,
+    hosts_of,
+    orders_to_send,
+    parts_of,
+    run_of,
+)
+from flashferry.store.sites.words import heard_of
+
+AGAIN_S = 15.0
+"""So long an agent has to say that it has an order before it is sent again."""
+ACKNOWLEDGE_EVERY_S = 10.0
+"""So often an agent is told which of its words are here: until then it keeps them."""
+GAP_S = 10.0
+"""So long a word may be late before it is asked for."""
+
+
+def fresh_id(prefix: str = "order") -> str:
+    """Return a name that nothing had before: `order-0123456789abcdef0123`."""
+    return f"{prefix}-{secrets.token_hex(10)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tended:
+    """What came of a look after a run's orders.
+
+    Attributes:
+        sent: How many orders went out, acknowledgements left out.
+        trouble: Why the broker does not take them; empty where it does.
+    """
+
+    sent: int = 0
+    trouble: str = ""
+
+
+class Orders:
+    """Makes, signs and sends orders.
+
+    Args:
+        broker: Takes them to the agents.
+        ledger: Keeps them.
+        settings: What the centre was told.
+        key: Signs them.
+        release: Our release.
+        clock: Seconds, going up.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        ledger: SitesDatabase,
+        settings: CentreSettings,
+        key: PrivateKey,
+        release: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._broker, self._ledger, self._settings = broker, ledger, settings
+        self._key, self._release, self._clock = key, release, clock
+        self._sent_at: dict[str, float] = {}
+        self._told: dict[tuple[str, str, int], tuple[int, float]] = {}
+        self._gap_since: dict[tuple[str, str, int], tuple[int, float]] = {}
+        self._lock = threading.Lock()
+
+    def look(self, run: str, sites: Iterable[str]) -> None:
+        """Ask agents how they are.
+
+        Args:
+            run: The name under which they answer.
+            sites: Theirs.
+
+        Raises:
+            BrokerUnreachable: The broker does not take it.
+        """
+        until = now() + timedelta(seconds=2 * self._settings.answer_s + self._settings.clock_bound_s)
+        for site in sites:
+            self._send(self._fresh(OrderJob.LOOK, run, site, until))
+
+    def made(self, parts: Sequence[Part], job: OrderJob, until: datetime, wave: int | None = None) -> None:
+        """Keep an order for each of some parts; `tend` sends them."""
+        with self._ledger.writing() as database:
+            add_orders(database, self.kept(parts, job, until, wave))
+
+    def kept(self, parts: Sequence[Part], job: OrderJob, until: datetime, wave: int | None = None) -> list[KeptOrder]:
+        """Return a new order for each of some parts, to be put into the ledger with what it is about."""
+        begins = moment_text(self._begins())
+        return [
+            KeptOrder(
+                order_id=fresh_id(),
+                run=part.run,
+                site=part.site,
+                round=part.round,
+                job=job.value,
+                wave=wave,
+                valid_from=begins,
+                valid_until=moment_text(until),
+            )
+            for part in parts
+        ]
+
+    def tend(self, run: str) -> Tended:
+        """Send what no agent has said to have, and tell agents what was heard of them."""
+        with self._lock:
+            try:
+                sent = self._send_kept(run)
+                self._acknowledge(run)
+            except BrokerUnreachable as error:
+                return Tended(trouble=error.message)
+        return Tended(sent=sent)
+
+    def heard(self, called: str, site: str, offset: int) -> None:
+        """Tell an agent up to which of its words all are here.
+
+        Raises:
+            BrokerUnreachable: The broker does not take it.
+        """
+        until = now() + timedelta(hours=1)
+        self._send(self._fresh(OrderJob.HEARD, called, site, until, offset=offset))
+
+    def _send_kept(self, run: str) -> int:
+        with self._ledger.reading() as database:
+            kept = orders_to_send(database, run)
+            state = {(part.site, part.round): part.state for part in parts_of(database, run)} if kept else {}
+        count = 0
+        for one in kept:
+            is_at = state[one.site, one.round]
+            is_open = is_at is PartState.GIVEN if one.job == OrderJob.STAGE else is_at in OPEN
+            if is_open and self._is_due(one):
+                self._send(self._order(one))
+                self._sent_at[one.order_id] = self._clock()
+                count += 1
+        return count
+
+    def _is_due(self, one: KeptOrder) -> bool:
+        at = now()
+        is_early = moment(at) < one.valid_from and one.order_id not in self._sent_at
+        if moment(at) >= one.valid_until or is_early:
+            return False
+        return self._clock() - self._sent_at.get(one.order_id, float("-inf")) >= AGAIN_S
+
+    def _order(self, one: KeptOrder) -> Order:
+        """Return an order as it was the first time: nothing of it is told by when it is sent."""
+        plan, hosts = "", tuple[str, ...]()
+        if one.job == OrderJob.STAGE:
+            with self._ledger.reading() as database:
+                found = run_of(database, one.run)
+                assert found is not None
+                plan, hosts = found.digest, hosts_of(database, one.run, one.site, one.round)
+        return Order(
+            id=one.order_id,
+            job=OrderJob(one.job),
+            run=wire_run(one.run, one.site, one.round),
+            site=one.site,
+            agent_key=self._key_at(one.site),
+            plan=plan,
+            devices=hosts,
+            wave=one.wave,
+            valid_from=one.valid_from,
+            valid_until=one.valid_until,
+            release=self._release,
+        )
+
+    def _acknowledge(self, run: str) -> None:
+        with self._ledger.reading() as database:
+            heard = [(part, heard_of(database, part)) for part in parts_of(database, run)]
+        for part, found in heard:
+            if part.heard_at is not None and self._wants_telling(part, has_gap=found.has_gap):
+                self.heard(wire_run(part.run, part.site, part.round), part.site, part.whole)
+                self._told[part.run, part.site, part.round] = (part.whole, self._clock())
+
+    def _wants_telling(self, part: Part, *, has_gap: bool) -> bool:
+        key, clock = (part.run, part.site, part.round), self._clock()
+        told, at_s = self._told.get(key, (-1, float("-inf")))
+        if clock - at_s < ACKNOWLEDGE_EVERY_S:
+            return False
+        if told != part.whole:
+            self._gap_since.pop(key, None)
+            return part.whole > 0
+        if not has_gap or not part.whole:
+            return False
+        whole, since_s = self._gap_since.setdefault(key, (part.whole, clock))
+        # Told again, it asks for what is missing.
+        return whole == part.whole and clock - max(since_s, at_s) >= GAP_S
+
+    def _send(self, order: Order) -> None:
+        envelope = sealed_order(order, self._key)
+        self._broker.send_order(order.site, envelope, is_control=order.job in CONTROL_JOBS)
+
+    def _fresh(self, job: OrderJob, called: str, site: str, until: datetime, *, offset: int | None = None) -> Order:
+        """Return an order that is sent once, for another one follows soon enough."""
+        return Order(
+            id=fresh_id(),
+            job=job,
+            run=called,
+            site=site,
+            agent_key=self._key_at(site),
+            offset=offset,
+            valid_from=moment_text(self._begins()),
+            valid_until=moment_text(until),
+            release=self._release,
+        )
+
+    def _key_at(self, site: str) -> str:
+        """Return whose orders a site's are; none where the settings do not have it any more: nobody carries it out."""
+        found = self._settings.sites.get(site)
+        return found.agent_key.key_id if found is not None else ""
+
+    def _begins(self) -> datetime:
+        """Return from when orders hold: an agent's clock may be behind ours as far as we bear."""
+        return now() - timedelta(seconds=self._settings.clock_bound_s)

@@ -1,0 +1,252 @@
+"""What there is to see of sites and of a run of theirs, as values: for tables, programs and the service's pages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from flashferry.sites.centre.centre import our_release, plan_in
+from flashferry.sites.centre.collecting import CANARIES, now
+from flashferry.sites.centre.gate import wave_that_waits
+from flashferry.sites.centre.settings import CentreSettings
+from flashferry.sites.centre.sharing import ago, refusals
+from flashferry.store.own_database import moment_of
+from flashferry.store.sites.agents import AgentState, Fetching, agents_by_site
+from flashferry.store.sites.database import SitesDatabase
+from flashferry.store.sites.runs import (
+    OPEN,
+    Part,
+    PartState,
+    SiteRun,
+    open_parts_at,
+    parts_of,
+    run_of,
+    runs_by_age,
+    wishes_of,
+)
+from flashferry.store.sites.words import DeviceOutcome, outcomes_of
+from flashferry.store.wishes import Wish, WishKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteOverview:
+    """What is known of a site.
+
+    Attributes:
+        site: Its name.
+        agent: Its agent's name of itself; None: never heard.
+        key: The identifier of the key whose words count.
+        release: The agent's release; empty where it is not known.
+        heard_at: When it was heard last, ISO 8601, UTC; None: never.
+        heard: The same for people: `4 min ago`.
+        clock_ahead_s: How far its clock is ahead of ours; negative: behind; None where nobody knows.
+        clock_within_s: By so much at most that is wrong; None where nobody knows.
+        images: What its depot has proven.
+        fetching: The image that came into it when the agent was heard last; None: none did.
+        runs: Runs of which it has something in hand.
+        trouble: Why nothing can be given to it now, in a sentence; empty: it is ready.
+    """
+
+    site: str
+    agent: str | None
+    key: str
+    release: str
+    heard_at: str | None
+    heard: str
+    clock_ahead_s: float | None
+    clock_within_s: float | None
+    images: tuple[str, ...]
+    fetching: Fetching | None
+    runs: tuple[str, ...]
+    trouble: str
+
+
+def overview(
+    ledger: SitesDatabase | None, settings: CentreSettings, at: datetime | None = None
+) -> tuple[SiteOverview, ...]:
+    """Return what is known of each site of the settings, by name.
+
+    Args:
+        ledger: The ledger; None: there is none yet, for nobody was heard ever.
+        settings: What the centre was told.
+        at: What time it is; None: now.
+    """
+    moment_now = at or now()
+    known: dict[str, AgentState] = {}
+    runs: dict[str, tuple[str, ...]] = dict.fromkeys(settings.sites, ())
+    if ledger is not None:
+        with ledger.reading() as database:
+            known = agents_by_site(database)
+            runs = {site: tuple(part.run for part in open_parts_at(database, site)) for site in settings.sites}
+    found = []
+    for name, site in sorted(settings.sites.items()):
+        agent = known.get(name)
+        why = refusals((name,), known, settings, release=our_release(), now=moment_now)
+        found.append(
+            SiteOverview(
+                site=name,
+                agent=agent.agent if agent else None,
+                key=site.agent_key.key_id,
+                release=agent.release if agent else "",
+                heard_at=agent.heard_at if agent else None,
+                heard=ago(moment_of(agent.heard_at), moment_now) if agent else "never",
+                clock_ahead_s=agent.clock_ahead_s if agent else None,
+                clock_within_s=agent.clock_within_s if agent else None,
+                images=agent.images if agent else (),
+                fetching=agent.fetching if agent else None,
+                runs=runs[name],
+                trouble=why[0].removeprefix(f"site {name}: ") if why else "",
+            )
+        )
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartOverview:
+    """Where a run stands at a site.
+
+    Attributes:
+        site: The site.
+        is_canaries: Whether these are the first devices of the whole fleet, for which all others are held.
+        state: How far its part is, by the words of `flashferry.store.sites.runs.PartState`.
+        sentence: Why it was refused, or how it ended; else empty.
+        agent: To which agent it was given.
+        heard_at: When a word of it came last; None: none did.
+        heard: The same for people.
+        is_whole: Whether all its words are here and none is still to come.
+        fetching: While it is under way: the image that comes into the site's depot, by its agent's last word of that.
+        devices: How many of its devices came to what; `open` for those without a record yet.
+    """
+
+    site: str
+    is_canaries: bool
+    state: str
+    sentence: str
+    agent: str
+    heard_at: str | None
+    heard: str
+    is_whole: bool
+    fetching: Fetching | None
+    devices: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteWish:
+    """What somebody wanted of a run.
+
+    Attributes:
+        site: Of which site alone; None: of all.
+        wish: What, who, when, why.
+    """
+
+    site: str | None
+    wish: Wish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOverview:
+    """Where a run of sites stands.
+
+    Attributes:
+        run_id: The run.
+        plan_digest: The plan that it carries out.
+        begun_at: When it was given to the sites.
+        begun_by: By whom.
+        ended_at: When all parts were seen to have ended; None: not yet.
+        stopped: Why it begins nothing new, or None.
+        approved_wave: Up to which wave sites may begin; None: all.
+        waiting_wave: The wave that waits for somebody's yes, all before it being through; None: none does.
+        paused: Sites that are not through and were told to begin nothing for now.
+        left_out: Devices of the plan that were left out when it was given.
+        parts: By site.
+        wishes: What people wanted, the oldest first.
+    """
+
+    run_id: str
+    plan_digest: str
+    begun_at: str
+    begun_by: str
+    ended_at: str | None
+    stopped: str | None
+    approved_wave: int | None
+    waiting_wave: int | None
+    paused: tuple[str, ...]
+    left_out: tuple[str, ...]
+    parts: tuple[PartOverview, ...]
+    wishes: tuple[SiteWish, ...]
+
+
+def run_overview(ledger: SitesDatabase, run: SiteRun, at: datetime | None = None) -> RunOverview:
+    """Return where a run stands at each of its sites; arguments as those of `overview`."""
+    moment_now = at or now()
+    with ledger.reading() as database:
+        parts, wishes = parts_of(database, run.run), wishes_of(database, run.run)
+        devices, agents = outcomes_of(database, run.run), agents_by_site(database)
+    tallies: dict[tuple[str, int], Counter[str]] = {(part.site, part.round): Counter() for part in parts}
+    for one in devices:
+        tallies[one.site, one.round][one.outcome or "open"] += 1
+    return RunOverview(
+        run_id=run.run,
+        plan_digest=run.digest,
+        begun_at=run.begun_at,
+        begun_by=run.begun_by,
+        ended_at=run.ended_at,
+        stopped=run.stopped,
+        approved_wave=run.approved_wave,
+        waiting_wave=_waiting(run, devices),
+        paused=paused_sites([part.site for part in parts if not part.is_over], wishes),
+        left_out=run.left_out,
+        parts=tuple(
+            PartOverview(
+                site=part.site,
+                is_canaries=part.round == CANARIES,
+                state=part.state.value,
+                sentence=part.sentence,
+                agent=part.agent,
+                heard_at=part.heard_at,
+                heard=ago(moment_of(part.heard_at), moment_now) if part.heard_at else "never",
+                is_whole=part.is_over,
+                fetching=fetching_for(part, agents),
+                devices=dict(tallies[part.site, part.round].most_common()),
+            )
+            for part in parts
+        ),
+        wishes=tuple(SiteWish(site=site, wish=wish) for site, wish in wishes),
+    )
+
+
+def run_overviews(ledger: SitesDatabase, *, most: int, at: datetime | None = None) -> tuple[RunOverview, ...]:
+    """Return where runs stand, the newest first.
+
+    Args:
+        ledger: The centre's.
+        most: So many of them at most, from 1.
+        at: As of when; None: now.
+    """
+    with ledger.reading() as database:
+        found = [run_of(database, run) for run in reversed(runs_by_age(database)[-most:])]
+    return tuple(run_overview(ledger, run, at) for run in found if run is not None)
+
+
+def _waiting(run: SiteRun, devices: Sequence[DeviceOutcome]) -> int | None:
+    if run.approved_wave is None or run.ended_at is not None:
+        return None
+    return wave_that_waits(plan_in(run).policy, run.approved_wave, devices, is_stopped=run.stopped is not None)
+
+
+def paused_sites(sites: Sequence[str], wishes: Sequence[tuple[str | None, Wish]]) -> tuple[str, ...]:
+    """Return which of some sites were told last to pause, and not to continue."""
+    told: dict[str, bool] = {}
+    for site, wish in wishes:
+        if wish.what in (WishKind.PAUSE, WishKind.CONTINUE):
+            told |= dict.fromkeys(sites if site is None else [site], wish.what == WishKind.PAUSE)
+    return tuple(dict.fromkeys(site for site in sites if told.get(site)))
+
+
+def fetching_for(part: Part, agents: Mapping[str, AgentState]) -> Fetching | None:
+    """Return the image that comes into the depot of a part's site, while the part is given and not over."""
+    if part.state not in OPEN or part.state is PartState.HELD or part.site not in agents:
+        return None
+    return agents[part.site].fetching

@@ -1,0 +1,245 @@
+"""A plan shared out to sites, and why it may not be given to them. Pure.
+
+One device belongs to one agent: two that stage the same router would each put back what the other has set.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from flashferry.core.described import counted
+from flashferry.core.errors import ConfigInvalid
+from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
+from flashferry.sites.centre.settings import CentreSettings, SiteSettings
+from flashferry.store.sites.agents import AgentState
+
+_TOLD = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What a site has to do of a plan.
+
+    Attributes:
+        site: The site.
+        devices: The plan's devices that are its own to stage, in the plan's order; at least one.
+    """
+
+    site: str
+    devices: tuple[PlannedDevice, ...]
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Return their names."""
+        return tuple(device.host for device in self.devices)
+
+
+def shares(
+    plan: FleetPlan, settings: CentreSettings, *, only: frozenset[str] | None = None, called: str = "FILE"
+) -> tuple[Share, ...]:
+    """Return what each site has to do of a plan, those with nothing to do left out; by name.
+
+    Args:
+        plan: The plan.
+        settings: Which devices are whose.
+        only: These devices alone, by name; None: all that it stages.
+        called: What the plan's file is called, for the command that stages from here what is at no site.
+
+    Raises:
+        ConfigInvalid: A device to stage belongs to no site, or to two, or there is none to stage.
+    """
+    found: dict[str, list[PlannedDevice]] = {}
+    homeless: list[PlannedDevice] = []
+    for device in plan.of(Action.STAGE):
+        if only is not None and device.host not in only:
+            continue
+        owners = owners_of(device, settings)
+        if len(owners) > 1:
+            raise ConfigInvalid(
+                f"{device.host}: expected it at one site, found that {' and '.join(owners)} both claim it; nothing was "
+                "sent",
+                hint=f"Correct 'devices', 'groups' and 'inventory_sites' in {settings.path}",
+            )
+        if owners:
+            found.setdefault(owners[0], []).append(device)
+        else:
+            homeless.append(device)
+    if homeless:
+        raise _at_no_site(plan, settings, homeless, called)
+    if not found:
+        raise ConfigInvalid("the plan has no device to stage; nothing was sent", hint="Look at it, or make it anew")
+    return tuple(Share(site=site, devices=tuple(found[site])) for site in sorted(found))
+
+
+def _at_no_site(
+    plan: FleetPlan, settings: CentreSettings, homeless: Sequence[PlannedDevice], called: str
+) -> ConfigInvalid:
+    named = ", ".join(f"{one.host} (site {one.site or 'none'})" for one in homeless[:_TOLD])
+    more = f" and {len(homeless) - _TOLD} more" if len(homeless) > _TOLD else ""
+    hosts = frozenset(one.host for one in homeless)
+    names = [*(sites := _whole_sites(plan, settings, hosts)), *(one.host for one in homeless if one.site not in sites)]
+    leaving = " ".join(f"--leave-out {shlex.quote(name)}" for name in names)
+    return ConfigInvalid(
+        f"expected every device of the plan at a site, found {named}{more} at none; nothing was sent",
+        hint=f"Add their sites to {settings.path}; or leave them out with '{leaving}', and stage them from here: "
+        f"'{staged_from_here(plan, hosts, called)}'",
+    )
+
+
+def _whole_sites(plan: FleetPlan, settings: CentreSettings, hosts: frozenset[str]) -> list[str]:
+    """Return the sites by whose names some devices that are to be staged are left out, and no other one is."""
+    sites = dict.fromkeys(one.site for one in plan.devices if one.host in hosts and one.site is not None)
+    return [
+        site
+        for site in sites
+        if {one.host for one in left_out(plan, settings, [site]) if one.action is Action.STAGE} <= hosts
+    ]
+
+
+def left_out(plan: FleetPlan, settings: CentreSettings, names: Collection[str]) -> tuple[PlannedDevice, ...]:
+    """Return the devices that a run is to leave out, whatever the plan does with them, in its order.
+
+    Args:
+        plan: The plan.
+        settings: Which devices are whose.
+        names: Sites, as the plan or the settings call them, and devices.
+
+    Raises:
+        ConfigInvalid: A name is neither.
+    """
+    called = {one.host: {one.host, one.site, *owners_of(one, settings)} for one in plan.devices}
+    wanted, known = set(names), {name for each in called.values() for name in each if name is not None}
+    if unknown := sorted(wanted - known):
+        sites = sorted({one.site for one in plan.devices if one.site is not None})
+        more = f" and {len(sites) - _TOLD} more" if len(sites) > _TOLD else ""
+        raise ConfigInvalid(
+            f"--leave-out {shlex.quote(unknown[0])}: expected a site or a device of the plan, found neither; nothing "
+            "was sent",
+            hint=f"The plan's sites are {', '.join(sites[:_TOLD]) or 'none'}{more}",
+        )
+    return tuple(one for one in plan.devices if called[one.host] & wanted)
+
+
+def staged_from_here(plan: FleetPlan, hosts: Collection[str], called: str) -> str:
+    """Return the command by which this host stages some devices of a plan: by whole sites, or else each by its name.
+
+    Args:
+        plan: The plan.
+        hosts: Devices that it stages; at least one.
+        called: What its file is called.
+    """
+    chosen = [one for one in plan.of(Action.STAGE) if one.host in hosts]
+    sites = dict.fromkeys(one.site for one in chosen)
+    is_whole = all(one.host in hosts for one in plan.of(Action.STAGE) if one.site in sites)
+    if None in sites or not is_whole:
+        words = [f"--host {shlex.quote(one.host)}" for one in chosen]
+    else:
+        words = [f"--filter {shlex.quote(f'site={site}')}" for site in sites]
+    return " ".join(["flashferry stage --plan", shlex.quote(called), *words])
+
+
+def owners_of(device: PlannedDevice, settings: CentreSettings) -> list[str]:
+    """Return the sites that claim a device: by its name where one names it, else by its group, else by its site."""
+    rules = (_names, _has_group, _has_site)
+    for rule in rules:
+        if owners := [name for name, site in settings.sites.items() if rule(site, device)]:
+            return owners
+    return []
+
+
+def _names(site: SiteSettings, device: PlannedDevice) -> bool:
+    return device.host in site.devices
+
+
+def _has_group(site: SiteSettings, device: PlannedDevice) -> bool:
+    return device.group is not None and device.group in site.groups
+
+
+def _has_site(site: SiteSettings, device: PlannedDevice) -> bool:
+    return device.site is not None and device.site in site.inventory_sites
+
+
+def refusals(
+    sites: Sequence[str],
+    known: Mapping[str, AgentState],
+    settings: CentreSettings,
+    *,
+    release: str,
+    now: datetime,
+    asked_at: datetime | None = None,
+) -> tuple[str, ...]:
+    """Return why sites cannot be given anything now, a sentence each.
+
+    Args:
+        sites: The sites that have something to do.
+        known: What is known of agents, by site.
+        settings: What the centre was told.
+        release: Our release: what we order is understood by agents of the same alone.
+        now: What time it is.
+        asked_at: When agents were asked to speak; who has not answered since is silent. None: who was heard lately is
+            good enough.
+    """
+    found = ((site, _refusal(known.get(site), settings, release, now, asked_at)) for site in sites)
+    return tuple(f"site {site}: {why}" for site, why in found if why)
+
+
+def _refusal(
+    agent: AgentState | None, settings: CentreSettings, release: str, now: datetime, asked_at: datetime | None
+) -> str:
+    if agent is None:
+        return "expected its agent to answer, found that it was never heard"
+    heard = datetime.fromisoformat(agent.heard_at)
+    since = asked_at if asked_at is not None else now - timedelta(seconds=settings.silent_after_s)
+    if heard < since:
+        return f"expected its agent to answer, found it silent; last heard {ago(heard, now)}"
+    if agent.release != release:
+        return f"expected an agent of release {release}, found {agent.release or 'one that does not say'}"
+    if agent.clock_ahead_s is not None and agent.clock_off_s > settings.clock_bound_s:
+        where = "ahead" if agent.clock_ahead_s > 0 else "behind"
+        within_s = agent.clock_within_s or 0.0
+        give = f", give or take {within_s:.0f} s" if within_s >= 1 else ""
+        off = f"{abs(agent.clock_ahead_s):.0f} s {where}{give}"
+        return f"expected its clock within {settings.clock_bound_s:.0f} s of ours, found it {off}"
+    if is_contested(agent, settings, now):
+        return f"expected one agent, found two that speak for it: {agent.agent} and {agent.other}"
+    return ""
+
+
+def is_contested(agent: AgentState, settings: CentreSettings, now: datetime) -> bool:
+    """Return whether two agents spoke for a site by turns, lately."""
+    if agent.contested_at is None:
+        return False
+    return now - datetime.fromisoformat(agent.contested_at) < timedelta(seconds=settings.silent_after_s)
+
+
+def check_ready(found: Sequence[str]) -> None:
+    """Refuse a run where a site cannot be given its part.
+
+    Raises:
+        ConfigInvalid: One cannot.
+    """
+    if found:
+        more = f"; and {counted(len(found) - _TOLD, 'site')} more" if len(found) > _TOLD else ""
+        raise ConfigInvalid(
+            f"{'; '.join(found[:_TOLD])}{more}; nothing was sent",
+            hint="'flashferry sites list' shows all agents. Bring these in order, or leave them out with '--leave-out "
+            "SITE': the same plan can be given to them later",
+        )
+
+
+def ago(then: datetime, now: datetime) -> str:
+    """Return how long ago something was, for people: `12 s ago`, `4 min ago`, `3 h ago`, `2 d ago`."""
+    seconds = max(0.0, (now - then.astimezone(UTC)).total_seconds())
+    for size_s, word in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size_s or (size_s == 60 and seconds >= size_s):
+            return f"{seconds / size_s:.0f} {word} ago"
+    return f"{seconds:.0f} s ago"
+
+
+def tally_of(outcomes: Sequence[str | None]) -> Counter[str]:
+    """Return how many devices came to what; those without an outcome yet count as `open`."""
+    return Counter(outcome or "open" for outcome in outcomes)

@@ -1,0 +1,153 @@
+"""A Nornir runner for scripts of one's own: `nr.run(task=stage_at_site, plan="plan.json")` has agents do the work.
+
+Only jobs of an allow-list cross: a task is known by which function it is, and of its arguments only the plan's digest
+and the hosts' names are sent. No function, no credential and no other argument leaves this host; whoever's inventory it
+is, an agent logs in by its own. So a task that is not of the list is refused before anything is sent, and the rest of
+Nornir stays as it is: processors, `AggregatedResult`, `failed_hosts`.
+
+What Nornir cannot show here is the time in between: processors hear of each device once its record is here, with its
+start a moment before its end. `flashferry sites follow` shows what happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nornir.core.inventory import Host
+from nornir.core.task import AggregatedResult, Result, Task
+
+from flashferry.api.options import state_folder
+from flashferry.core.errors import ConfigInvalid
+from flashferry.model.states import Outcome, Restored
+from flashferry.monitor.events import Event
+from flashferry.store.wishes import Asker
+
+if TYPE_CHECKING:
+    from flashferry.model.record import DeviceRecord
+
+_GOOD = frozenset({Outcome.DONE, Outcome.ALREADY_THERE})
+
+
+def stage_at_site(task: Task, plan: Path | str) -> Result:
+    """Nornir task: have a device staged by the agent of its site; its result is a DeviceRecord.
+
+    Args:
+        task: Nornir's.
+        plan: The file of an approved plan that stages the device.
+
+    Raises:
+        ConfigInvalid: Another runner than `sites` was given it: by itself it does nothing.
+    """
+    raise ConfigInvalid(
+        f"stage_at_site: expected the runner 'sites' to take it with {plan}, found another",
+        host=task.host.name,
+        hint="Call nr.with_runner(SiteRunner(sites=...)).run(task=stage_at_site, plan=...)",
+    )
+
+
+class SiteRunner:
+    """Nornir runner plugin `sites`.
+
+    Args:
+        sites: The centre's settings, `sites.toml`.
+        state: The state folder, where the ledger is; None: where the command line has it.
+        say: Takes what people should know meanwhile; None: nobody does.
+        actor: In whose name sites are told; empty: nobody said.
+    """
+
+    def __init__(
+        self,
+        sites: Path | str,
+        state: Path | str | None = None,
+        say: Callable[[str], None] | None = None,
+        actor: str = "",
+    ) -> None:
+        self._sites, self._state, self._say = Path(sites), state, say or _nothing
+        self._asker = Asker(actor=actor, via="script")
+
+    def run(self, task: Task, hosts: list[Host]) -> AggregatedResult:
+        """Have hosts' sites carry a task out, and return what became of each host.
+
+        Raises:
+            ConfigInvalid: The task is not of the list, or a site cannot be given its part; nothing was sent.
+            BrokerUnreachable: The broker cannot be reached; nothing was sent.
+        """
+        if (job := JOBS.get(task.task)) is None:
+            name = getattr(task.task, "__name__", "another")
+            raise ConfigInvalid(
+                f"runner 'sites': expected one of {', '.join(one.__name__ for one in JOBS)}, found {name}",
+                hint="Tasks of your own run on this host: give them to another runner, such as 'threaded'",
+            )
+        records = job(self, frozenset(host.name for host in hosts), **task.params)
+        found = AggregatedResult(task.name)
+        for host in hosts:
+            found[host.name] = _told(task, records).start(host)
+        return found
+
+    def stage(self, hosts: frozenset[str], plan: Path | str) -> Mapping[str, DeviceRecord]:
+        """Have devices staged by a plan, and return their records once all sites have ended; errors as in `run`."""
+        from flashferry.sites.centre.centre import open_centre, read_plan_file
+        from flashferry.sites.centre.following import Follower
+        from flashferry.sites.centre.merging import merged, run_report
+        from flashferry.sites.centre.settings import load_centre
+        from flashferry.sites.centre.sharing import shares
+
+        read, settings = read_plan_file(Path(plan)), load_centre(self._sites)
+        found = shares(read.plan, settings, only=hosts)
+        with open_centre(settings, state_folder(self._state)) as centre:
+            run = centre.run_named(centre.begin(read, found, self._asker))
+            Follower(centre, run, self._asker).follow(_Ears(self._say))
+            report = run_report(merged(centre.ledger, centre.run_named(run.run)))
+        return {record.host: record for record in report.devices}
+
+
+JOBS: Mapping[Callable[..., Any], Callable[..., Mapping[str, DeviceRecord]]] = {stage_at_site: SiteRunner.stage}
+"""Tasks that cross, and what they come to."""
+
+
+def _told(task: Task, records: Mapping[str, DeviceRecord]) -> Task:
+    """Return a task that tells a host's record, under the name and to the processors of another."""
+    return Task(
+        partial(_record_of, records=records),
+        task.nornir,
+        global_dry_run=task.global_dry_run,
+        processors=task.processors,
+        name=task.name,
+        severity_level=task.severity_level,
+    )
+
+
+def _record_of(task: Task, records: Mapping[str, DeviceRecord]) -> Result:
+    assert task.host is not None
+    if (record := records.get(task.host.name)) is None:
+        why = f"{task.host.name}: expected it in the plan, found it in none"
+        return Result(host=task.host, result=why, failed=True)
+    return Result(
+        host=task.host,
+        result=record,
+        changed=record.restored is not Restored.UNTOUCHED,
+        failed=record.outcome not in _GOOD,
+    )
+
+
+class _Ears:
+    """Takes a run's events for a script, which hears sentences alone."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+
+    def __call__(self, event: Event) -> None:
+        """Take an event; of a device nothing is told, its record tells more."""
+        if event.host is None and event.text:
+            self._say(f"{event.step}: {event.text}")
+
+    def say(self, text: str) -> None:
+        """Tell the script."""
+        self._say(text)
+
+
+def _nothing(text: str) -> None:
+    """Tell nobody."""

@@ -1,0 +1,91 @@
+"""Values of one kind by name, kept in a small file of the state folder: the last word of each.
+
+A file of its own, and not the journal: an operator may read it, and delete it to have all forgotten.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from flashferry.core.codec import CodecError, decode, to_json
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.writing import write_whole
+
+Kept = TypeVar("Kept")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptForm:
+    """How such a file is written.
+
+    Attributes:
+        file: Its name in the state folder.
+        schema: What it says of itself.
+        entries: The key below which its values are.
+        kind: Their dataclass.
+        name: The field of it that names a value; a new one takes the place of the former of its name.
+        called: What was expected, for the complaint about a file of another shape.
+        hint: What is to be done about that.
+    """
+
+    file: str
+    schema: str
+    entries: str
+    kind: type[Any]
+    name: str
+    called: str
+    hint: str
+
+
+class KeptFile(Generic[Kept]):
+    """What such a file has, by name; each kind is a class of its own, which says its form."""
+
+    form: ClassVar[KeptForm]
+
+    def __init__(self, path: Path, values: Iterable[Kept]) -> None:
+        self._path = path
+        self._known = {self._name(one): one for one in values}
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read that of a state folder; empty where there is no file.
+
+        Raises:
+            ConfigInvalid: The file cannot be read, or is none of ours.
+        """
+        path = folder / cls.form.file
+        try:
+            return cls(path, cls._values(json.loads(path.read_text(encoding="utf-8"))))
+        except FileNotFoundError:
+            return cls(path, ())
+        except (OSError, ValueError, KeyError, TypeError, CodecError) as error:
+            raise ConfigInvalid(f"{path}: expected {cls.form.called} ({error})", hint=cls.form.hint) from None
+
+    @classmethod
+    def _values(cls, data: Any) -> tuple[Kept, ...]:
+        if data["schema"] != cls.form.schema:
+            raise ValueError(f"expected {cls.form.schema!r}, found {data['schema']!r}")
+        return tuple(decode(cls.form.kind, one) for one in data[cls.form.entries])
+
+    def _name(self, value: Kept) -> str:
+        return str(getattr(value, self.form.name))
+
+    @property
+    def by_name(self) -> Mapping[str, Kept]:
+        """Return all of them, in the order of their names."""
+        return {name: self._known[name] for name in sorted(self._known)}
+
+    def keep(self, value: Kept) -> None:
+        """Keep one in place of the former of its name.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        self._known[self._name(value)] = value
+        values = to_json(tuple(self.by_name.values()))
+        text = json.dumps({"schema": self.form.schema, self.form.entries: values}, indent=1)
+        write_whole(self._path, text + "\n", is_private=True)

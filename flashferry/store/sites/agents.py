@@ -1,0 +1,217 @@
+"""What is known of agents: when each was heard last, its release, how far its clock is off, what its depot has."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from flashferry.core.json_access import Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentBeat:
+    """What an agent says of itself.
+
+    Attributes:
+        site: Its site.
+        agent: Its name of itself, made once for its state folder.
+        instance: Of its process; empty where it does not say.
+        release: Its release.
+        heard_at: When it lived for sure, by our clock.
+        clock_ahead_s: How far its clock is ahead of ours; negative: behind; None: this tells nothing of it.
+        clock_within_s: By so much at most that is wrong.
+        said_at: When it was said, by the agent's clock; empty: as `heard_at`.
+    """
+
+    site: str
+    agent: str
+    instance: str
+    release: str
+    heard_at: str
+    clock_ahead_s: float | None = None
+    clock_within_s: float = 0.0
+    said_at: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetching:
+    """An image that comes into a site's depot, as its agent told last.
+
+    Attributes:
+        image: Its name.
+        phase: What is done, by the words of `flashferry depot sync`: `asking`, `copying`, `waiting`, `proving`.
+        done_bytes: How much of it is there; while it is proven, how much was read. From 0 to its size.
+        size_bytes: Its size; 0 where the source has not told it yet.
+    """
+
+    image: str
+    phase: str
+    done_bytes: int
+    size_bytes: int
+
+    @property
+    def percent(self) -> int:
+        """Return how far it is, 0 to 100; 100 only when all is done."""
+        return 100 * self.done_bytes // self.size_bytes if self.size_bytes else 0
+
+    @property
+    def in_words(self) -> str:
+        """Return the same for people: `image.bin: copying, 43%`."""
+        return f"{self.image}: {self.phase}, {self.percent}%"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentState:
+    """What is known of the agent of a site.
+
+    Attributes:
+        site: The site.
+        agent: Its name of itself.
+        instance: Of its process; empty where it does not say.
+        release: Its release.
+        heard_at: When it was heard last.
+        clock_ahead_s: How far its clock is ahead of ours; None where nobody knows.
+        clock_within_s: By so much at most that is wrong; None where nobody knows.
+        images: What its depot has proven: names, as it told last.
+        other: The process, or agent, that spoke for the site before this one, with the same key; empty: none did.
+        contested_at: When the two last spoke by turns, so that both are there; None: they never did.
+        fetching: The image that came into its depot when it said so last; None: none did.
+        said_at: What of it was taken last was said then, by its clock.
+        other_said_at: The same of the other one.
+    """
+
+    site: str
+    agent: str
+    instance: str
+    release: str
+    heard_at: str
+    clock_ahead_s: float | None
+    clock_within_s: float | None = None
+    images: tuple[str, ...] = ()
+    other: str = ""
+    contested_at: str | None = None
+    fetching: Fetching | None = None
+    said_at: str = ""
+    other_said_at: str = ""
+
+    @property
+    def clock_off_s(self) -> float:
+        """Return by how much its clock is off for sure, 0 or more."""
+        return max(0.0, abs(self.clock_ahead_s or 0.0) - (self.clock_within_s or 0.0))
+
+
+def fetching_in(told: object) -> Fetching | None:
+    """Return what a beat tells of an image on its way; None where it tells of none, or nothing that makes sense."""
+    node = Node(told)
+    image, phase = node.text("image"), node.text("phase")
+    if not image or not phase:
+        return None
+    size_bytes = max(0, node.whole("size_bytes") or 0)
+    done_bytes = min(max(0, node.whole("done_bytes") or 0), size_bytes)
+    return Fetching(image=image, phase=phase, done_bytes=done_bytes, size_bytes=size_bytes)
+
+
+def take_beat(database: sqlite3.Connection, beat: AgentBeat, *, behind_s: float = 0.0) -> bool:
+    """Keep what an agent says of itself, where it is news; return whether it was.
+
+    A process that was started anew is another one than before, and so it stays. Two at once are told by their turns:
+    the one before the last speaks again. What is not younger than what was taken of the same process is said again, by
+    whoever has the broker: it changes nothing, and nobody lives by it.
+
+    Args:
+        database: A connection with a transaction open for writing.
+        beat: What it says.
+        behind_s: What another process than the last said may be older by so much: clocks of two hosts differ.
+    """
+    row = database.execute("SELECT * FROM agents WHERE site = ?", (beat.site,)).fetchone()
+    if row is not None and row["agent"] == beat.agent and not beat.instance:
+        # An answer that does not say of which process it is says nothing new about that.
+        beat = replace(beat, instance=row["instance"])
+    beat = replace(beat, said_at=beat.said_at or beat.heard_at)
+    if row is not None and not _is_news(_state(row), beat, behind_s):
+        return False
+    other, other_said_at, contested_at = None, None, None
+    if row is not None and (row["agent"], row["instance"]) != (beat.agent, beat.instance):
+        other, other_said_at = _called(row["agent"], row["instance"]), row["said_at"]
+        contested_at = beat.heard_at if row["other"] == _called(beat.agent, beat.instance) else None
+    values = {name: getattr(beat, name) for name in _BEAT} | {"contested_at": contested_at}
+    _write(database, values | {"other": other, "other_said_at": other_said_at}, is_new=row is None)
+    if beat.clock_ahead_s is not None:
+        take_clock(database, beat.site, beat.clock_ahead_s, beat.clock_within_s)
+    return True
+
+
+_BEAT = ("site", "agent", "instance", "release", "heard_at", "said_at")
+
+
+def _is_news(known: AgentState, beat: AgentBeat, behind_s: float) -> bool:
+    """Return whether a beat is younger than what was taken of its process, and not of long before another one's."""
+    who = _called(beat.agent, beat.instance)
+    if who == _called(known.agent, known.instance):
+        return beat.said_at > known.said_at
+    if who == known.other and beat.said_at <= known.other_said_at:
+        return False
+    if not known.said_at:
+        return True
+    age_s = (datetime.fromisoformat(known.said_at) - datetime.fromisoformat(beat.said_at)).total_seconds()
+    return age_s <= behind_s
+
+
+def _write(database: sqlite3.Connection, values: Mapping[str, Any], *, is_new: bool) -> None:
+    """Write what is not None; when it was heard never goes back."""
+    found = {name: value for name, value in values.items() if value is not None}
+    if is_new:
+        names, places = ", ".join(found), ", ".join(f":{name}" for name in found)
+        database.execute(f"INSERT INTO agents ({names}) VALUES ({places})", found)  # noqa: S608 -- our own names
+        return
+    sets = ", ".join(f"{name} = :{name}" for name in found if name not in ("site", "heard_at"))
+    database.execute(
+        f"UPDATE agents SET {sets}, heard_at = MAX(heard_at, :heard_at) WHERE site = :site",  # noqa: S608 -- our own
+        found,
+    )
+
+
+def take_clock(database: sqlite3.Connection, site: str, ahead_s: float, within_s: float) -> None:
+    """Keep how far the clock of a site's agent is ahead of ours, and by how much at most that is wrong."""
+    database.execute(
+        "UPDATE agents SET clock_ahead_s = ?, clock_within_s = ? WHERE site = ?", (ahead_s, within_s, site)
+    )
+
+
+def _called(agent: str, instance: str) -> str:
+    return f"{agent} {instance}".strip()
+
+
+def take_sign(database: sqlite3.Connection, site: str, at: str) -> None:
+    """Keep that an agent was heard, whatever it said."""
+    database.execute("UPDATE agents SET heard_at = MAX(heard_at, ?) WHERE site = ?", (at, site))
+
+
+def take_depot(database: sqlite3.Connection, site: str, images: Sequence[str]) -> None:
+    """Keep which images the depot of a site has proven."""
+    database.execute("UPDATE agents SET depot = ? WHERE site = ?", (json.dumps(list(images)), site))
+
+
+def take_fetching(database: sqlite3.Connection, site: str, fetching: Fetching | None) -> None:
+    """Keep which image comes into the depot of a site; None: none does."""
+    kept = None if fetching is None else json.dumps(asdict(fetching))
+    database.execute("UPDATE agents SET fetching = ? WHERE site = ?", (kept, site))
+
+
+def agents_by_site(database: sqlite3.Connection) -> dict[str, AgentState]:
+    """Return what is known of the agent of each site that was ever heard."""
+    return {row["site"]: _state(row) for row in database.execute("SELECT * FROM agents ORDER BY site")}
+
+
+def _state(row: sqlite3.Row) -> AgentState:
+    values: dict[str, Any] = dict(row)
+    depot, fetching = values.pop("depot"), values.pop("fetching")
+    return AgentState(
+        **values,
+        images=tuple(json.loads(depot or "[]")),
+        fetching=None if fetching is None else Fetching(**json.loads(fetching)),
+    )

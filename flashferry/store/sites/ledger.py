@@ -1,0 +1,168 @@
+"""The ledger of an agent: every order that it was given, once, and what became of it.
+
+What is in it is known by the order's id, and by the work that it asks for: two orders of different names for the same
+part of the same run are one piece of work, which is done once.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class OrderState(StrEnum):
+    """Where an order stands: on disk, in hand, through, or turned away before anything was done."""
+
+    OPEN = "open"
+    BEGUN = "begun"
+    ENDED = "ended"
+    REFUSED = "refused"
+
+
+UNFINISHED = (OrderState.OPEN, OrderState.BEGUN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """An order in the ledger.
+
+    Attributes:
+        number: Its place: orders are begun in this order.
+        order_id: The order's name.
+        job: What it asks for.
+        run: The centre's name of the part.
+        work: What it asks for, as one text: the same for orders that ask for the same.
+        body: The order itself, as JSON.
+        state: Where it stands.
+        received_at: When it came.
+        ended_at: When it was through, or None.
+        tries: How often it was begun, by this process or one before.
+        answer: What was told of its end.
+    """
+
+    number: int
+    id: str
+    job: str
+    run: str
+    work: str
+    body: dict[str, Any]
+    state: OrderState
+    received_at: str
+    ended_at: str | None
+    tries: int
+    answer: dict[str, Any]
+    run_id: str | None
+
+
+def enter(
+    database: sqlite3.Connection,
+    *,
+    order_id: str,
+    job: str,
+    run: str,
+    work: str,
+    body: str,
+    at: str,
+) -> bool:
+    """Enter an order that is not in the ledger; return whether it was new.
+
+    Args:
+        database: A connection that writes.
+        order_id: The order's name.
+        job: What it asks for.
+        run: The centre's name of the part.
+        work: What it asks for, as one text.
+        body: The order, as JSON.
+        at: When it came.
+    """
+    done = database.execute(
+        "INSERT OR IGNORE INTO orders (id, job, run, work, body, received_at) VALUES (?, ?, ?, ?, ?, ?)",
+        (order_id, job, run, work, body, at),
+    )
+    return done.rowcount == 1
+
+
+def entry_of(database: sqlite3.Connection, order_id: str) -> LedgerEntry | None:
+    """Return an order by its name, or None."""
+    return _entry(database.execute("SELECT * FROM orders WHERE id = ?", (order_id,)).fetchone())
+
+
+def first_of_work(database: sqlite3.Connection, work: str) -> LedgerEntry | None:
+    """Return the first order that asked for a piece of work and was not refused, or None."""
+    found = database.execute(
+        "SELECT * FROM orders WHERE work = ? AND state <> 'refused' ORDER BY number LIMIT 1", (work,)
+    )
+    return _entry(found.fetchone())
+
+
+def unfinished(database: sqlite3.Connection, jobs: Collection[str]) -> list[LedgerEntry]:
+    """Return the orders of some jobs that are not through, the first first."""
+    rows = database.execute("SELECT * FROM orders WHERE state IN ('open', 'begun') ORDER BY number").fetchall()
+    return [entry for row in rows if (entry := _entry(row)) is not None and entry.job in jobs]
+
+
+def orders_of_run(database: sqlite3.Connection, run: str, job: str) -> list[LedgerEntry]:
+    """Return the orders of a job for a run, the newest first."""
+    rows = database.execute("SELECT * FROM orders WHERE run = ? AND job = ? ORDER BY number DESC", (run, job))
+    return [entry for row in rows if (entry := _entry(row)) is not None]
+
+
+def last_entry(database: sqlite3.Connection) -> LedgerEntry | None:
+    """Return the order that came last, or None."""
+    return _entry(database.execute("SELECT * FROM orders ORDER BY number DESC LIMIT 1").fetchone())
+
+
+def begin(database: sqlite3.Connection, order_id: str) -> None:
+    """Note that an order is in hand, once more."""
+    database.execute("UPDATE orders SET state = 'begun', tries = tries + 1 WHERE id = ?", (order_id,))
+
+
+def set_run(database: sqlite3.Connection, order_id: str, run_id: str) -> None:
+    """Note which run of our journal an order is."""
+    database.execute("UPDATE orders SET run_id = ? WHERE id = ?", (run_id, order_id))
+
+
+def close(database: sqlite3.Connection, order_id: str, state: OrderState, answer: dict[str, Any], at: str) -> bool:
+    """Note that an order is through, and what was told of that; return whether it was not already."""
+    done = database.execute(
+        "UPDATE orders SET state = ?, answer = ?, ended_at = ? WHERE id = ? AND state IN ('open', 'begun')",
+        (state.value, json.dumps(answer), at, order_id),
+    )
+    return done.rowcount == 1
+
+
+def forget(database: sqlite3.Connection, before: str) -> tuple[str, ...]:
+    """Forget orders that were through, and not to be begun any more, before a time; return their names.
+
+    Until when any of them was valid is kept: one that ends no later may be one of them, whatever a clock says.
+    """
+    ended = database.execute("SELECT id, body FROM orders WHERE ended_at IS NOT NULL AND ended_at < ?", (before,))
+    until = {row["id"]: str(json.loads(row["body"])["valid_until"]) for row in ended.fetchall()}
+    gone = tuple(one for one, valid_until in until.items() if valid_until < before)
+    if gone:
+        latest = max(until[one] for one in gone)
+        database.execute(
+            "INSERT INTO forgotten (one, valid_until) VALUES (1, ?) ON CONFLICT (one) DO UPDATE "
+            "SET valid_until = MAX(valid_until, excluded.valid_until)",
+            (latest,),
+        )
+        database.executemany("DELETE FROM orders WHERE id = ?", [(one,) for one in gone])
+    return gone
+
+
+def forgotten_until(database: sqlite3.Connection) -> str:
+    """Return until when orders were valid that are forgotten; empty where none is."""
+    row = database.execute("SELECT valid_until FROM forgotten").fetchone()
+    return "" if row is None else str(row["valid_until"])
+
+
+def _entry(row: sqlite3.Row | None) -> LedgerEntry | None:
+    if row is None:
+        return None
+    values = {key: row[key] for key in row.keys()}  # noqa: SIM118 -- a Row has no other way to its names
+    values |= {"body": json.loads(values["body"]), "answer": json.loads(values["answer"])}
+    return LedgerEntry(**values | {"state": OrderState(values["state"])})

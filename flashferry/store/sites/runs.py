@@ -1,0 +1,346 @@
+"""Runs that were given to sites, the part of each site, and what people wanted of them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import timedelta
+from enum import StrEnum
+
+from flashferry.store.own_database import moment, moment_of
+from flashferry.store.wishes import Asker, Wish
+
+
+class PartState(StrEnum):
+    """How far the part of a site is; HELD: it waits for what others find out, and was not given yet."""
+
+    HELD = "held"
+    GIVEN = "given"
+    ACCEPTED = "accepted"
+    RUNNING = "running"
+    REFUSED = "refused"
+    ENDED = "ended"
+
+
+RANK = {state: rank for rank, state in enumerate(PartState)}
+"""A part only goes on: a word that comes late does not take it back. One that was refused may be given again."""
+
+OPEN = frozenset({PartState.HELD, PartState.GIVEN, PartState.ACCEPTED, PartState.RUNNING})
+"""Where something is still to be heard of a part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteRun:
+    """A run that was given to sites.
+
+    Attributes:
+        run: Its identifier, the same at all sites.
+        digest: Of the plan.
+        plan: The text of the plan's file.
+        begun_at: When it was given.
+        begun_by: By whom; empty where nobody said.
+        valid_until: After that no site begins its part.
+        approved_wave: Up to which wave sites may begin; None: all waves.
+        stopped: Why nothing new is begun, or None.
+        ended_at: When all its parts were seen to have ended; None: not yet.
+        left_out: Devices of the plan that were left out when it was given, by name.
+    """
+
+    run: str
+    digest: str
+    plan: str
+    begun_at: str
+    begun_by: str = ""
+    valid_until: str
+    approved_wave: int | None = None
+    stopped: str | None = None
+    ended_at: str | None = None
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What a site has to do of a run, in one round.
+
+    Attributes:
+        run: The run.
+        site: The site.
+        round: 0 for canaries, 1 for the others.
+        from_wave: The first wave that a device of it is in: it is held until that may begin.
+        agent: The key identifier of the agent that it was given to; nobody else's words count.
+        state: How far it is.
+        sentence: Why it was refused, or how it ended; else empty.
+        exit_code: With what its run ended; None: not yet.
+        is_interrupted: Whether it was stopped.
+        whole: All words up to this offset are here.
+        end_offset: The offset of its last word; None while that is not here.
+        changed_at: When its state changed last.
+        heard_at: When a word of it came last; None: none did.
+    """
+
+    run: str
+    site: str
+    round: int
+    from_wave: int
+    agent: str
+    state: PartState = PartState.GIVEN
+    sentence: str = ""
+    exit_code: int | None = None
+    is_interrupted: bool = False
+    whole: int = 0
+    end_offset: int | None = None
+    changed_at: str
+    heard_at: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether nothing of it is still to come: it was refused, or ended and every word of it is here."""
+        if self.state is PartState.REFUSED:
+            return True
+        return self.end_offset is not None and self.whole >= self.end_offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartDevice:
+    """A device of a run, as it is entered.
+
+    Attributes:
+        host: Inventory name.
+        site: The site whose part it is in.
+        round: That part's round.
+        wave: Number of its wave.
+    """
+
+    host: str
+    site: str
+    round: int
+    wave: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptOrder:
+    """An order that is sent until its agent says that it has it.
+
+    Attributes:
+        order_id: Its name, the same each time.
+        run: The run.
+        site: The site.
+        round: The part's round.
+        job: What is wanted.
+        wave: Up to which wave, with what has one.
+        valid_from: From when it holds.
+        valid_until: Until when.
+    """
+
+    order_id: str
+    run: str
+    site: str
+    round: int
+    job: str
+    wave: int | None = None
+    valid_from: str
+    valid_until: str
+
+
+_AGAIN = frozenset({"pause", "continue", "approve"})
+_LATER_S, _MOST_TRIES = 20.0, 30
+_ORDER = tuple(field.name for field in fields(KeptOrder))
+_RUN = tuple(field.name for field in fields(SiteRun))
+_PART = tuple(field.name for field in fields(Part))
+
+
+def add_run(database: sqlite3.Connection, run: SiteRun, parts: Sequence[Part], devices: Iterable[PartDevice]) -> None:
+    """Enter a run with all its parts and devices.
+
+    Raises:
+        sqlite3.IntegrityError: The run is there already, or a device is in two parts.
+    """
+    _insert(database, "runs", _RUN, [asdict(run) | {"left_out": json.dumps(run.left_out)}])
+    _insert(database, "parts", _PART, [asdict(part) for part in parts])
+    rows = [{"run": run.run} | asdict(one) for one in devices]
+    _insert(database, "devices", ("run", "host", "site", "round", "wave"), rows)
+
+
+def run_of(database: sqlite3.Connection, run: str) -> SiteRun | None:
+    """Return a run; None where there is none of that identifier."""
+    row = database.execute(f"SELECT {', '.join(_RUN)} FROM runs WHERE run = ?", (run,)).fetchone()  # noqa: S608 -- ours
+    return None if row is None else SiteRun(**dict(row) | {"left_out": tuple(json.loads(row["left_out"]))})
+
+
+def runs_by_age(database: sqlite3.Connection) -> list[str]:
+    """Return the identifiers of all runs, the oldest first."""
+    return [row["run"] for row in database.execute("SELECT run FROM runs ORDER BY begun_at, rowid")]
+
+
+def open_runs(database: sqlite3.Connection) -> list[str]:
+    """Return the runs that have not ended, the oldest first."""
+    statement = "SELECT run FROM runs WHERE ended_at IS NULL ORDER BY begun_at, rowid"
+    return [row["run"] for row in database.execute(statement)]
+
+
+def last_ended(database: sqlite3.Connection) -> str | None:
+    """Return the run that ended last, or None where none did."""
+    row = database.execute("SELECT run FROM runs WHERE ended_at IS NOT NULL ORDER BY ended_at DESC, rowid DESC LIMIT 1")
+    found = row.fetchone()
+    return None if found is None else str(found["run"])
+
+
+def parts_of(database: sqlite3.Connection, run: str) -> list[Part]:
+    """Return the parts of a run, by site and round."""
+    statement = f"SELECT {', '.join(_PART)} FROM parts WHERE run = ? ORDER BY site, round"  # noqa: S608 -- our columns
+    return [_part(row) for row in database.execute(statement, (run,))]
+
+
+def part_of(database: sqlite3.Connection, run: str, site: str, number: int) -> Part | None:
+    """Return the part of a site in a round; None where the run gave it none."""
+    statement = f"SELECT {', '.join(_PART)} FROM parts WHERE run = ? AND site = ? AND round = ?"  # noqa: S608 -- ours
+    row = database.execute(statement, (run, site, number)).fetchone()
+    return None if row is None else _part(row)
+
+
+def open_parts_at(database: sqlite3.Connection, site: str) -> list[Part]:
+    """Return the parts of a site that are not over, of whichever run."""
+    marks = ", ".join("?" * len(OPEN))
+    statement = f"SELECT {', '.join(_PART)} FROM parts WHERE site = ? AND state IN ({marks})"  # noqa: S608 -- ours
+    return [_part(row) for row in database.execute(statement, (site, *OPEN))]
+
+
+def add_orders(database: sqlite3.Connection, orders: Sequence[KeptOrder]) -> None:
+    """Keep orders; they are sent from here on until they are taken."""
+    _insert(database, "orders", _ORDER, [asdict(order) for order in orders])
+
+
+def orders_to_send(database: sqlite3.Connection, run: str) -> list[KeptOrder]:
+    """Return the orders of a run that no agent has said to have, the oldest first."""
+    statement = f"SELECT {', '.join(_ORDER)} FROM orders WHERE run = ? AND NOT is_taken ORDER BY rowid"  # noqa: S608 -- ours
+    return [KeptOrder(**dict(row)) for row in database.execute(statement, (run,))]
+
+
+def send_later(database: sqlite3.Connection, order_id: str, at: str) -> bool:
+    """Have an order that was refused sent again in a while, under another name; return whether it is.
+
+    A run that has not begun, for images are fetched, refuses what steers it. What a later order of the part has taken
+    back, and what was refused again and again, is not.
+
+    Args:
+        database: A connection.
+        order_id: The order that was refused.
+        at: What time it is.
+    """
+    row = database.execute(f"SELECT {', '.join(_ORDER)} FROM orders WHERE order_id = ?", (order_id,)).fetchone()  # noqa: S608 -- ours
+    if row is None or row["job"] not in _AGAIN:
+        return False
+    one = KeptOrder(**dict(row))
+    where = (
+        "SELECT order_id FROM orders WHERE run = ? AND site = ? AND round = ? AND job <> 'stage' ORDER BY rowid DESC"
+    )
+    latest = database.execute(f"{where} LIMIT 1", (one.run, one.site, one.round)).fetchone()
+    base, _, tries = one.order_id.partition(".")
+    if latest["order_id"] != order_id or int(tries or 0) >= _MOST_TRIES:
+        return False
+    later = moment(moment_of(at) + timedelta(seconds=_LATER_S))
+    add_orders(database, [replace(one, order_id=f"{base}.{int(tries or 0) + 1}", valid_from=later)])
+    return True
+
+
+def take_order(database: sqlite3.Connection, order_id: str) -> None:
+    """Keep that an order needs no more sending: it is on an agent's disk, or refused."""
+    database.execute("UPDATE orders SET is_taken = 1 WHERE order_id = ?", (order_id,))
+
+
+def hosts_of(database: sqlite3.Connection, run: str, site: str, number: int) -> tuple[str, ...]:
+    """Return the devices of a part, in the order in which they were entered."""
+    where = "SELECT host FROM devices WHERE run = ? AND site = ? AND round = ? ORDER BY rowid"
+    return tuple(row["host"] for row in database.execute(where, (run, site, number)))
+
+
+def waves_of(database: sqlite3.Connection, part: Part) -> tuple[int, ...]:
+    """Return the numbers of the waves that devices of a part are in, ascending."""
+    where = "SELECT DISTINCT wave FROM devices WHERE run = ? AND site = ? AND round = ? ORDER BY wave"
+    return tuple(row["wave"] for row in database.execute(where, (part.run, part.site, part.round)))
+
+
+def give(database: sqlite3.Connection, part: Part, *, at: str) -> None:
+    """Keep that a part that was held is given now."""
+    database.execute(
+        "UPDATE parts SET state = 'given', changed_at = ? WHERE run = ? AND site = ? AND round = ? AND state = 'held'",
+        (at, part.run, part.site, part.round),
+    )
+
+
+def end_held(database: sqlite3.Connection, run: str, why: str, *, at: str, site: str | None = None) -> None:
+    """End the parts that are held: they are never given, so nothing of them is to be heard.
+
+    Args:
+        database: A connection.
+        run: The run.
+        why: Why, in a sentence.
+        at: What time it is.
+        site: Of this site alone; None: of all.
+    """
+    database.execute(
+        "UPDATE parts SET state = 'ended', end_offset = 0, sentence = ?1, changed_at = ?2 "
+        "WHERE run = ?3 AND state = 'held' AND (?4 IS NULL OR site = ?4)",
+        (why, at, run, site),
+    )
+
+
+def end_run(database: sqlite3.Connection, run: str, *, at: str) -> None:
+    """Keep that all parts of a run have ended, the first time."""
+    database.execute("UPDATE runs SET ended_at = ? WHERE run = ? AND ended_at IS NULL", (at, run))
+
+
+def set_approved(database: sqlite3.Connection, run: str, wave: int | None) -> None:
+    """Keep up to which wave sites may begin; None: all."""
+    database.execute("UPDATE runs SET approved_wave = ? WHERE run = ?", (wave, run))
+
+
+def set_stopped(database: sqlite3.Connection, run: str, why: str) -> None:
+    """Keep why a run begins nothing new, the first reason."""
+    database.execute("UPDATE runs SET stopped = COALESCE(stopped, ?) WHERE run = ?", (why, run))
+
+
+def add_wish(
+    database: sqlite3.Connection,
+    run: str,
+    what: str,
+    asker: Asker,
+    *,
+    at: str,
+    site: str | None = None,
+    wave: int | None = None,
+) -> None:
+    """Keep what somebody wants of a run.
+
+    Args:
+        database: A connection.
+        run: The run.
+        what: What, by the words of `flashferry.store.wishes.WishKind`.
+        asker: Who, and why.
+        at: What time it is.
+        site: Of which site alone; None: of all.
+        wave: With `approve`: up to which wave.
+    """
+    row = {"run": run, "site": site, "at": at, "what": what, "wave": wave} | asdict(asker)
+    _insert(database, "wishes", tuple(row), [row])
+
+
+def wishes_of(database: sqlite3.Connection, run: str) -> list[tuple[str | None, Wish]]:
+    """Return what people wanted of a run, the oldest first, each with the site that was meant; None: all."""
+    rows = database.execute("SELECT * FROM wishes WHERE run = ? ORDER BY rowid", (run,))
+    names = tuple(field.name for field in fields(Wish))
+    return [(row["site"], Wish(**{name: row[name] for name in names})) for row in rows]
+
+
+def _insert(
+    database: sqlite3.Connection, table: str, columns: Sequence[str], rows: Sequence[dict[str, object]]
+) -> None:
+    marks = ", ".join(f":{name}" for name in columns)
+    database.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", rows)  # noqa: S608 -- ours
+
+
+def _part(row: sqlite3.Row) -> Part:
+    values = dict(row)
+    return Part(**values | {"state": PartState(values["state"]), "is_interrupted": bool(values["is_interrupted"])})

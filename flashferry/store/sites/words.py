@@ -1,0 +1,314 @@
+"""Words of agents taken into the ledger: each once, whatever the engine delivers, in whichever order they come.
+
+A word counts where its part was given to the agent that says it. What it changes and that it is here stand in one
+transaction: a centre that dies has a word whole or not at all, and asks for it again.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from flashferry.core.json_access import Node
+from flashferry.store.sites.offsets import Heard, hear, joined
+from flashferry.store.sites.runs import RANK, Part, PartState, part_of, send_later, take_order
+
+PROGRESS = "progress"
+"""The status of events of which only the latest of a device is kept."""
+
+
+class Taken(StrEnum):
+    """What became of a word: it is news, was here already, or counts for nothing."""
+
+    NEWS = "news"
+    REPEAT = "repeat"
+    UNKNOWN_PART = "of a part that nobody gave"
+    OTHER_AGENT = "of an agent to which this part was not given"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartWord:
+    """A word about a part, its signature checked.
+
+    Attributes:
+        run: The run.
+        site: The site.
+        round: The part's round.
+        agent: Who says it.
+        offset: Its number among the words of that agent about this part, from 1.
+        kind: What it tells: `accepted`, `refused`, `event`, `record`, `ended`, `depot`.
+        at: When it was said, ISO 8601, UTC.
+        data: What there is to tell.
+    """
+
+    run: str
+    site: str
+    round: int
+    agent: str
+    offset: int
+    kind: str
+    at: str
+    data: Mapping[str, Any]
+
+
+def take_word(database: sqlite3.Connection, word: PartWord, *, at: str) -> Taken:
+    """Take a word into the ledger, unless it is there.
+
+    Args:
+        database: A connection with a transaction open for writing.
+        word: The word.
+        at: What time it is here.
+    """
+    part = part_of(database, word.run, word.site, word.round)
+    if part is None:
+        return Taken.UNKNOWN_PART
+    if word.agent != part.agent:
+        return Taken.OTHER_AGENT
+    heard, is_news = hear(heard_of(database, part), word.offset)
+    if not is_news:
+        return Taken.REPEAT
+    _keep_heard(database, part, heard, at)
+    if (order := Node(dict(word.data)).text("order")) is not None:
+        take_order(database, order)
+    if (write := _WRITERS.get(word.kind)) is not None:
+        write(database, part, word, at)
+    return Taken.NEWS
+
+
+def heard_of(database: sqlite3.Connection, part: Part) -> Heard:
+    """Return which words of a part are here."""
+    where = "SELECT offset FROM early WHERE run = ? AND site = ? AND round = ?"
+    rows = database.execute(where, (part.run, part.site, part.round))
+    return joined(part.whole, {row["offset"] for row in rows})
+
+
+def _keep_heard(database: sqlite3.Connection, part: Part, heard: Heard, at: str) -> None:
+    key = (part.run, part.site, part.round)
+    which = "WHERE run = ? AND site = ? AND round = ?"
+    database.execute(f"UPDATE parts SET whole = ?, heard_at = ? {which}", (heard.whole, at, *key))  # noqa: S608 -- ours
+    database.execute(f"DELETE FROM early {which} AND offset <= ?", (*key, heard.whole))  # noqa: S608 -- our own words
+    rows = [(*key, offset) for offset in heard.early]
+    database.executemany("INSERT OR IGNORE INTO early (run, site, round, offset) VALUES (?, ?, ?, ?)", rows)
+
+
+def _accepted(database: sqlite3.Connection, part: Part, word: PartWord, at: str) -> None:  # noqa: ARG001 -- as all
+    _go_on(database, part, PartState.ACCEPTED, at)
+
+
+def _refused(database: sqlite3.Connection, part: Part, word: PartWord, at: str) -> None:
+    node = Node(dict(word.data))
+    if (node.text("job") or "stage") != "stage":
+        # An order of another kind was refused, not the part: it goes on, and what came too early is sent again.
+        if not send_later(database, node.text("order") or "", at):
+            _keep_note(database, part, f"{node.text('job')} refused: {node.text('sentence') or 'it did not say why'}")
+        return
+    sentence = " ".join(text for text in (node.text("sentence"), node.text("hint")) if text)
+    _go_on(database, part, PartState.REFUSED, at, sentence=sentence or "it did not say why")
+
+
+def _event(database: sqlite3.Connection, part: Part, word: PartWord, at: str) -> None:
+    _go_on(database, part, PartState.RUNNING, at)
+    latest: dict[str, str] = {}
+    lines = []
+    for event in events_in(word.data):
+        text = json.dumps(dict(event), separators=(",", ":"))
+        if event.get("status") == PROGRESS and isinstance(event.get("host"), str):
+            latest[event["host"]] = text
+        else:
+            lines.append((part.run, part.site, text))
+    database.executemany("INSERT INTO events (run, site, line) VALUES (?, ?, ?)", lines)
+    rows = [
+        (text, word.offset, _next(database, part.run), at, part.run, host, part.site) for host, text in latest.items()
+    ]
+    database.executemany(
+        "UPDATE devices SET progress = ?1, progress_offset = ?2, changed = ?3, updated_at = ?4 "
+        "WHERE run = ?5 AND host = ?6 AND site = ?7 AND progress_offset < ?2",
+        rows,
+    )
+
+
+def events_in(data: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """Return the events that a word tells of."""
+    found = data.get("events")
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _record(database: sqlite3.Connection, part: Part, word: PartWord, at: str) -> None:
+    record = word.data.get("record")
+    host = word.data.get("host") or (record.get("host") if isinstance(record, dict) else None)
+    if not isinstance(host, str) or not isinstance(record, dict):
+        return
+    _go_on(database, part, PartState.RUNNING, at)
+    # A device that was tried again has several: the last one said counts, in whichever order they come.
+    database.execute(
+        "UPDATE devices SET record = ?1, record_offset = ?2, changed = ?3, updated_at = ?4, is_held = ?8 "
+        "WHERE run = ?5 AND host = ?6 AND site = ?7 AND record_offset < ?2",
+        (
+            *(json.dumps(record), word.offset, _next(database, part.run), at, part.run, host, part.site),
+            word.data.get("is_held") is True,
+        ),
+    )
+
+
+def _ended(database: sqlite3.Connection, part: Part, word: PartWord, at: str) -> None:
+    node = Node(dict(word.data))
+    if (node.text("job") or "stage") != "stage":
+        return
+    database.execute(
+        "UPDATE parts SET exit_code = ?, is_interrupted = ?, end_offset = ? WHERE run = ? AND site = ? AND round = ?",
+        (node.whole("exit_code"), bool(node.flag("interrupted")), word.offset, part.run, part.site, part.round),
+    )
+    key = (part.run, part.site, part.round)
+    held = [(*key, host) for host in node.texts("held")]
+    database.executemany("UPDATE devices SET is_held = 1 WHERE run = ? AND site = ? AND round = ? AND host = ?", held)
+    _go_on(database, part, PartState.ENDED, at, sentence=node.text("sentence") or "")
+
+
+def _go_on(database: sqlite3.Connection, part: Part, state: PartState, at: str, sentence: str = "") -> None:
+    """Have a part go on to a state, unless it is as far: a word that comes late takes nothing back."""
+    if RANK[state] > RANK[part.state]:
+        database.execute(
+            "UPDATE parts SET state = ?, sentence = ?, changed_at = ? WHERE run = ? AND site = ? AND round = ?",
+            (state, sentence, at, part.run, part.site, part.round),
+        )
+
+
+def _keep_note(database: sqlite3.Connection, part: Part, text: str) -> None:
+    event = {"host": None, "step": "site", "status": "note", "text": f"{part.site}: {text}", "at_s": 0.0}
+    line = json.dumps(event, separators=(",", ":"))
+    database.execute("INSERT INTO events (run, site, line) VALUES (?, ?, ?)", (part.run, part.site, line))
+
+
+def _next(database: sqlite3.Connection, run: str) -> int:
+    """Return the number of the next change of a run's devices: followers ask for what came after one."""
+    row = database.execute("SELECT MAX(changed) FROM devices WHERE run = ?", (run,)).fetchone()
+    return int(row[0] or 0) + 1
+
+
+_WRITERS = {"accepted": _accepted, "refused": _refused, "event": _event, "record": _record, "ended": _ended}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """What came of a run since somebody looked last.
+
+    Attributes:
+        lines: Events as JSON objects, each with the site that told it, in the order in which they came.
+        event_seq: Up to which event these go.
+        changed: Up to which change of devices these go.
+    """
+
+    lines: tuple[tuple[str, dict[str, Any]], ...]
+    event_seq: int
+    changed: int
+
+
+def news_of(database: sqlite3.Connection, run: str, *, event_seq: int = 0, changed: int = 0, most: int = 5000) -> News:
+    """Return the events of a run behind some, and the latest progress of devices behind some change.
+
+    Args:
+        database: A connection.
+        run: The run.
+        event_seq: As the last `News` had it; 0: from the beginning.
+        changed: Likewise.
+        most: So many events at most; what is left belongs to the next look.
+    """
+    rows = database.execute(
+        "SELECT seq, site, line FROM events WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?", (run, event_seq, most)
+    ).fetchall()
+    moved = database.execute(
+        "SELECT site, progress, changed FROM devices WHERE run = ? AND changed > ? AND record IS NULL ORDER BY changed",
+        (run, changed),
+    ).fetchall()
+    lines = [(row["site"], json.loads(row["line"])) for row in rows]
+    lines += [(row["site"], json.loads(row["progress"])) for row in moved if row["progress"] is not None]
+    return News(
+        lines=tuple(lines),
+        event_seq=rows[-1]["seq"] if rows else event_seq,
+        changed=moved[-1]["changed"] if moved else changed,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceState:
+    """What is known of a device of a run.
+
+    Attributes:
+        host: Inventory name.
+        site: Its site.
+        round: The round of the part that it is in.
+        wave: Number of its wave.
+        record: JSON of its record; empty while there is none.
+        is_held: Whether its agent has it in hand: once its part is over, it is not proven to be what it was.
+        updated_at: When something of it was heard last, or None.
+    """
+
+    host: str
+    site: str
+    round: int
+    wave: int
+    record: dict[str, Any]
+    is_held: bool
+    updated_at: str | None
+
+
+def devices_of(database: sqlite3.Connection, run: str) -> list[DeviceState]:
+    """Return the devices of a run, in the order in which they were entered."""
+    rows = database.execute(
+        "SELECT host, site, round, wave, record, is_held, updated_at FROM devices WHERE run = ? ORDER BY rowid", (run,)
+    )
+    return [
+        DeviceState(**dict(row) | {"record": json.loads(row["record"] or "{}"), "is_held": bool(row["is_held"])})
+        for row in rows
+    ]
+
+
+def left_in_hand(database: sqlite3.Connection, run: str) -> list[tuple[str, str]]:
+    """Return site and name of each device that a part left in hand when it ended: nobody has proven it restored."""
+    rows = database.execute(
+        "SELECT devices.site, host FROM devices JOIN parts USING (run, site, round) WHERE devices.run = ? AND is_held "
+        "AND (state = 'refused' OR (end_offset IS NOT NULL AND whole >= end_offset)) ORDER BY devices.rowid",
+        (run,),
+    )
+    return [(row["site"], row["host"]) for row in rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceOutcome:
+    """What a device of a run came to.
+
+    Attributes:
+        host: Inventory name.
+        site: Its site.
+        round: The round of the part that it is in.
+        wave: Number of its wave.
+        outcome: By the words of `flashferry.model.states.Outcome`; None while it is under way, or was not begun.
+    """
+
+    host: str
+    site: str
+    round: int
+    wave: int
+    outcome: str | None
+
+
+def outcomes_of(database: sqlite3.Connection, run: str) -> list[DeviceOutcome]:
+    """Return what each device of a run came to, without reading its whole record.
+
+    A record that came while its device was under way says what became of it so far: it counts once the device, or its
+    part, has ended. A device of a part that is over without a record of it is an error: nobody can tell.
+    """
+    rows = database.execute(
+        "SELECT host, devices.site, devices.round, wave, CASE "
+        "WHEN json_extract(record, '$.state') IN ('done', 'failed') OR (record IS NOT NULL AND state = 'ended') "
+        "THEN json_extract(record, '$.outcome') "
+        "WHEN state = 'refused' OR (state = 'ended' AND whole >= end_offset AND end_offset > 0) THEN 'error' "
+        "END AS outcome "
+        "FROM devices JOIN parts USING (run, site, round) WHERE devices.run = ? ORDER BY devices.rowid",
+        (run,),
+    )
+    return [DeviceOutcome(**dict(row)) for row in rows]

@@ -1,0 +1,177 @@
+"""The commands that restart a device into another image, each given once, and never twice by anybody.
+
+`install activate` with the timer that brings the old image back, and `reload`. Both end with the session: that it is
+lost is what is expected, and says nothing of what the device boots. What does is read once it is back.
+
+Facts
+-----
+* `install activate auto-abort-timer N prompt-level none` asks nothing; N is 30 to 1200 minutes. `Install will reload
+  the system now!` and `SUCCESS: install_activate` come right before the session dies (log of three C8000V).
+* `reload` asks `System configuration has been modified. Save? [yes/no]: ` where something is not saved. That question
+  is never answered: what is not saved is somebody's. Hung up at it, the device goes on as it was.
+* It then asks `Proceed with reload? [confirm]`; a stack tells first that the whole stack is reloaded.
+* With a second supervisor it asks `This will reload the active unit and force a switch of activity [confirm]`: the
+  other one takes over with the image that it runs. That is no activation, and not confirmed.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flashferry.devices.dialogue import STUCK_S, Dialogue, Question
+from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, InstallRefused, OutputNotUnderstood
+from flashferry.devices.session import DeviceSession
+from tasks.install import InstallAnswer, InstallOutcome, run_install
+
+STEP = "activate"
+RELOAD_LIMIT_S = 60.0
+"""Behind the confirmation the session is gone within seconds."""
+
+_PROCEED = Question(name="proceed", pattern=re.compile(r"Proceed with reload\? ?\[confirm\]"), answer="\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """The device took the command and is on its way down.
+
+    Attributes:
+        command: The command.
+        lines: Its last lines.
+    """
+
+    command: str
+    lines: tuple[str, ...] = ()
+
+
+def activate_added(session: DeviceSession, *, timer_min: int, tell: Callable[[str], None] = lambda _: None) -> Gone:
+    """Have a device in install mode activate what is added, and follow it until the session is gone.
+
+    Args:
+        session: An open session; it is lost when this returns.
+        timer_min: Minutes after which the device brings the old image back unless the new one is committed.
+        tell: Told each new line of progress.
+
+    Raises:
+        InstallRefused: The device does not activate now, and says why; its prompt is back.
+        OutputNotUnderstood: It says nothing that we know, or a limit was reached.
+    """
+    command = session.platform.activate_command(timer_min)
+    lines: list[str] = []
+
+    def keep(line: str) -> None:
+        lines.append(line)
+        tell(line)
+
+    try:
+        answer = run_install(session, command, step=STEP, tell=keep)
+    except DeviceUnreachable:
+        return Gone(command=command, lines=tuple(lines[-_TOLD_LINES:]))
+    if answer.outcome is InstallOutcome.DONE:
+        # The prompt was back for a moment; the restart follows.
+        session.abandon()
+        return Gone(command=command, lines=answer.lines)
+    raise _refusal(session.name, answer)
+
+
+def commit_active(session: DeviceSession, *, tell: Callable[[str], None] = lambda _: None) -> InstallAnswer:
+    """Have a device keep the image that it runs: the timer ends.
+
+    Raises:
+        OutputNotUnderstood: It asks something, or a limit was reached.
+        DeviceUnreachable: The session was lost. In both cases `show install summary` tells whether it is committed.
+    """
+    return run_install(session, session.platform.commands.install_commit, step="commit", tell=tell)
+
+
+def reload_device(session: DeviceSession) -> Gone:
+    """Restart a device whose configuration is saved, and wait until the session is gone.
+
+    Raises:
+        DeviceRefused: It asks whether to save, or to switch over: nothing was answered, and it goes on as it was.
+        OutputNotUnderstood: It asks something else, or goes on.
+    """
+    command = session.platform.commands.reload
+    dialogue = _Reloading(command, prompt_pattern=session.prompt_pattern)
+    try:
+        session.converse(command, dialogue, lambda: dialogue.check(session.name))
+    except DeviceUnreachable:
+        if not dialogue.answered:
+            raise
+        return Gone(command=command, lines=tuple(dialogue.text.split("\n")[-_TOLD_LINES:]))
+    raise OutputNotUnderstood(
+        f"'{command}': expected the session to end, found the prompt",
+        host=session.name,
+        step=STEP,
+        hint="Look at the device: it may restart yet",
+    )
+
+
+_TOLD_LINES = 6
+_LEFT_OPEN = (
+    (
+        re.compile(r"Save\? \[yes/no\]: ?\Z"),
+        "it asks whether to save a configuration that was changed meanwhile, which is its owner's to say",
+    ),
+    (
+        re.compile(r"force a switch of activity ?\[confirm\]\Z"),
+        "it would switch over to the other supervisor, which runs the old image",
+    ),
+)
+
+
+class _Reloading(Dialogue):
+    """Confirms a reload, and answers nothing else."""
+
+    def __init__(self, command: str, *, prompt_pattern: str) -> None:
+        super().__init__(prompt_pattern=prompt_pattern, questions=(_PROCEED,))
+        self._command = command
+        self._started_s = time.monotonic()
+
+    def check(self, host: str) -> None:
+        """End the wait at a question that is not ours to answer, and at the limit."""
+        shown = self.since_answer.rstrip(" ")
+        for pattern, why in _LEFT_OPEN:
+            if pattern.search(shown + " ") or pattern.search(shown):
+                raise DeviceRefused(
+                    f"'{self._command}': {why}; nothing was answered, and it was not restarted",
+                    host=host,
+                    step=STEP,
+                    hint="Look at the device, and ask again whether it is ready ('flashferry ready')",
+                )
+        waited_s = time.monotonic() - self._started_s
+        reason = self.stuck_at if waited_s > STUCK_S else None
+        if reason is None and waited_s > RELOAD_LIMIT_S:
+            reason = f"the session is still there after {RELOAD_LIMIT_S:.0f} s"
+        if reason is not None:
+            raise OutputNotUnderstood(
+                f"'{self._command}': {reason}",
+                host=host,
+                step=STEP,
+                hint="Look at the device's console: it may restart yet",
+            )
+
+
+def _refusal(host: str, answer: InstallAnswer) -> Exception:
+    said = "; ".join(line.strip() for line in answer.lines) or "nothing"
+    if answer.outcome is InstallOutcome.UNKNOWN:
+        return OutputNotUnderstood(
+            f"'{answer.command}': expected a restart, the device said: {said}",
+            host=host,
+            step=STEP,
+            hint="Look at the packages that it shows before anything else",
+        )
+    return InstallRefused(
+        f"'{answer.command}': {said}", host=host, step=STEP, hint=_HINTS.get(answer.outcome, _NOTHING_HAPPENED)
+    )
+
+
+_NOTHING_HAPPENED = "It runs what it ran. Look at the device's lines, then ask 'flashferry ready' again"
+_HINTS = {
+    InstallOutcome.CONFIGURATION_MODIFIED: "The running configuration is not the saved one any more. Saving is its "
+    "owner's decision; it runs what it ran",
+    InstallOutcome.IN_PROGRESS: "Somebody else's install operation is going on; it runs what it ran",
+    InstallOutcome.PENDING_COMMIT: "Somebody's activation waits for its commit; have that ended first",
+}

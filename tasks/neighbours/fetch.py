@@ -1,0 +1,123 @@
+"""The copy of a device from a neighbour: the same dialogue as from us, with nobody of ours at the other end.
+
+The device's marks are all that is seen of it while it goes on, and what a mark stands for differs: that they come is a
+sign of life, and no figure. So a copy is given up by the clock: where no mark came for too long, and where it takes
+longer than the WAN would have taken. What came counts by the device's own line, and is proven by its hash afterwards.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from nornir.core.task import Result, Task
+
+from flashferry.devices.connection import session_of
+from flashferry.devices.errors import TransferStalled
+from flashferry.devices.session import DeviceSession
+from flashferry.transports.copy_dialogue import CopyDialogue
+from flashferry.transports.transport import Offer, copy_command
+from flashferry.transports.witness import ServerView
+from tasks.copy import STEP, CopyReport, checked_result
+from tasks.copy_watch import CopyLimits, CopyWatch
+
+LEAST_BYTES_A_MARK = 512
+"""A mark stands for one block at least, of the smallest size that there is."""
+
+PATIENCE_S = 20.0
+"""So much longer than over the WAN a copy may take before it is given up: the dialogue, and what flash writes late."""
+
+_LOADING = "Loading "
+
+
+def patience_s(wan_s: float | None) -> float:
+    """Return how long a copy from a neighbour may take, in seconds.
+
+    Args:
+        wan_s: How long the copy over the WAN took, or is taken to take; None where nobody knows.
+    """
+    return float("inf") if wan_s is None else PATIENCE_S + wan_s
+
+
+def fetch(
+    task: Task,
+    offer: Offer,
+    target: str,
+    size_bytes: int,
+    limits: CopyLimits,
+    longest_s: float,
+    interrupted: Callable[[], bool],
+    seen: Callable[[int], None] = lambda _: None,
+) -> Result:
+    """Nornir task: return a CopyReport. See `fetch_image`."""
+    report = fetch_image(
+        session_of(task),
+        offer=offer,
+        target=target,
+        size_bytes=size_bytes,
+        limits=limits,
+        longest_s=longest_s,
+        interrupted=interrupted,
+        seen=seen,
+    )
+    return Result(host=task.host, result=report, changed=True)
+
+
+def fetch_image(
+    session: DeviceSession,
+    *,
+    offer: Offer,
+    target: str,
+    size_bytes: int,
+    limits: CopyLimits,
+    longest_s: float,
+    interrupted: Callable[[], bool] = lambda: False,
+    seen: Callable[[int], None] = lambda _: None,
+) -> CopyReport:
+    """Have the device copy an image from a neighbour, and wait for its `bytes copied` line.
+
+    Args:
+        session: An open session.
+        offer: Where the image is.
+        target: For example `bootflash:image.bin`.
+        size_bytes: Its size: what the device must have copied.
+        limits: How long to wait for what.
+        longest_s: After how many seconds it is slower than it may be.
+        interrupted: Whether the operator wants to stop; asked once a second.
+        seen: Told as often how many marks the device has shown.
+
+    Raises:
+        CopyFailed: The device gave up, or copied another number of bytes.
+        TransferStalled: A limit was reached; the copy was interrupted.
+        FileInTheWay: There is a file already.
+        DeviceRefused: The device does not take the command, or its question is one that we answer with no.
+        OutputNotUnderstood: The device asked something unknown; the copy was interrupted.
+        DeviceUnreachable: The session was lost; the copy may go on without it, or may be done.
+    """
+    dialogue = CopyDialogue(
+        prompt_pattern=session.prompt_pattern, offer=offer, target=target, platform=session.platform
+    )
+    started = time.monotonic()
+
+    def witness() -> ServerView:
+        if time.monotonic() - started > longest_s:
+            raise TransferStalled(
+                f"the neighbour is slower than the WAN: not through after {longest_s:.0f} s",
+                host=session.name,
+                step=STEP,
+            )
+        marks = marks_in(dialogue.text)
+        seen(marks)
+        at_least = min(size_bytes - 1, marks * LEAST_BYTES_A_MARK)
+        return ServerView(client_seen=True, logged_in=True, acked_bytes=max(0, at_least))
+
+    watch = CopyWatch(session.name, dialogue, size_bytes, limits, witness, interrupted)
+    session.converse(copy_command(offer, target, session.platform), watch, watch.check)
+    wall_s = time.monotonic() - started
+    result = checked_result(session, dialogue, size_bytes, target, ServerView(client_seen=True, logged_in=True))
+    return CopyReport(target=target, device=result, wall_s=wall_s, transcript=dialogue.transcript)
+
+
+def marks_in(text: str) -> int:
+    """Return how many marks of progress a device has shown behind the line that says what it loads."""
+    return text.rpartition(_LOADING)[2].count("!") if _LOADING in text else 0

@@ -1,0 +1,132 @@
+"""A source as a depot is one: a real server process by HTTP, a login per site, and what was fetched from it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flashferry.depot.catalogue.folder import CatalogueFolder
+from flashferry.depot.offering.offer import OfferFolders, Offering
+from flashferry.depot.sync.source import Login, Source
+from flashferry.fileserver import (
+    FileServer,
+    FixedLogin,
+    SenderProfile,
+    ServerEvent,
+    ServerSettings,
+    TransferRecord,
+)
+from flashferry.httpserver import http_listener
+from flashferry.images.manifest import CATALOGUE_NAME, Manifest, manifest_of
+
+CHUNK = 65_536
+NAME = "image.bin"
+USER, WORD, SITE = "branch", "long-enough-1", "branch"
+
+
+@dataclass
+class SyncBench:
+    """A source with one image, in chunks that are small, at a pace at which its reader keeps up."""
+
+    folder: Path
+    data: bytes
+    server: FileServer
+    offering: Offering
+    records: list[TransferRecord] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.port}"
+
+    @property
+    def source(self) -> Source:
+        return Source(url=self.url, login=Login(username=USER, password=WORD), stall_s=5)
+
+    @property
+    def manifest(self) -> Manifest:
+        return manifest_of(self.folder / "source" / NAME, chunk_bytes=CHUNK)
+
+    def publish(self) -> None:
+        """Offer what there is now."""
+        while (offer := self.offering.look()) is not None:
+            self.server.admit(FixedLogin(username=USER, password=WORD, site=SITE), offer.files)
+
+    def put(self, data: bytes) -> None:
+        """Put an image there, proven, in small chunks, and offer it."""
+        self.data = data
+        source = self.folder / "source"
+        fresh = source / ".fresh"
+        fresh.write_bytes(data)
+        (source / f".{NAME}.proof.json").unlink(missing_ok=True)
+        fresh.replace(source / NAME)
+        assert CatalogueFolder(source).adopted(self.manifest, "") is not None
+        self.publish()
+
+    def acked_bytes(self) -> int:
+        """Return how much of the image left for depots, as far as transfers have ended."""
+        return sum(one.bytes_acked for one in self.records if one.image_name == NAME)
+
+    def settled_bytes(self) -> int:
+        """Return the same once no transfer is under way, and all have been told: one behind them is told last."""
+        while self._has_clients():
+            time.sleep(0.01)
+        others = self._others()
+        self.source.fetch_small(CATALOGUE_NAME, 1_000_000)
+        while self._others() == others:
+            time.sleep(0.01)
+        return self.acked_bytes()
+
+    def _others(self) -> int:
+        return sum(one.image_name != NAME for one in self.records)
+
+    def _has_clients(self) -> bool:
+        """Return whether the source has a connection that is not closed by both ends (proc(5), /proc/net/tcp)."""
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        ours = f":{self.server.port:04X}"
+        return any(row[1].endswith(ours) and row[3] in {"01", "08"} for row in rows)
+
+    def hear(self, event: ServerEvent) -> None:
+        if event.progress is not None and event.progress.record is not None:
+            record = event.progress.record
+            if record not in self.records:
+                self.records.append(record)
+
+    def catalogue(self, name: str = "catalogue") -> CatalogueFolder:
+        return CatalogueFolder(self.folder / name)
+
+
+@contextlib.contextmanager
+def sync_bench(folder: Path, *, size_bytes: int, cap_bytes_per_s: int | None = 3_000_000) -> Iterator[SyncBench]:
+    """Run a source."""
+    (folder / "source").mkdir()
+    folders = OfferFolders(
+        catalogue=folder / "source",
+        plans=folder / "plans",
+        made=folder / "state" / "offer",
+        kept=folder / "state" / "manifests.json",
+        digests=folder / "state" / "digests.json",
+    )
+    settings = ServerSettings(
+        image_paths=(),
+        listeners=(http_listener(listen_address="127.0.0.1"),),
+        # As on a real path: in segments of loopback's size all of a small image would go at once.
+        profile=SenderProfile(mss_bytes=1400),
+        sample_interval_s=0.05,
+    )
+    with FileServer(settings, restarts=1, guests=True) as server:
+        server.set_site_cap(SITE, cap_bytes_per_s)
+        bench = SyncBench(folder=folder, data=b"", server=server, offering=Offering(folders, clock=lambda: 2e10))
+        server.events(bench.hear)
+        bench.put(os.urandom(size_bytes))
+        yield bench
+
+
+def state_of(catalogue: CatalogueFolder) -> dict[str, object]:
+    """Return the state of what is under way."""
+    path = catalogue.path / f".{NAME}.part.json"
+    return json.loads(path.read_text()) if path.exists() else {}

@@ -1,0 +1,212 @@
+"""An agent at its site, ordered to stage by a centre: by a real Redis, with a stand-in router on loopback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from flashferry.lab.world import DeviceSpec, Rung, World, WorldSpec, start_world
+from flashferry.model.plan_file import read_plan
+from flashferry.sites.wire import OrderJob, WordKind
+from flashferry.store.status import read_status
+from flashferry.store.stored_run import read_run
+from tests.sites_ground import Agents, Centre, redis_in, until
+
+pytestmark = pytest.mark.long
+
+DEVICE = "xe1"
+IMAGE = "image.bin"
+_STAMPS = ("! Last configuration change at", "! NVRAM config last updated", "Current configuration :")
+
+
+class Ground:
+    """A router, its site's inventory, a plan for it in the depot, a centre and an agent's folder."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.folder = folder
+        self.redis = stack.enter_context(redis_in(folder / "redis"))
+        self.world: World = stack.enter_context(
+            start_world(WorldSpec(devices=(DeviceSpec(name=DEVICE),)), rung=Rung.LOOPBACK)
+        )
+        self.inventory = folder / "inventory"
+        self.inventory.mkdir()
+        self.centre = Centre(self.redis.settings)
+        self.agents = Agents(folder / "agent", self.redis, self.centre, self.inventory)
+        self._write_inventory()
+        stack.enter_context(self.centre.listening())
+
+    def plan(self, size_bytes: int) -> str:
+        """Put an image and a plan for it into the depot's folder; return the plan's digest."""
+        image = self.folder / IMAGE
+        image.write_bytes(os.urandom(size_bytes))
+        made = self.folder / "plan.json"
+        words = ("plan", "-i", str(self.inventory), "--image", str(image), "--output", str(made), "--uncapped")
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "flashferry", *words, "--state-dir", str(self.folder / "centre")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        digest = read_plan(made).digest
+        (self.agents.catalogue / f"plan-{digest}.json").write_bytes(made.read_bytes())
+        (self.agents.catalogue / IMAGE).write_bytes(image.read_bytes())
+        return digest
+
+    def slow(self, bytes_per_s: int) -> None:
+        """Have the router's flash take no more than that."""
+        self.world.fault(DEVICE, slow_flash_bytes_per_s=bytes_per_s)
+
+    @property
+    def is_tuned(self) -> bool:
+        """Tell whether a line of ours stands in the router's configuration."""
+        return self.configuration != self.before
+
+    @property
+    def configuration(self) -> str:
+        """Return the router's running configuration without its stamps."""
+        lines = self.world.running_config(DEVICE).splitlines()
+        return "\n".join(line for line in lines if not line.startswith(_STAMPS))
+
+    def flash(self) -> int:
+        """Return the size of the image on the router's flash; 0 where it is not there."""
+        return next((one.size_bytes for one in self.world.files(DEVICE) if one.name == IMAGE), 0)
+
+    def _write_inventory(self) -> None:
+        one = self.world.devices[0]
+        host = {
+            "hostname": one.address,
+            "port": one.port,
+            "platform": "ios",
+            "username": one.username,
+            "password": one.password,
+            "data": {"enable_secret": one.enable_secret, "site": "ams", "server_address": self.world.server_address},
+        }
+        YAML().dump({DEVICE: host}, self.inventory / "hosts.yaml")
+        self.before = self.configuration
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[Ground]:
+    with ExitStack() as stack:
+        yield Ground(tmp_path, stack)
+
+
+def check_complete(ground: Ground, run: str) -> None:
+    """Hold a part against what must have come of it: staged once, restored, all told without a gap."""
+    offsets = ground.centre.offsets(run)
+    assert offsets == list(range(1, len(offsets) + 1))
+    (stored,) = read_run(ground.agents.state, "latest").devices
+    assert (stored.record["outcome"], stored.record["restored"], stored.is_held) == ("done", "restored", False)
+    assert ground.configuration == ground.before
+    assert ground.flash() == (ground.folder / IMAGE).stat().st_size
+
+
+def test_an_agent_stages_a_device_by_an_order_once_however_often_it_comes(ground: Ground) -> None:
+    """Delivered three times, under two names, it is one run; its events and its record reach the centre."""
+    digest = ground.plan(300_000)
+    with ground.agents.started() as agent:
+        order = ground.centre.order(OrderJob.STAGE, "part-1", plan=digest, devices=(DEVICE,))
+        again = ground.centre.order(OrderJob.STAGE, "part-1", plan=digest, devices=(DEVICE,))
+        for one in (order, order, again):
+            ground.centre.send(one)
+        answer = ground.centre.answer(order.id)
+        assert (answer.kind, answer.data["exit_code"], answer.data["outcomes"]) == (WordKind.ENDED, 0, {"done": 1})
+        until(lambda: ground.centre.about(again.id), "the second name is answered")
+        assert all(one.data.get("repeats") == order.id for one in ground.centre.about(again.id))
+        (record,) = {one.data["host"] for one in ground.centre.about(order.id, WordKind.RECORD)}
+        assert record == DEVICE
+        events = [line for one in ground.centre.about(order.id, WordKind.EVENT) for line in one.data["events"]]
+        assert [line["outcome"] for line in events if line["step"] == "device" and line["status"] == "done"] == ["done"]
+        late = ground.centre.send(order)
+        until(lambda: len(ground.centre.about(late, WordKind.ENDED)) > 1, "an order that is over is answered again")
+        os.killpg(agent.pid, signal.SIGTERM)
+        assert agent.wait(30) == 0
+    assert len(read_status(ground.agents.state, 9).runs) == 1
+    check_complete(ground, "part-1")
+
+
+@pytest.mark.parametrize("killed", ["agent", "agent and run"])
+def test_an_agent_that_is_killed_in_mid_copy_and_started_again_has_it_done_once(ground: Ground, killed: str) -> None:
+    """Its run goes on without it, or is restored and gone on with; the words are complete either way."""
+    digest = ground.plan(3_000_000)
+    ground.slow(400_000)
+    with ground.agents.started() as agent:
+        order = ground.centre.order(OrderJob.STAGE, "part-2", plan=digest, devices=(DEVICE,))
+        ground.centre.send(order)
+        until(lambda: ground.flash() > 400_000, "it copies")
+        assert ground.is_tuned
+        os.killpg(agent.pid, signal.SIGKILL)
+        agent.wait()
+    if killed != "agent":
+        (begun,) = (ground.agents.state / "jobs").glob("*/begun.json")
+        os.kill(int(begun.read_text().split('"pid": ')[1].split(",")[0]), signal.SIGKILL)
+        until(lambda: ground.is_tuned, "a dead run leaves its lines")
+    ground.slow(3_000_000)
+    with ground.agents.started():
+        answer = ground.centre.answer(order.id, 120)
+        assert (answer.kind, answer.data["outcomes"], answer.data["held"]) == (WordKind.ENDED, {"done": 1}, [])
+        assert answer.data["tries"] == (1 if killed == "agent" else 2)
+        until(lambda: ground.centre.about(order.id, WordKind.RECORD), "its record is heard")
+    check_complete(ground, "part-2")
+
+
+def test_the_broker_and_the_centre_away_a_run_goes_on_and_all_is_told_behind_it(ground: Ground) -> None:
+    """Killed in mid-copy, the broker comes back when the run is over; nothing is lost, the device long restored."""
+    digest = ground.plan(1_500_000)
+    ground.slow(300_000)
+    with ground.agents.started():
+        order = ground.centre.order(OrderJob.STAGE, "part-3", plan=digest, devices=(DEVICE,))
+        ground.centre.send(order)
+        until(lambda: ground.flash() > 100_000, "it copies")
+        ground.redis.kill()
+        until(lambda: ground.flash() == 1_500_000 and not ground.is_tuned, "the run goes on and restores", 120)
+        ground.redis.start()
+        assert ground.centre.answer(order.id, 120).data["outcomes"] == {"done": 1}
+    check_complete(ground, "part-3")
+
+
+def test_an_agent_that_is_told_to_end_restores_first_and_goes_on_with_it_when_it_is_back(ground: Ground) -> None:
+    """SIGTERM in mid-copy: the device is restored when the agent is gone; the next one finishes the part."""
+    digest = ground.plan(3_000_000)
+    ground.slow(400_000)
+    with ground.agents.started() as agent:
+        order = ground.centre.order(OrderJob.STAGE, "part-4", plan=digest, devices=(DEVICE,))
+        ground.centre.send(order)
+        until(lambda: ground.flash() > 400_000, "it copies")
+        os.kill(agent.pid, signal.SIGTERM)
+        assert agent.wait(60) == 0
+        assert not ground.is_tuned
+        assert not ground.centre.about(order.id, WordKind.ENDED)
+    ground.slow(3_000_000)
+    with ground.agents.started():
+        assert ground.centre.answer(order.id, 120).data["outcomes"] == {"done": 1}
+    check_complete(ground, "part-4")
+
+
+def test_a_run_at_a_site_is_paused_gone_on_with_and_stopped_from_the_centre(ground: Ground) -> None:
+    """By its journal; a stop restores the device, and the part is over."""
+    digest = ground.plan(3_000_000)
+    ground.slow(300_000)
+    with ground.agents.started():
+        order = ground.centre.order(OrderJob.STAGE, "part-5", plan=digest, devices=(DEVICE,))
+        ground.centre.send(order)
+        until(lambda: ground.flash() > 100_000, "it copies")
+        for job in (OrderJob.PAUSE, OrderJob.CONTINUE, OrderJob.STOP):
+            answer = ground.centre.answer(ground.centre.send(ground.centre.order(job, "part-5")))
+            assert (answer.kind, answer.data["exit_code"]) == (WordKind.ENDED, 0), answer.data
+        answer = ground.centre.answer(order.id)
+        assert (answer.data["outcomes"].get("done"), answer.data["held"], answer.data["tries"]) == (None, [], 1)
+        assert not ground.is_tuned
+        run = read_run(ground.agents.state, "latest")
+        assert [wish.what for wish in run.wishes] == ["pause", "continue", "stop"]
+        late = ground.centre.answer(ground.centre.send(ground.centre.order(OrderJob.PAUSE, "part-5")))
+        assert (late.kind, "it has ended" in late.data["sentence"]) == (WordKind.REFUSED, True)

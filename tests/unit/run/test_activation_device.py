@@ -1,0 +1,82 @@
+"""A device that says no to its activation: looked at, and followed where it shows that it is under way all the same."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+
+from flashferry.devices.errors import DeviceUnreachable, InstallRefused
+from flashferry.model.activation import ActivationOutcome
+from flashferry.run.activation import device as one_device
+from tests.unit.model.test_activation import ACTIVE, OLD, activation, installed
+from tests.unit.run.test_activation_following import ADDED, AFTER, BEFORE, PENDING, Device, away, follows
+
+WORKS = (installed(OLD, "U    17.12.04.0.1", "D    17.06.03.0.1", timer=ACTIVE), BEFORE)
+
+
+def ended(monkeypatch, *looks):
+    """Return what became of a device that refused `install activate`, and what was told as the failure."""
+    device = Device(monkeypatch, *looks)
+    following, _ = follows()
+    # Since when a device runs is not asked of one that is under way.
+    monkeypatch.setattr(following, "hang_up", lambda: device.next() if device.looks[0] == WORKS else None)
+    monkeypatch.setattr(one_device, "Following", lambda *_, **__: following)
+    following._task.host.connections.clear()
+
+    def refused(self, following):
+        raise InstallRefused("'install activate': FAILED", host="r1")
+
+    monkeypatch.setattr(one_device._Work, "_restarted", refused)
+    found = SimpleNamespace(reports=[], failures=[])
+    work = object.__new__(one_device._Work)
+    work._task = following._task
+    work._context = SimpleNamespace(journal=None, run_id="run", interrupted=lambda: False)
+    work.keeper = SimpleNamespace(
+        fail=found.failures.append,
+        tell=lambda *_: None,
+        take=lambda report, **_: found.reports.append(report),
+    )
+    monkeypatch.setattr(type(following), "is_as_before", lambda _: True)
+    work._activate(activation(before=BEFORE), None)
+    return found
+
+
+def test_a_device_that_said_no_and_stays_is_not_activated(monkeypatch):
+    """One look tells; it is not waited for."""
+    found = ended(monkeypatch, (ADDED, BEFORE))
+    assert [report.outcome for report in found.reports] == [ActivationOutcome.NOT_ACTIVATED]
+
+
+def test_a_device_that_said_no_and_restarts_is_followed(monkeypatch):
+    """A word of failure in its output, or somebody's broadcast, is not what holds: `show install summary` is."""
+    monkeypatch.setattr(type(follows()[0]), "_committed", lambda self: self._look())
+    found = ended(monkeypatch, WORKS, WORKS, WORKS, away, (PENDING, AFTER))
+    assert [report.outcome for report in found.reports] == [ActivationOutcome.COMMITTED]
+
+
+def test_a_device_that_does_not_answer_behind_its_no_stays_in_hand(monkeypatch):
+    """Nobody knows what it does."""
+    with pytest.raises(DeviceUnreachable):
+        ended(monkeypatch, *[away] * 100_000)
+
+
+def test_readiness_knows_the_members_of_the_staging(monkeypatch):
+    """A member that left since then is in none of the device's tables; `flashferry ready` would miss it, too."""
+    asked = {}
+
+    def look(*_, **given):
+        asked.update(given)
+        return SimpleNamespace(verdict=one_device.Verdict.NO)
+
+    monkeypatch.setattr(one_device, "look_at_readiness", look)
+    work = object.__new__(one_device._Work)
+    work._name = "r1"
+    work._device = SimpleNamespace(wanted=SimpleNamespace(image=SimpleNamespace(name="cat9k.bin")))
+    work._context = SimpleNamespace(
+        signature=True, hash_speeds={}, interrupted=lambda: False, staged_members={("r1", "cat9k.bin"): (1, 2, 3)}
+    )
+    work.keeper = SimpleNamespace(step=lambda _: nullcontext(), update=lambda **_: None, refuse=lambda _: None)
+    assert work._is_ready(None) is False
+    assert asked["expected_members"] == (1, 2, 3)

@@ -1,0 +1,19 @@
+"""What a run says when another terminal wants it to stop."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from flashferry.run.control import RunControl
+from flashferry.store.control import ControlRequest
+
+
+def test_a_run_says_in_its_own_words_what_it_does_once_it_is_to_stop():
+    """An activation restores nothing: it follows what it restarted."""
+    told = []
+    journal = SimpleNamespace(control=lambda _: ControlRequest(stopping=True))
+    for given in ({}, {"stopping": "nothing new begins"}):
+        RunControl(
+            journal, "run", interrupted=lambda: False, tell=lambda *words: told.append(words[-1]), **given
+        ).look()
+    assert told == ["ending what is under way and restoring every device", "nothing new begins"]
