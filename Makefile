@@ -8,7 +8,7 @@ export PYTHONSAFEPATH := 1
 unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo night service-demo sites-demo test test-long matrix adversary check wheel lock clean
+.PHONY: demo night service-demo sites-demo test soak measured matrix adversary check wheel lock clean
 demo: $(VENV)/.ready
 	$(BIN)/flashferry lab demo
 
@@ -24,20 +24,28 @@ service-demo: $(VENV)/.ready
 sites-demo: $(VENV)/.ready
 	$(BIN)/flashferry lab sites-demo
 
-# More workers than processors, for the slow tests mostly wait; tests/conftest.py has them stand among the others.
+# The gate: what CI decides by. More workers than processors, for the slow tests mostly wait; tests/conftest.py has them
+# stand among the others.
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal -m "not long" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal -m "not soak and not quarantined" $(PYTEST_ARGS)
 
-# What is too long to wait for at every change: hardships around a run, outsiders at the lab, fuzzing. CI runs both.
-test-long: $(VENV)/.ready
-	$(BIN)/python -m pytest --numprocesses 6 --dist worksteal -m long $(PYTEST_ARGS)
+# Everything long, which never refuses a landing: fuzzing, kills, browsers, outsiders. ROOM=nightly plays one subject's.
+# The names of what failed are left in build/soak-red.txt.
+soak: $(VENV)/.ready
+	@mkdir -p build
+	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal -m "soak or quarantined" --red-list build/soak-red.txt \
+	  $(if $(ROOM),$(or $(wildcard tests/*/$(ROOM)* tests/*/test_$(ROOM)*),$(error no tests of "$(ROOM)"))) $(PYTEST_ARGS)
 
-# Every kill point times every fault, half an hour and more; test-long plays a choice of them. Puts docs/fault-matrix.md's tables.
+# Figures held inside bands, on an idle machine: `make measured FIGURES="name name"`. See docs/testing.md.
+measured: $(VENV)/.ready
+	PYTHONPATH=. $(BIN)/python -m benchmarks.held $(FIGURES)
+
+# Every kill point times every fault, half an hour and more; soak plays a choice of them. Puts docs/fault-matrix.md's tables.
 matrix: $(VENV)/.ready
 	PYTHONPATH=. $(BIN)/python -m tests.e2e.matrix --update-docs
 	PYTHONPATH=. $(BIN)/python -m tests.e2e.matrix --activation --update-docs
 
-# Five hundred routers that lie, each by a seed; test-long plays a choice of them. `--update-docs` puts docs/adversary.md's table.
+# Five hundred routers that lie, each by a seed; soak plays a choice of them. `--update-docs` puts docs/adversary.md's table.
 adversary: $(VENV)/.ready
 	PYTHONPATH=. $(BIN)/python -m tests.adversary --seeds 500 $(ADVERSARY_ARGS)
 

@@ -26,12 +26,12 @@ from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase, moment
 from flashferry.store.service.people import GivenGrant, Person, insert_grant, insert_person, person
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 _NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
-_READY_S = 120.0
 
 
 def chromium() -> str | None:
@@ -84,7 +84,7 @@ class Serving:
             self.process = subprocess.Popen(
                 [*command, "--state-dir", str(self.state)], stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )
-        until_s = time.monotonic() + _READY_S
+        until_s = time.monotonic() + PATIENCE_S
         while not self._answers():
             if time.monotonic() > until_s or self.process.poll() is not None:
                 raise AssertionError(f"the service did not begin: {(self.state / 'service.log').read_text()}")
@@ -109,8 +109,8 @@ class Serving:
 def serving(state: Path, port: int) -> Iterator[Serving]:
     """Yield the service over a state folder for the time of a block."""
     made = Serving(state=state, port=port)
-    made.start()
     try:
+        made.start()
         yield made
     finally:
         made.kill()

@@ -1,20 +1,17 @@
 """What all tests share: tests of the lab skip with the reason where it cannot run, and fail in CI.
 
-A test marked `clocked` holds a rate or a delay against a figure, on links that this machine emulates. Where the
-machine's processors were taken away from it meanwhile, a failure says nothing: then, and only then, the test is run
-again, at most twice. The other workers of a whole run count as taking them, too.
+Each test notes whether its file used a process or a thread, which `.ci/again.py` asks: only such a test can be turned
+red by a busy machine. docs/testing.md has the stages, the one limit on waiting, and the quarantine.
 """
 
 import os
+import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Self
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,37 +21,7 @@ from flashferry.lab.authority import Authority
 from flashferry.lab.broker import PORT, Broker, broker_tls, missing_broker, running_broker
 from flashferry.lab.namespaces import probe
 from flashferry.lab.world import World
-
-# Of the processors' time, what the host of a virtual machine took; of all time, that in which somebody waited for one.
-# Beside the workers of a whole run the second is reached (0.66 with four on two processors), so that a clocked test has
-# its further tries there; by itself on a calm machine it has none.
-_STARVED_STOLEN = 0.02
-_STARVED_WAITING = 0.5
-
-
-@dataclass(frozen=True)
-class _Lost:
-    """What processes of this machine had to do without, since it was started.
-
-    Attributes:
-        at_s: When this was read, by the clock that never goes back.
-        stolen_s: Time of a processor that the host gave to others, over all processors (proc(5), /proc/stat, steal).
-        waiting_s: Time in which some process could run and had no processor (Documentation/accounting/psi.rst).
-    """
-
-    at_s: float
-    stolen_s: float
-    waiting_s: float
-
-    @classmethod
-    def now(cls) -> Self:
-        ticks = Path("/proc/stat").read_text().splitlines()[0].split()
-        try:
-            waiting_us = int(Path("/proc/pressure/cpu").read_text().splitlines()[0].rpartition("=")[2])
-        except OSError:
-            waiting_us = 0  # a kernel without PSI
-        return cls(time.monotonic(), int(ticks[8]) / os.sysconf("SC_CLK_TCK"), waiting_us / 1e6)
-
+from tests.house.quarantine import quarantine
 
 # How quickly examples are made up and looked at is this machine's affair, and on a busy one says nothing of us.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -63,44 +30,102 @@ settings.load_profile("any machine")
 # Workers have the width of a terminal that is not there, and commands heed it.
 os.environ.pop("COLUMNS", None)
 
-# By this text files with long tests are known before they are read.
-_SAYS_LONG = "mark.long"
+# Started in the background by a shell, a run ignores Ctrl-C, and so would each process that a test starts. A handler of
+# Python's is not handed on, so they have the system's default again.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
-_BEGUN = pytest.StashKey[_Lost]()
+# By this text files with tests of `make soak` are known before they are read.
+_MARK = "mark.soak"
+
+_CONCURRENT_EVENTS = frozenset(
+    {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "_thread.start_new_thread"}
+)
+"""Audit events of Python by which a process or a thread is started."""
+
+_ALWAYS_CONCURRENT = ("tests/component/", "tests/e2e/", "tests/adversary/", "tests/contract/")
+"""Where tests talk to processes of their own, some of which a fixture of a whole run may have started."""
+
+_concurrent: set[Path] = set()
+_running: list[Path] = []
 
 
-def _was_starved(item: pytest.Item) -> bool:
-    """Tell whether this machine was kept from its work, since a test began, more than a clocked test allows for."""
-    since, now = item.stash[_BEGUN], _Lost.now()
-    past_s = now.at_s - since.at_s
-    stolen = (now.stolen_s - since.stolen_s) / (past_s * (os.cpu_count() or 1))
-    waiting = (now.waiting_s - since.waiting_s) / past_s
-    return stolen > _STARVED_STOLEN or waiting > _STARVED_WAITING
+def _audit(event: str, _arguments: tuple[object, ...]) -> None:
+    if event in _CONCURRENT_EVENTS and _running:
+        _concurrent.add(_running[-1])
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--red-list", metavar="FILE", help="write the names of the tests that failed into this file")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    sys.addaudithook(_audit)
+    if "PYTEST_XDIST_WORKER" not in os.environ and config.option.red_list:
+        config.pluginmanager.register(_RedList(Path(config.option.red_list)))
+
+
+class _RedList:
+    """Keep the names of failed tests in a file, the file empty where none failed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._names: dict[str, None] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._names[report.nodeid] = None
+
+    def pytest_sessionfinish(self) -> None:
+        self._path.write_text("".join(f"{name}\n" for name in self._names), encoding="utf-8")
+
+
+@cache
+def _quarantined() -> frozenset[str]:
+    return frozenset(one.node_id for one in quarantine())
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave files without a long test unread where only those are asked for: five of six, and each worker reads all."""
-    if config.option.markexpr != "long" or collection_path.suffix != ".py":
+    """Leave files unread that have nothing for `make soak`: five of six, and each worker reads all."""
+    if config.option.markexpr != "soak or quarantined" or collection_path.suffix != ".py":
         return None
-    return None if _says_long(collection_path) else True
+    name = collection_path.relative_to(config.rootpath).as_posix()
+    is_asked_for = _is_marked(collection_path) or any(one.startswith(f"{name}::") for one in _quarantined())
+    return None if is_asked_for else True
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    hidden = {item.path for item in items if item.get_closest_marker("long") is not None and not _says_long(item.path)}
+    hidden = {item.path for item in items if item.get_closest_marker("soak") is not None and not _is_marked(item.path)}
     if hidden:
-        raise pytest.UsageError(f"`{_SAYS_LONG}` must stand in each file with long tests: {sorted(map(str, hidden))}")
+        raise pytest.UsageError(f"`{_MARK}` must stand in each file with tests of soak: {sorted(map(str, hidden))}")
+    for item in items:
+        if item.nodeid in _quarantined():
+            item.add_marker(pytest.mark.quarantined)
     yield
     if "PYTEST_XDIST_WORKER" in os.environ:
         items[:] = _spread(items)
-    for item in items:
-        if item.get_closest_marker("clocked") is not None:
-            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=2, condition=partial(_was_starved, item)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    _running.append(item.path)
+    try:
+        return (yield)
+    finally:
+        _running.pop()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    is_concurrent = item.path in _concurrent or item.nodeid.startswith(_ALWAYS_CONCURRENT)
+    if is_concurrent and ("concurrent", "yes") not in item.user_properties:
+        item.user_properties.append(("concurrent", "yes"))
 
 
 @cache
-def _says_long(path: Path) -> bool:
-    return _SAYS_LONG in path.read_text(encoding="utf-8")
+def _is_marked(path: Path) -> bool:
+    return _MARK in path.read_text(encoding="utf-8")
 
 
 def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
@@ -110,7 +135,7 @@ def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
     free. Each of them has a world of its own, so they may stand anywhere; what a file's tests share stays together, and
     so do those that read all of the product's files: it is one worker that takes them apart.
     """
-    waiting = [item for item in items if item.path.parent.name == "e2e" and item.get_closest_marker("long") is None]
+    waiting = [item for item in items if item.path.parent.name == "e2e" and item.get_closest_marker("soak") is None]
     moved = set(waiting)
     others = [item for item in items if item not in moved]
     places = [(number / len(waiting), [item]) for number, item in enumerate(waiting)]
@@ -130,7 +155,6 @@ def _reads_the_product(item: pytest.Item) -> bool:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    item.stash[_BEGUN] = _Lost.now()
     if item.get_closest_marker("lab") is None:
         return
     able = probe()
@@ -138,13 +162,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if os.environ.get("CI") == "true":
             pytest.fail(f"The lab must run in CI. {able.reason}")
         pytest.skip(able.reason)
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Close the sockets by which workers count further tries: their plugin leaves them open, and Python warns of it."""
-    counting = getattr(getattr(config, "failures_db", None), "sock", None)
-    if counting is not None:
-        counting.close()
 
 
 @pytest.fixture

@@ -33,8 +33,7 @@ from flashferry.sites.wire import (
     opened_word,
     sealed_order,
 )
-
-WITHIN_S = 60.0
+from tests.patience import PATIENCE_S
 
 
 class Redis:
@@ -196,7 +195,7 @@ class Centre:
             found = [one for one in self.words.values() if one.data.get("order") == order_id]
         return sorted((one for one in found if not kinds or one.kind in kinds), key=lambda one: one.offset)
 
-    def answer(self, order_id: str, within_s: float = WITHIN_S) -> Word:
+    def answer(self, order_id: str, within_s: float = PATIENCE_S) -> Word:
         """Return how an order ended, waiting for that."""
         until(lambda: self.about(order_id, WordKind.ENDED, WordKind.REFUSED), f"{order_id} is answered", within_s)
         return self.about(order_id, WordKind.ENDED, WordKind.REFUSED)[0]
@@ -284,7 +283,7 @@ class Agents:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def until(condition: Callable[[], object], what: str, within_s: float = WITHIN_S) -> None:
+def until(condition: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> None:
     """Wait for a condition."""
     ends_s = time.monotonic() + within_s
     while not condition():

@@ -11,7 +11,7 @@ from tests.adversary.judge import complaints
 from tests.adversary.player import Ground, open_ground
 from tests.adversary.transcript import transcript
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 SEEDS_OF_CI = (
     *(6, 18, 26, 45, 50, 60, 80, 102, 130, 151, 165, 171, 179),

@@ -19,10 +19,11 @@ from flashferry.fileserver import (
     TransferProgress,
     TransferState,
 )
+from tests.patience import PATIENCE_S, until
 
 IMAGE = "csr1000v-universalk9.16.11.01.SPA.bin"
 OTHER = "other.bin"
-_PATIENCE_S = 20
+_READINGS = 50
 
 
 @dataclass(kw_only=True)
@@ -44,8 +45,8 @@ class ServerBench:
         return self.server.issue_ticket(TicketRequest(image_name=image_name, **more))
 
     def until(self, ticket: Ticket, wanted: Callable[[TransferProgress], bool]) -> TransferProgress:
-        """Wait until a snapshot is as wanted; fail after twenty seconds with what it was."""
-        deadline = time.monotonic() + _PATIENCE_S
+        """Wait until a snapshot is as wanted; fail with what it was."""
+        deadline = time.monotonic() + PATIENCE_S
         progress = self.server.progress(ticket.ticket_id)
         while not wanted(progress):
             assert time.monotonic() < deadline, f"never came about; last seen: {progress}"
@@ -59,14 +60,14 @@ class ServerBench:
         return self.until(ticket, lambda seen: seen.state is TransferState.DELIVERED)
 
     def final(self, ticket: Ticket) -> TransferProgress:
-        progress = self.server.wait_final(ticket.ticket_id, _PATIENCE_S)
+        progress = self.server.wait_final(ticket.ticket_id, PATIENCE_S)
         assert progress.state.is_final, progress
         return progress
 
     @staticmethod
     def settles(condition: Callable[[], bool]) -> bool:
-        """Look again and again for up to twenty seconds until a condition holds."""
-        deadline = time.monotonic() + _PATIENCE_S
+        """Return whether a condition comes to hold."""
+        deadline = time.monotonic() + PATIENCE_S
         while not condition() and time.monotonic() < deadline:
             time.sleep(0.02)
         return condition()
@@ -75,10 +76,38 @@ class ServerBench:
         """Count what the process has open."""
         return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
 
-    def memory_kb(self) -> int:
+    def memory_kib(self) -> int:
         """Return the resident memory of the process in KiB."""
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
         return int(status.partition("VmRSS:")[2].split()[0])
+
+    def cpu_s(self) -> float:
+        """Return the processor time that the process has taken."""
+        return cpu_s(self.pid)
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat from the state on (proc(5))."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+
+
+def cpu_s(pid: int) -> float:
+    """Return the processor time that a process has taken."""
+    fields = _stat(pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def until_asleep(pid: int) -> None:
+    """Wait until a process sleeps in nine of ten readings: one that spins is never seen asleep, on any machine."""
+
+    def asleep() -> bool:
+        states = []
+        for _ in range(_READINGS):
+            states.append(_stat(pid)[0])
+            time.sleep(0.002)
+        return states.count("S") >= 0.9 * _READINGS
+
+    until(asleep, "a process that sleeps while it has nothing to do")
 
 
 @contextlib.contextmanager

@@ -29,5 +29,5 @@ GROUPS: Mapping[str, Capture] = {
 LAB = frozenset({"run", "broken", "lab", "probe", *(f"left-{schema}" for schema in stored.SCHEMAS)})
 """Those that need the lab."""
 
-LONG = LAB - {"run"}
-"""Those that are left to `make test-long`."""
+SOAK = LAB - {"run"}
+"""Those that are left to `make soak`."""

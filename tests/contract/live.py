@@ -16,6 +16,7 @@ from typing import Any
 from tests.contract import product
 from tests.contract.normal import event_lines, metrics_page, shape, words
 from tests.contract.tables import tables
+from tests.patience import PATIENCE_S
 
 IMAGE_BYTES = 250_000
 METRICS = "127.0.0.1:9912"
@@ -83,7 +84,7 @@ def _staged(world: product.World, folder: Path, inventory: Path, *given: object,
     with product.started(folder, "stage", "-i", inventory, *given, *watched, world=world) as process:
         with product.in_front(world):
             page = _last_page(process)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == code, err
     return {
         "stage.json": _shaped(folder, process.returncode, json.loads(out)),
@@ -117,7 +118,7 @@ def lab_verbs(folder: Path) -> dict[str, str]:
                 break
         done = product.run(folder, "lab", "exec", "--json", "--", "sh", "-c", "echo said; exit 7")
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE_S)
     return {
         "lab-up.json": _shaped(folder, process.returncode, json.loads("".join(lines))),
         "lab-exec.json": words(f"exit code {done.code}\n{done.out}"),

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.contract import product
 from tests.contract.normal import event_lines, metrics_page, shape, words
+from tests.patience import PATIENCE_S
 
 IMAGE = bytes(range(256)) * 400
 
@@ -126,7 +127,7 @@ def serving(folder: Path) -> dict[str, str]:
                 _fetch(offers[0]["copy"][0])
             if len(offers) == 2:
                 break
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
             page = answer.read().decode()
     first = json.loads(lines[0])["copy"][0] if "copy" in lines[0] else ""
     told = event_lines((line for line in lines if json.loads(line)["event"] != "progress"), _VARYING)
@@ -142,7 +143,7 @@ def _fetch(line: str) -> None:
     assert found is not None, line
     user, password, host, port, name = found.groups()
     with ftplib.FTP() as client:
-        client.connect(host, int(port), timeout=10)
+        client.connect(host, int(port), timeout=PATIENCE_S)
         client.login(user, password)
         client.retrbinary(f"RETR {name}", bytearray().extend)
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.contract import golden
-from tests.contract.groups import GROUPS, LAB, LONG
+from tests.contract.groups import GROUPS, LAB, SOAK
 
 
 def _marked(group: str) -> object:
     marks = [pytest.mark.lab] if group in LAB else []
-    return pytest.param(group, marks=[*marks, pytest.mark.long] if group in LONG else marks)
+    return pytest.param(group, marks=[*marks, pytest.mark.soak] if group in SOAK else marks)
 
 
 @pytest.mark.parametrize("group", [_marked(group) for group in GROUPS])

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from netmiko import ConnectHandler
 from ruamel.yaml import YAML
 
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
+from tests.patience import until
 
 DEVICE = "xe1"
 
@@ -110,14 +110,9 @@ class Rig:
         return self.run(verb, "--inventory", self.inventory, "--json", *once, *arguments)
 
     @staticmethod
-    def until(condition: Callable[[], bool], *, timeout_s: float) -> bool:
-        """Wait for a condition; return whether it came true in time."""
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.05)
-        return True
+    def until(condition: Callable[[], bool]) -> bool:
+        """Wait until a condition is true; return that it is."""
+        return until(condition, "what the test waits for")
 
     def configure_by_hand(self, *lines: str) -> None:
         """Change the first device's configuration in an SSH session of its own, as a colleague would."""

@@ -8,7 +8,9 @@ from contextlib import suppress
 
 import pytest
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+from tests.patience import PATIENCE_S
+
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 DEVICE = "xe1"
 NAME = "c8000v-universalk9.17.18.02.SPA.bin"
 SIZE_BYTES = 300_000
@@ -65,9 +67,9 @@ def test_what_is_lacking_behind_the_restart_is_rolled_back_by_the_devices_own_ti
     router.world.fault(DEVICE, other_user_saves="ops")
     router.world.fault(DEVICE, ports_down_after_boot=("Loopback77",), seconds_per_minute=0.4)
     with router.started(*words(router, plan, digest)) as process:
-        assert router.until(lambda: in_phase(router, "rolling back"), timeout_s=60)
+        assert router.until(lambda: in_phase(router, "rolling back"))
         router.world.fault(DEVICE, ports_down_after_boot=())
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE_S)
     (device,) = json.loads(out)["run"]["devices"]
     found = device["activation"]
     assert (process.returncode, found["outcome"], found["to_release"]) == (3, "rolled back", "17.15.1a"), err
@@ -120,7 +122,7 @@ def test_a_run_killed_in_an_activation_is_ended_by_recover(router, phase):
     plan, digest = planned(router)
     before = router.configurations()
     with router.started(*words(router, plan, digest)) as process:
-        assert router.until(lambda: in_phase(router, phase), timeout_s=60)
+        assert router.until(lambda: in_phase(router, phase))
         time.sleep(0.5 if phase == "activating" else 0.0)
         process.kill()
         process.wait()
@@ -138,11 +140,11 @@ def test_an_old_image_that_came_back_behind_a_dead_run_is_told(router):
     before = router.configurations()
     router.world.fault(DEVICE, seconds_per_minute=0.1)
     with router.started(*words(router, plan, digest)) as process:
-        assert router.until(lambda: in_phase(router, "activating"), timeout_s=60)
+        assert router.until(lambda: in_phase(router, "activating"))
         time.sleep(1.0)
         process.kill()
         process.wait()
-    assert router.until(lambda: "C    17.15.01a" in shown(router), timeout_s=60)
+    assert router.until(lambda: "C    17.15.01a" in shown(router))
     recovered = router.run("recover", "--inventory", router.inventory, "--json")
     (seen,) = recovered.json["devices"]
     assert (recovered.code, seen["activation"]["outcome"]) == (0, "came back with the old image"), recovered.err

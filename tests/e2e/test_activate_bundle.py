@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.test_activate import DEVICE, activated, in_phase, planned, words
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 OLD = "boot system bootflash:isr4300-universalk9.16.06.05.SPA.bin"
 NEW = "boot system bootflash:isr4300-universalk9.16.12.05.SPA.bin"
 NAME = "isr4300-universalk9.16.12.05.SPA.bin"
@@ -89,7 +89,7 @@ def test_a_run_killed_on_its_way_is_ended_by_recover(router, phase, pause_s, out
     plan, digest = planned(router, NAME, adds=False)
     before = router.configurations()
     with router.started(*words(router, plan, digest)) as process:
-        assert router.until(lambda: in_phase(router, phase), timeout_s=60)
+        assert router.until(lambda: in_phase(router, phase))
         time.sleep(pause_s)
         process.kill()
         process.wait()

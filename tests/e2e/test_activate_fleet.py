@@ -11,7 +11,7 @@ from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
 from tests.e2e.conftest import Rig
 from tests.e2e.test_activate import QUICK, planned
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 OLD = "boot system bootflash:isr4300-universalk9.16.06.05.SPA.bin"
 NAME = "isr4300-universalk9.16.12.05.SPA.bin"
 HOSTS = ("core", "r1", "r2")

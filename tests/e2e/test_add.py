@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 DEVICE = "xe1"
 NAME = "c8000v-universalk9.17.15.03a.SPA.bin"
 SIZE_BYTES = 300_000
@@ -69,7 +69,7 @@ def test_a_run_killed_in_an_add_is_finished_by_the_next(router):
     image, before, events = router.image(20_000_000, NAME), router.configurations(), router.folder / "events.jsonl"
     arguments = ("stage", "--inventory", router.inventory, "--image", image, "--add", "--events", events)
     with router.started(*arguments) as run:
-        assert router.until(lambda: events.exists() and "Adding PACKAGE" in events.read_text(), timeout_s=60)
+        assert router.until(lambda: events.exists() and "Adding PACKAGE" in events.read_text())
         run.kill()
         run.wait()
     assert router.configurations() == before
@@ -119,7 +119,7 @@ def test_a_resumed_run_knows_what_its_plan_adds(router):
     plan = by_rule(router, adds=True)
     router.world.fault(DEVICE, slow_flash_bytes_per_s=60_000)
     with router.started("stage", "--inventory", router.inventory, "--plan", plan, "--json") as process:
-        assert router.until(lambda: any(one.name == NAME for one in router.world.files(DEVICE)), timeout_s=60)
+        assert router.until(lambda: any(one.name == NAME for one in router.world.files(DEVICE)))
         process.kill()
     router.world.fault(DEVICE, slow_flash_bytes_per_s=None)
     (router.folder / "images.yaml").unlink()

@@ -24,7 +24,7 @@ def test_published_hashes_prove_the_file_before_any_device_is_touched(rig):
     assert "--md5 and --sha512 are hashes of an image" in rig.verb("check", "--md5", "0" * 32).err
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_sha512_proves_where_the_device_offers_it(rig):
     """Stage and check prove by SHA-512; the report keeps the MD5 too."""
     image = rig.image(300_000)
@@ -38,7 +38,7 @@ def test_sha512_proves_where_the_device_offers_it(rig):
     assert found["check"]["proof"]["md5"] == staged.json["run"]["md5"]
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_file_without_a_signature_is_no_success(rig):
     """Random bytes carry no signature: the hash is right, the device does not vouch, and the router is restored."""
     before = rig.configurations()
@@ -59,7 +59,7 @@ def test_an_unsaved_configuration_is_noted(rig):
     assert "secret.example" not in done.out
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_run_leaves_no_note_behind(rig):
     """Tuning and restoring move the stamp of the last change; the configuration is the saved one all the same."""
     assert rig.verb("stage", "--image", rig.image(100_000)).code == 0
@@ -67,7 +67,7 @@ def test_a_run_leaves_no_note_behind(rig):
     assert (found["configuration"]["saved"], found["notes"]) == (True, [])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_commands_that_aaa_refuses(new_rig):
     """With command authorization, a refused `verify` is found before anything is touched: exit 4."""
     with new_rig(config_lines=(AAA,)) as rig:
@@ -81,7 +81,7 @@ def test_commands_that_aaa_refuses(new_rig):
         assert rig.configurations() == before
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_vrf_and_source_interface_of_the_inventory(rig):
     """A VRF that the device lacks is refused by name, with those that it has."""
     data = {"enable_secret": rig.world.devices[0].enable_secret, "vrf": "nowhere"}

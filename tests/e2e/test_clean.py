@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 DEVICE = "xe1"
 OLD = "cat9k_iosxe.16.12.04.SPA.bin"
 OLDER = "cat9k_iosxe.16.06.05.SPA.bin"

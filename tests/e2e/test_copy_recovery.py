@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tasks.mark import is_mark
+from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 DEVICE = "xe1"
 DROP_BYTES = 500_000
 
@@ -57,10 +58,10 @@ def test_a_copy_that_broke_off_is_begun_again_once(slow_rig):
     rig, before, image = slow_rig, slow_rig.configurations(), slow_rig.image(4_000_000)
     rig.world.fault(DEVICE, drop_ssh_after_bytes=DROP_BYTES)
     with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", image) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 100_000, timeout_s=40)
-        assert rig.until(lambda: rig.flash_bytes("image.bin") == 0, timeout_s=20)
+        assert rig.until(lambda: rig.flash_bytes("image.bin") > 100_000)
+        assert rig.until(lambda: rig.flash_bytes("image.bin") == 0)
         rig.world.fault(DEVICE, drop_ssh_after_bytes=None)
-        out, err = stage.communicate(timeout=90)
+        out, err = stage.communicate(timeout=PATIENCE_S)
     device = device_of(out)
     assert (stage.returncode, device["outcome"], device["restored"]) == (0, "done", "restored"), err
     assert decisions(device) == ["copy again"]
@@ -122,10 +123,10 @@ def test_a_restart_in_mid_copy(slow_rig):
     rig, before, image = slow_rig, slow_rig.configurations(), slow_rig.image(4_000_000)
     rig.world.fault(DEVICE, reboot_after_bytes=DROP_BYTES, boot_s=3.0)
     with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", image) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 100_000, timeout_s=40)
-        assert rig.until(lambda: rig.flash_bytes("image.bin") == 0, timeout_s=20)
+        assert rig.until(lambda: rig.flash_bytes("image.bin") > 100_000)
+        assert rig.until(lambda: rig.flash_bytes("image.bin") == 0)
         rig.world.fault(DEVICE, reboot_after_bytes=None)
-        out, err = stage.communicate(timeout=120)
+        out, err = stage.communicate(timeout=PATIENCE_S)
     device = device_of(out)
     assert (stage.returncode, device["outcome"], device["restored"]) == (0, "done", "restored"), err
     assert decisions(device) == ["copy again"]

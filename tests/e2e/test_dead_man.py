@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+from tests.patience import PATIENCE_S
+
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 DEVICE = "xe1"
 NAME = "c8000v-universalk9.17.15.03a.SPA.bin"
 SIZE_BYTES = 300_000
@@ -88,7 +90,7 @@ def killed_in_mid_copy(rig):
     image = rig.image(20_000_000, NAME)
     rig.world.fault(DEVICE, slow_flash_bytes_per_s=200_000)
     with rig.started("stage", "--inventory", rig.inventory, "--image", image, "--dead-man") as run:
-        assert rig.until(lambda: rig.flash_bytes(NAME) > 0, timeout_s=60)
+        assert rig.until(lambda: rig.flash_bytes(NAME) > 0)
         assert "event manager applet FLASHFERRY-" in rig.configurations()[0]
         run.kill()
         run.wait()
@@ -119,11 +121,11 @@ def test_a_countdown_that_ends_in_mid_copy_costs_nothing(router):
     router.world.fault(DEVICE, slow_flash_bytes_per_s=500_000)
     with ThreadPoolExecutor(1) as beside:
         run = beside.submit(router.verb, "stage", "--image", image, "--dead-man")
-        assert router.until(lambda: router.flash_bytes(NAME) > 0, timeout_s=60)
+        assert router.until(lambda: router.flash_bytes(NAME) > 0)
         assert "event manager applet FLASHFERRY-" in router.configurations()[0]
         router.world.fault(DEVICE, applets_fire=True)
         assert router.configurations() == before
-        done = run.result(timeout=120)
+        done = run.result(timeout=PATIENCE_S)
     (device,) = done.json["run"]["devices"]
     assert (done.code, device["outcome"], device["restored"]) == (0, "done", "restored"), device["failure"]
     assert any("was gone before the restore" in note for note in device["notes"])

@@ -10,7 +10,7 @@ import pytest
 
 from tests.some import some
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from tests.component.httpserver.conftest import make_certificate
+from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.long]
+pytestmark = [pytest.mark.soak]
 
 NAME, SIZE, CHUNK = "c9300.17.12.04.bin", 60_000_000, 16 << 20
 WORD = "branch-word-2026"
-PATIENCE_S = 60.0
 
 
 class Ground:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 DEVICE = "xe1"
 NAME = "cat9k_iosxe.17.09.05.SPA.bin"
 SIZE_BYTES = 300_000
@@ -109,7 +109,7 @@ def test_a_run_killed_while_the_image_is_handed_on_is_finished_by_the_next(new_r
         image, before, events = rig.image(3_000_000, NAME), rig.configurations(), rig.folder / "events.jsonl"
         rig.world.fault(DEVICE, slow_flash_bytes_per_s=1_500_000)
         with rig.started("stage", "--inventory", rig.inventory, "--image", image, "--events", events) as run:
-            assert rig.until(lambda: events.exists() and "to flash-3:" in events.read_text(), timeout_s=60)
+            assert rig.until(lambda: events.exists() and "to flash-3:" in events.read_text())
             run.kill()
             run.wait()
         assert rig.configurations() == before

@@ -16,8 +16,9 @@ from flashferry.lab.world import DeviceSpec, SiteSpec, WorldSpec, start_world
 from flashferry.lab.world_inventory import write_inventory
 from flashferry.store.stored_run import read_run
 from tests.e2e.conftest import Rig
+from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 SLOW_FLASH_BYTES_PER_S = 150_000
@@ -46,7 +47,7 @@ def script(rig: Rig, name: str, *arguments: str | Path) -> subprocess.CompletedP
         [*inside, sys.executable, "-P", str(EXAMPLES / name), *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
         cwd=rig.folder,
         env=os.environ | {"FLASHFERRY_STATE_DIR": str(rig.state)},
@@ -89,7 +90,7 @@ def test_resume(rig: Rig) -> None:
     image, before = rig.image(900_000), configurations(rig)
     options = ("--no-canary", "--wave-by", "all", "--remove-partial")
     with rig.started("stage", "--inventory", rig.inventory, "--image", image, *options) as controller:
-        assert rig.until(lambda: _copies(rig) == 2, timeout_s=60), "no copies began"
+        assert rig.until(lambda: _copies(rig) == 2), "no copies began"
         os.kill(controller.pid, signal.SIGKILL)
         controller.wait()
     done = script(rig, "resume.py", rig.inventory)

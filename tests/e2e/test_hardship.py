@@ -9,7 +9,9 @@ import subprocess
 
 import pytest
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+from tests.patience import PATIENCE_S
+
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 DEVICE = "xe1"
 
 
@@ -22,10 +24,10 @@ def test_a_closed_terminal_changes_nothing(slow_rig):
     """Standard error goes away in mid-copy: the run goes on, and the router is what it was."""
     rig, before = slow_rig, slow_rig.configurations()
     with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(4_000_000)) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000, timeout_s=40)
+        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000)
         stage.stderr.close()
         out = stage.stdout.read()
-        assert stage.wait(timeout=60) == 0
+        assert stage.wait(timeout=PATIENCE_S) == 0
     assert device_of(out)["restored"] == "restored"
     assert rig.configurations() == before
 
@@ -35,9 +37,9 @@ def test_hang_up_and_termination_restore_like_ctrl_c(slow_rig, number):
     """A closed session window and a stopped service end the run in good order."""
     rig, before = slow_rig, slow_rig.configurations()
     with rig.started("stage", "--inventory", rig.inventory, "--image", rig.image(8_000_000)) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000, timeout_s=40)
+        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000)
         os.kill(stage.pid, number)
-        stage.communicate(timeout=60)
+        stage.communicate(timeout=PATIENCE_S)
     assert stage.returncode == 130
     assert rig.configurations() == before
 
@@ -48,11 +50,11 @@ def test_a_dead_server_is_told_and_the_router_restored(slow_rig, retries, code, 
     rig, before = slow_rig, slow_rig.configurations()
     options = ("--json", "--retries", retries, "--image", rig.image(8_000_000))
     with rig.started("stage", "--inventory", rig.inventory, *options) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000, timeout_s=40)
+        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000)
         children = subprocess.run(["pgrep", "-P", str(stage.pid)], capture_output=True, text=True, check=True).stdout
         for pid in children.split():
             os.kill(int(pid), signal.SIGKILL)
-        out, err = stage.communicate(timeout=90)
+        out, err = stage.communicate(timeout=PATIENCE_S)
     device = device_of(out)
     assert stage.returncode == code, err
     assert (device["outcome"], device["restored"]) == (outcome, "restored")
@@ -65,12 +67,12 @@ def test_one_router_under_two_names_is_one_router(slow_rig):
     """A second run that reaches the same router by another address is refused, and changes nothing."""
     rig, before = slow_rig, slow_rig.configurations()
     with rig.started("stage", "--inventory", rig.inventory, "--image", rig.image(60_000_000)) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000, timeout_s=40)
+        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000)
         # Another way to write 198.18.1.11 (inet_aton): stands for a DNS name beside an address.
         rig.write_inventory(hostname="198.18.267")
         second = rig.verb("stage", "--image", rig.image(300_000, "other.bin"), "--ftp-port", "2121")
         os.kill(stage.pid, signal.SIGINT)
-        stage.communicate(timeout=60)
+        stage.communicate(timeout=PATIENCE_S)
     assert stage.returncode == 130
     assert (second.code, device_of(second.out)["failure"]["kind"]) == (3, "DeviceRefused")
     assert rig.configurations() == before
@@ -90,9 +92,9 @@ def test_a_colleagues_line_is_told_without_its_secret(slow_rig):
     """Somebody's new line with brackets and a secret: kept, told by its keywords, and nowhere in full."""
     rig = slow_rig
     with rig.started("stage", "--inventory", rig.inventory, "--image", rig.image(5_000_000)) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000, timeout_s=40)
+        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000)
         rig.configure_by_hand("snmp-server location [/rack S3cretWord]")
-        out, err = stage.communicate(timeout=60)
+        out, err = stage.communicate(timeout=PATIENCE_S)
     kept = b"".join(path.read_bytes() for path in rig.state.rglob("*") if path.is_file())
     assert stage.returncode == 5, err
     assert "new: 'snmp-server location ...'" in out
@@ -136,13 +138,13 @@ def test_recover_twice_at_once(slow_rig):
     """A second recovery beside a first one is refused in a sentence, and the router is restored once."""
     rig, before = slow_rig, slow_rig.configurations()
     with rig.started("stage", "--inventory", rig.inventory, "--image", rig.image(8_000_000)) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000, timeout_s=40)
+        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000)
         os.kill(stage.pid, signal.SIGKILL)
     with (
         rig.started("recover", "--inventory", rig.inventory, "--json") as one,
         rig.started("recover", "--inventory", rig.inventory, "--json") as two,
     ):
-        said = [process.communicate(timeout=60) for process in (one, two)]
+        said = [process.communicate(timeout=PATIENCE_S) for process in (one, two)]
     assert 0 in (one.returncode, two.returncode), said
     assert {one.returncode, two.returncode} <= {0, 2}
     assert rig.configurations() == before
@@ -153,7 +155,7 @@ def test_recover_finds_a_device_that_left_the_inventory(slow_rig):
     rig, before = slow_rig, slow_rig.configurations()
     access = rig.world.devices[0]
     with rig.started("stage", "--inventory", rig.inventory, "--image", rig.image(8_000_000)) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000, timeout_s=40)
+        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000)
         os.kill(stage.pid, signal.SIGKILL)
     (rig.inventory / "hosts.yaml").write_text("{}\n")
     rig.environment = {

@@ -27,7 +27,7 @@ def without_credentials(rig) -> None:
     YAML().dump(hosts, path)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_host_keys(rig):
     """A new key is refused under strict, else remembered; a changed one is refused until its line is removed."""
     strict = rig.verb("check", "--host-keys", "strict")
@@ -78,7 +78,7 @@ def test_an_unprivileged_login_enables(new_rig):
         assert done.code == 0, done.err
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_wrong_enable_secret(new_rig):
     """It is told as that, not as an unreachable device, and not by quoting it."""
     with new_rig(privilege=1) as rig:
@@ -89,7 +89,7 @@ def test_a_wrong_enable_secret(new_rig):
         assert "not-the-secret" not in refused.out + refused.err
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_device_that_answers_late_and_noisily(rig):
     """Late prompts, a load header before each output and syslog on the line: the same check, the same restore."""
     rig.world.fault(DEVICE, prompt_delay_s=0.3, load_header=True, syslog="%SYS-5-CONFIG_I: Configured from console")

@@ -18,8 +18,9 @@ from ruamel.yaml import YAML
 from flashferry.lab.link import load_profile
 from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
 from tests.e2e.conftest import Done, Rig, unstamped
+from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 MB = 1_000_000
 NAMES = ("r1", "r2", "r3", "r4", "r5")
@@ -169,9 +170,7 @@ def killed_while_serving(rig: SiteRig, *arguments: str) -> Iterator[dict[str, tu
     before, image = rig.all_configurations(), rig.image(4 * MB)
     rig.world.fault("r1", tftp_serves_bytes_per_s=100_000)
     with rig.started("stage", "--inventory", rig.inventory, "--image", image, "--no-canary", *arguments) as stage:
-        assert rig.until(
-            lambda: any("served" in one or "serves" in one for one in rig.world.happened("r1")), timeout_s=60
-        )
+        assert rig.until(lambda: any("served" in one or "serves" in one for one in rig.world.happened("r1")))
         os.kill(stage.pid, signal.SIGKILL)
         stage.wait()
     yield before
@@ -214,7 +213,7 @@ def test_an_applet_takes_the_serving_lines_back(tmp_path):
         assert serving_lines(rig, "r1")
         for name in NAMES[:3]:
             rig.world.fault(name, applets_fire=True)
-        assert rig.until(lambda: rig.all_configurations() == before, timeout_s=30)
+        assert rig.until(lambda: rig.all_configurations() == before)
         done = rig.verb("recover")
         assert done.code == 0, done.err
 
@@ -225,9 +224,9 @@ def test_a_run_that_is_stopped_restores_who_serves(tmp_path):
         before, image = rig.all_configurations(), rig.image(4 * MB)
         rig.world.fault("r1", tftp_serves_bytes_per_s=100_000)
         with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", image, "--no-canary") as stage:
-            assert rig.until(lambda: serving_lines(rig, "r1") != [], timeout_s=60)
+            assert rig.until(lambda: serving_lines(rig, "r1") != [])
             os.kill(stage.pid, signal.SIGINT)
-            out, err = stage.communicate(timeout=120)
+            out, err = stage.communicate(timeout=PATIENCE_S)
         records = {one["host"]: one for one in json.loads(out)["run"]["devices"]}
         assert records["r1"]["outcome"] == "done", err
         assert rig.all_configurations() == before
@@ -239,7 +238,7 @@ def test_a_canary_that_comes_back_to_serve_is_recovered_and_the_run_goes_on(tmp_
         before, image = rig.all_configurations(), rig.image(4 * MB)
         rig.world.fault("r1", tftp_serves_bytes_per_s=100_000)
         with rig.started("stage", "--inventory", rig.inventory, "--image", image) as stage:
-            assert rig.until(lambda: any("serves" in one for one in rig.world.happened("r1")), timeout_s=90)
+            assert rig.until(lambda: any("serves" in one for one in rig.world.happened("r1")))
             os.kill(stage.pid, signal.SIGKILL)
             stage.wait()
         assert serving_lines(rig, "r1")

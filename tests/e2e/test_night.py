@@ -23,7 +23,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+from tests.patience import PATIENCE_S
+
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 _MARK = "NIGHT_OF_A_TEST"
 _STEPS = (
@@ -146,7 +148,9 @@ def test_a_night_is_good_and_leaves_its_report_only(surroundings, said):
     (path,) = reports(surroundings)
     report = json.loads(path.read_text())["night"]
     assert {each["outcome"] for each in report["steps"]} == {"passed"}
-    assert [each["rtt_ms"] for each in report["links"]] == pytest.approx([60, 20], rel=0.15)
+    branch, metro = (each["rtt_ms"] for each in report["links"])
+    # No packet comes sooner than its link lets it through; how much later it does is the machine's affair.
+    assert (branch > 0.95 * 60, metro > 0.95 * 20) == (True, True)
     names = {str(each.relative_to(path.parent)) for each in path.parent.rglob("*") if each.is_file()}
     assert {"report.html", "junit.xml", "console/branch-csr1000v-1.log", "console/metro-csr1000v-1.log"} <= names
     suite = ET.parse(path.parent / "junit.xml").getroot()
@@ -204,11 +208,11 @@ def test_a_killed_night_is_reaped(surroundings, said):
             night.wait()
             assert len(surroundings.namespaces()) == len(before) + 4
             reap = surroundings.begin(*_INSIDE, "reap", house["description"], said=told)
-            assert reap.wait(120) == 0, text_of(told)
+            assert reap.wait(PATIENCE_S) == 0, text_of(told)
         assert until(lambda: surroundings.namespaces() == before, 30)
     finally:
         down = surroundings.begin("lab", "down", said=said)
-        down.wait(60)
-        up.wait(60)
+        down.wait(PATIENCE_S)
+        up.wait(PATIENCE_S)
     # What the killed night itself left is its own scratch, which the next night sweeps; the lab is the controller's.
     assert not surroundings.processes()

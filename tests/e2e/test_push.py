@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 pytestmark = pytest.mark.lab
 SERVER = "ip scp server enable"
 
@@ -54,9 +56,9 @@ def test_a_push_is_recorded_as_a_pull_is_and_leaves_nothing_on(wan_rig):
     assert wan_rig.configurations() == before
 
 
-@pytest.mark.long
-def test_a_tuned_push_is_faster_than_an_unscaled_window_allows(new_rig):
-    """At 100 ms 65,535 bytes are 0.66 MB/s at most: the second session has the windows that the first one set."""
+@pytest.mark.soak
+def test_a_tuned_push_has_scaled_windows(new_rig):
+    """The second session has the windows that the first one set, TCP's and the channel's."""
     with new_rig(profile="published", platform="c8000v-17.15") as rig:
         allow_push(rig)
         done = rig.verb("stage", "--image", rig.image(20_000_000), "--transport", "push")
@@ -64,7 +66,6 @@ def test_a_tuned_push_is_faster_than_an_unscaled_window_allows(new_rig):
     transfer = device_of(done.json)["transfer"]
     assert transfer["max_window_bytes"] > 1_000_000
     assert transfer["channel_window_bytes"] > 1_000_000
-    assert transfer["rate_bytes_per_s"] > 2_000_000
 
 
 def test_a_server_that_is_on_stays_on(rig):
@@ -88,7 +89,7 @@ def test_a_push_that_nobody_allowed_touches_nothing(rig):
     assert rig.configurations() == before
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_what_came_to_the_target_since_the_check_is_not_overwritten(slow_rig):
     """A file that appears between check and first byte stays as it is: the target is looked at right before."""
     allow_push(slow_rig)
@@ -97,9 +98,9 @@ def test_what_came_to_the_target_since_the_check_is_not_overwritten(slow_rig):
     with slow_rig.started(
         "stage", "--inventory", slow_rig.inventory, "--json", "--retries", "0", "--image", image, "--transport", "push",
     ) as process:  # fmt: skip
-        assert slow_rig.until(lambda: SERVER in slow_rig.configurations()[0], timeout_s=60)
+        assert slow_rig.until(lambda: SERVER in slow_rig.configurations()[0])
         (flash / "image.bin").write_bytes(b"somebody else's")
-        out, _ = process.communicate(timeout=120)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode != 0
     assert "nothing is overwritten" in out
     assert slow_rig.flash_bytes("image.bin") == len(b"somebody else's")
@@ -112,18 +113,18 @@ def pushing(rig: Any) -> Iterator[subprocess.Popen[str]]:
     with rig.started(
         "stage", "--inventory", rig.inventory, "--json", "--image", rig.image(20_000_000), "--transport", "push"
     ) as process:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 1_000_000, timeout_s=60)
+        assert rig.until(lambda: rig.flash_bytes("image.bin") > 1_000_000)
         yield process
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_killed_in_mid_push_recover_switches_the_server_off(slow_rig):
     """The journal has the line before it is set: a fresh process puts it back; the partial file is named and stays."""
     allow_push(slow_rig)
     before = slow_rig.configurations()
     with pushing(slow_rig) as process:
         os.kill(process.pid, signal.SIGKILL)
-        process.wait(timeout=30)
+        process.wait(timeout=PATIENCE_S)
     assert SERVER in slow_rig.configurations()[0]
     done = slow_rig.verb("recover")
     assert done.code == 0, done.out
@@ -131,13 +132,13 @@ def test_killed_in_mid_push_recover_switches_the_server_off(slow_rig):
     assert 0 < slow_rig.flash_bytes("image.bin") < 20_000_000
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_interrupt_ends_a_push_and_restores(slow_rig):
     """Ctrl-C in mid-push: the connection is closed, the server is off again before the prompt comes back."""
     allow_push(slow_rig)
     before = slow_rig.configurations()
     with pushing(slow_rig) as process:
         os.kill(process.pid, signal.SIGINT)
-        out, _ = process.communicate(timeout=120)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert '"outcome": "interrupted"' in out
     assert slow_rig.configurations() == before

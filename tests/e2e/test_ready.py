@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 NAME = "c8000v-universalk9.17.15.03a.SPA.bin"
 SIZE_BYTES = 300_000
 

@@ -19,8 +19,9 @@ from flashferry.lab.world import DeviceSpec, SiteSpec, World, WorldSpec, start_w
 from flashferry.lab.world_inventory import write_inventory
 from flashferry.store.stored_run import StoredRun, read_run
 from tests.e2e.conftest import Rig
+from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 IMAGE_BYTES = 600_000
 SLOW_FLASH_BYTES_PER_S = 150_000
@@ -51,17 +52,17 @@ def test_a_run_survives_the_death_of_its_controller_and_of_its_server(fleet: Rig
     before = _configurations(fleet.world)
     options = ("--no-canary", "--wave-by", "all", "--site-copies", "1", "--retries", "0", "--remove-partial")
     with fleet.started("stage", "--inventory", fleet.inventory, "--image", image, *options) as controller:
-        assert fleet.until(lambda: _count(fleet, "done") >= 1, timeout_s=60), "no device was done"
+        assert fleet.until(lambda: _count(fleet, "done") >= 1), "no device was done"
         controller.kill()
         controller.wait()
     run = read_run(fleet.state, "latest")
     proven = {device.host: device.attempt for device in run.devices if device.record.get("outcome") == "done"}
     resume = ("stage", "--inventory", fleet.inventory, "--resume", run.run_id, "--json")
     with fleet.started(*resume) as controller:
-        copying = fleet.until(lambda: bool(_server_of(controller)) and _count(fleet, "copying") >= 1, timeout_s=60)
+        copying = fleet.until(lambda: bool(_server_of(controller)) and _count(fleet, "copying") >= 1)
         assert copying, "no copy began"
         os.kill(_server_of(controller), signal.SIGKILL)
-        controller.communicate(timeout=90)
+        controller.communicate(timeout=PATIENCE_S)
         assert controller.returncode != 0, "a run that lost its server has failed"
     done = fleet.run(*resume)
     assert done.code == 0, done.err

@@ -21,7 +21,7 @@ from flashferry.store.service.database import ServiceDatabase
 from tests.browsing import browsing, is_as_wide_as_its_window, serving
 from tests.served import ADMIN, QUICK
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 PASSWORD = "correct horse battery"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -21,8 +20,9 @@ from flashferry.store.journal import Journal
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.service.images import ImageState, StoredImage, add_image
 from tests.browsing import browsing, cookie_of, is_as_wide_as_its_window, serving, signed_in
+from tests.patience import until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 NASTY = "<img src=x onerror=\"document.title='owned'\">"
 
@@ -163,10 +163,12 @@ def test_a_wave_that_waits_is_approved_on_the_runs_page(state):
 
 def _told(page, word: str) -> bool:
     """Wait until a job's row says what came of it."""
-    until_s = time.monotonic() + 30
-    while word not in page.locator("main").inner_text():
-        if time.monotonic() > until_s:
-            raise AssertionError(page.locator("main").inner_text())
-        time.sleep(0.5)
+    main = page.locator("main")
+
+    def seen() -> bool:
+        if word in main.inner_text():
+            return True
         page.reload()
-    return True
+        return False
+
+    return until(seen, lambda: f"{word!r} in {main.inner_text()!r}")

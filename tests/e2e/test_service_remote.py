@@ -18,7 +18,7 @@ from flashferry.service.plans.deciding import approve
 from tests.component.service.tokens import token_of
 from tests.e2e.service_kills.ground import Ground, configurations, open_lab
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 WITHIN_S = 180
 PORT = 8077

@@ -27,7 +27,7 @@ from flashferry.store.service.schedules import ScheduleState, set_schedule
 from tests.e2e.conftest import Rig
 from tests.some import some
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 ROUTERS = {"n1": "north", "s1": "south"}
 IMAGE_BYTES = 300_000

@@ -18,9 +18,10 @@ from flashferry.model.plan_file import read_plan
 from flashferry.sites.wire import OrderJob, WordKind
 from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
+from tests.patience import PATIENCE_S
 from tests.sites_ground import Agents, Centre, redis_in, until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 DEVICE = "xe1"
 IMAGE = "image.bin"
@@ -129,7 +130,7 @@ def test_an_agent_stages_a_device_by_an_order_once_however_often_it_comes(ground
         late = ground.centre.send(order)
         until(lambda: len(ground.centre.about(late, WordKind.ENDED)) > 1, "an order that is over is answered again")
         os.killpg(agent.pid, signal.SIGTERM)
-        assert agent.wait(30) == 0
+        assert agent.wait(PATIENCE_S) == 0
     assert len(read_status(ground.agents.state, 9).runs) == 1
     check_complete(ground, "part-1")
 
@@ -183,7 +184,7 @@ def test_an_agent_that_is_told_to_end_restores_first_and_goes_on_with_it_when_it
         ground.centre.send(order)
         until(lambda: ground.flash() > 400_000, "it copies")
         os.kill(agent.pid, signal.SIGTERM)
-        assert agent.wait(60) == 0
+        assert agent.wait(PATIENCE_S) == 0
         assert not ground.is_tuned
         assert not ground.centre.about(order.id, WordKind.ENDED)
     ground.slow(3_000_000)

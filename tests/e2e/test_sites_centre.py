@@ -22,7 +22,7 @@ from flashferry.model.plan_file import read_plan
 from flashferry.store.status import read_status
 from tests.sites_ground import Agents, Centre, redis_in
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 DEVICES = ("xe1", "xe2")
 IMAGE = "image.bin"

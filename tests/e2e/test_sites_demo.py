@@ -8,16 +8,16 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 
 from flashferry.cli.sites_demo.judging import MOST_RATIO
 from flashferry.lab.broker import missing_broker
+from tests.patience import until
 from tests.some import some
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 COMMAND = (sys.executable, "-P", "-m", "flashferry", "lab", "sites-demo")
 MARK = "TEST_OF_THE_DEMO_OF_SITES"
@@ -91,8 +91,5 @@ def test_it_leaves_nothing_behind_in_the_middle_of_a_copy(ends_by):
             said += list(demo.stdout)
     assert demo.returncode == (130 if ends_by is signal.SIGINT else -signal.SIGKILL)
     assert ("configurations are what they were" in said[-1]) is (ends_by is signal.SIGINT)
-    ends_s = time.monotonic() + 60
-    while left(number) and time.monotonic() < ends_s:
-        time.sleep(0.1)
-    assert not left(number)
+    until(lambda: not left(number), lambda: f"the end of {left(number)}")
     assert not list(Path(tempfile.gettempdir()).glob(f"flashferry-lab-{demo.pid}-*"))

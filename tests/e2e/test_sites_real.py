@@ -10,7 +10,7 @@ from benchmarks.sites_real import measured
 from benchmarks.sites_real_ground import Size
 from benchmarks.sites_real_seen import BOUND, targets
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 
 def test_real_agents_stage_every_router_once_and_leave_each_as_it_was(tmp_path: Path) -> None:

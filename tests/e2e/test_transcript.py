@@ -102,7 +102,7 @@ def test_a_staging_run_is_told_whole(new_rig):
         assert lines[lines.index("< Destination filename [image.bin]? ") + 1] == "> \\n"
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_the_report_of_a_failed_device_has_its_last_words(rig):
     """Without any option: the failing command and its answer are in record, report and page; a good device has none."""
     assert rig.verb("check").json["devices"][0]["failure"] is None
@@ -124,7 +124,7 @@ def test_the_report_of_a_failed_device_has_its_last_words(rig):
     assert not [one for one in rig.secrets if one in done.out + page]
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_disk_that_fills_up_disturbs_nothing(rig):
     """The device is staged and restored as without a transcript; it is told once."""
     with_code(rig, FULL)
@@ -136,7 +136,7 @@ def test_a_disk_that_fills_up_disturbs_nothing(rig):
     assert rig.configurations() == before
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_folder_that_cannot_be_written_stops_before_anything(rig):
     """Every verb that talks to devices refuses it with exit code 2; the device hears nothing of it."""
     image = rig.image(300_000)
@@ -154,7 +154,7 @@ def test_a_folder_that_cannot_be_written_stops_before_anything(rig):
 
 
 @pytest.mark.parametrize(
-    "verb", ["check", *(pytest.param(one, marks=pytest.mark.long) for one in ("plan", "probe", "recover"))]
+    "verb", ["check", *(pytest.param(one, marks=pytest.mark.soak) for one in ("plan", "probe", "recover"))]
 )
 def test_other_verbs_write_transcripts_too(rig, verb):
     """By the option or the environment variable, one session a file; recovery too where it has something to do."""
@@ -172,7 +172,7 @@ def test_other_verbs_write_transcripts_too(rig, verb):
             rig.folder / "e",
         ):
             events = rig.folder / "e"
-            assert rig.until(lambda: events.exists() and '"status":"progress"' in events.read_text(), timeout_s=60)
+            assert rig.until(lambda: events.exists() and '"status":"progress"' in events.read_text())
         rig.world.fault(DEVICE, slow_flash_bytes_per_s=None)
     rig.environment["FLASHFERRY_TRANSCRIPT"] = str(folder)
     options = {"plan": ("--image", rig.image(300_000, "other.bin")), "probe": ("--seconds", "2")}

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import flashferry
+from tests.patience import PATIENCE_S
 
 HOME = Path(flashferry.__file__).parents[1]
 MINE = {
@@ -30,7 +31,7 @@ def run(folder: Path, *words: str | Path, **environment: str) -> subprocess.Comp
         env=own | {"PYTHONPATH": str(HOME)} | environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 WAITS = """
 import signal, threading, time
 from flashferry.cli.terminal.interrupt import stop_on_signals
@@ -42,7 +44,7 @@ def test_a_signal_that_another_thread_was_given(name: str, tmp_path: Path):
         [sys.executable, "-c", WAITS.format(name=name)],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=PATIENCE_S,
         check=False,
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},

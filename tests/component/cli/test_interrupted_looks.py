@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 HOSTS = """\
 r1:
   hostname: 127.0.0.1
@@ -104,13 +106,13 @@ def test_a_second_ctrl_c_ends_a_look_at_once(verb, router, tmp_path: Path):
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
     ) as process:
-        assert router.reached.wait(60)
+        assert router.reached.wait(PATIENCE_S)
         for _ in range(2):
             # One behind the other: two at once are one to the kernel.
             process.send_signal(signal.SIGINT)
             time.sleep(0.5)
         try:
-            out, err = process.communicate(timeout=8)
+            out, err = process.communicate(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
@@ -139,7 +141,9 @@ main()
 
 def test_ctrl_c_in_a_verb_that_waits_for_nobody_is_told_in_a_sentence():
     """`status` has no work to end: it says that it was interrupted, and what that means."""
-    done = subprocess.run([sys.executable, "-c", SLOW_STATUS], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", SLOW_STATUS], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert done.returncode == 130
     assert done.stderr == "flashferry: interrupted; nothing was changed\n"
     assert json.loads(done.stdout)["meaning"] == "interrupted by the operator; nothing was changed"

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.long
+from tests.patience import PATIENCE_S
+
+pytestmark = pytest.mark.soak
 
 WORLD = """
 [[sites]]
@@ -58,7 +60,9 @@ def _up(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
 def _run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-P", "-m", "flashferry", "lab", *arguments]
     environment = os.environ | {"XDG_RUNTIME_DIR": str(folder)}
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=60, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=folder, env=environment, timeout=PATIENCE_S, check=False
+    )
 
 
 @pytest.mark.lab
@@ -75,9 +79,9 @@ def test_a_world_of_ones_own_comes_up(tmp_path: Path) -> None:
         hosts = open_inventory(Path(told["inventory"])).inventory.hosts
         inside = _run(tmp_path, "exec", "--json", sys.executable, "-c", "import sys; print(7); sys.exit(3)")
         with _up(tmp_path) as second:
-            _, complaint = second.communicate(timeout=90)
+            _, complaint = second.communicate(timeout=PATIENCE_S)
         lab.send_signal(signal.SIGINT)
-        assert lab.wait(timeout=90) == 0
+        assert lab.wait(timeout=PATIENCE_S) == 0
     ran = json.loads(inside.stdout)
     assert (inside.returncode, ran["command_exit_code"], ran["stdout"], ran["stderr"]) == (0, 3, "7\n", "")
     assert (told["devices"][0]["username"], told["devices"][0]["password"]) == ("ferry", "ferry-lab-login")
@@ -115,7 +119,7 @@ def test_sites_of_a_running_lab_are_reached_and_cut_off(tmp_path: Path) -> None:
         codes.append(_run(tmp_path, "exec", *dial, e1).returncode)
         wrong = [_run(tmp_path, "cut", "north"), _run(tmp_path, "exec", "--site", "west", "true")]
         lab.send_signal(signal.SIGINT)
-        assert lab.wait(timeout=90) == 0
+        assert lab.wait(timeout=PATIENCE_S) == 0
     assert east["depot"] == {"name": "east-depot", "address": "198.18.1.10", "lan": None}
     assert "depot" not in west
     assert codes == [0, 1, 0, 0, 0]
@@ -128,7 +132,7 @@ def test_a_wrong_world_is_refused_in_a_sentence(tmp_path: Path) -> None:
     """File, place, key and what is allowed; exit code 2, and nothing starts."""
     (tmp_path / "mine.toml").write_text(WORLD.replace("jitter_ms = 0", "jitter_ms = 99"))
     with _up(tmp_path, "mine.toml") as lab:
-        out, complaint = lab.communicate(timeout=90)
+        out, complaint = lab.communicate(timeout=PATIENCE_S)
     assert lab.returncode == 2
     assert out == ""
     assert "jitter_s: expected at most the delay" in complaint

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+from tests.patience import PATIENCE_S
+
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 UP = (sys.executable, "-P", "-m", "flashferry", "lab", "up", "--json")
 AS_ORDINARY_USER = ("unshare", "-U", "--map-user=1000", "--map-group=1000", "--")
 AS_MAPPED_ROOT = ("unshare", "-Urm", "--", "sh", "-c")
-LONGEST_START_S = 60
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,7 +46,7 @@ def _shown(lab: "subprocess.Popen[str]", end: str) -> str:
     """Return what the lab shows up to an end; read by the descriptor, for select sees nothing of a stream's buffer."""
     text = ""
     while not text.endswith(end):
-        assert select.select([lab.stdout], (), (), LONGEST_START_S)[0], f"the lab did not come up: {text}"
+        assert select.select([lab.stdout], (), (), PATIENCE_S)[0], f"the lab did not come up: {text}"
         piece = os.read(lab.stdout.fileno(), 65536).decode()
         assert piece, lab.stderr.read()
         text += piece
@@ -62,7 +63,7 @@ def _up(folder: Path, command: Sequence[str]) -> Iterator["subprocess.Popen[str]
         finally:
             lab.send_signal(signal.SIGINT)
             try:
-                assert lab.wait(timeout=90) == 0
+                assert lab.wait(timeout=PATIENCE_S) == 0
             finally:
                 lab.kill()
 
@@ -71,7 +72,7 @@ def _inside(folder: Path, code: str) -> "subprocess.CompletedProcess[str]":
     """Run Python where the lab's routers are, from outside its user namespace."""
     command = [sys.executable, "-P", "-m", "flashferry", "lab", "exec", "--", sys.executable, "-c", code]
     return subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=60, cwd=folder, env=_environment(folder)
+        command, check=False, capture_output=True, text=True, timeout=PATIENCE_S, cwd=folder, env=_environment(folder)
     )
 
 
@@ -79,7 +80,7 @@ def _greeting(folder: Path, told: dict[str, object]) -> str:
     """Return the first bytes of the lab's first router, asked from outside."""
     first = told["devices"][0]
     where = (first["address"], first["port"])
-    code = f"import socket; print(socket.create_connection({where!r}, timeout=10).recv(4).decode())"
+    code = f"import socket; print(socket.create_connection({where!r}, timeout={PATIENCE_S}).recv(4).decode())"
     return _inside(folder, code).stdout.strip()
 
 
@@ -145,7 +146,7 @@ def test_a_signal_that_the_main_thread_is_not_given_ends_the_lab_too(tmp_path: P
         ["unshare", "-Ur", "--", sys.executable, "-P", "-c", GIVEN_TO_ANOTHER_THREAD],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
         cwd=tmp_path,
         env=_environment(tmp_path),

@@ -18,7 +18,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.long
+from tests.patience import PATIENCE_S
+
+pytestmark = pytest.mark.soak
 
 FERRY = [sys.executable, "-P", "-m", "flashferry"]
 
@@ -37,7 +39,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -77,7 +79,7 @@ def fetched(line: str) -> bytes:
     user, password, host, port, name = re.match(r"copy ftp://(\w+):(\w+)@([\d.]+):(\d+)/(\S+) ", line).groups()
     parts: list[bytes] = []
     with ftplib.FTP() as client:
-        client.connect(host, int(port), timeout=10)
+        client.connect(host, int(port), timeout=PATIENCE_S)
         client.login(user, password)
         client.retrbinary(f"RETR {name}", parts.append)
     return b"".join(parts)
@@ -106,7 +108,7 @@ def test_the_printed_line_fetches_the_image_once(images):
 def by_curl(line: str, *more: str) -> bytes:
     """Do what a printed copy line says, by HTTP or HTTPS."""
     url = re.match(r"copy (https?://\S+) ", line)[1]
-    done = subprocess.run(["curl", "-sS", "--fail", *more, url], capture_output=True, timeout=60, check=True)
+    done = subprocess.run(["curl", "-sS", "--fail", *more, url], capture_output=True, timeout=PATIENCE_S, check=True)
     return done.stdout
 
 
@@ -115,7 +117,7 @@ def certificate(folder: Path, name: str) -> tuple[Path, Path]:
     made = folder / "c.pem", folder / "c.key"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "5", "-subj", "/CN=ferry"]
     command += ["-addext", f"subjectAltName={name}", "-out", str(made[0]), "-keyout", str(made[1])]
-    subprocess.run(command, capture_output=True, timeout=60, check=True)
+    subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=True)
     made[1].chmod(0o600)
     return made
 
@@ -149,7 +151,7 @@ def test_by_ssh_the_password_is_told_apart_and_host_keys_are_shown(images):
         assert offer["password"] not in offer["copy"][0]
         assert len(offer["password"]) == 16
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=60)[1]
+        said = process.communicate(timeout=PATIENCE_S)[1]
     assert "is to show one of these:" in said
     assert "  ssh-rsa: SHA256:" in said
     assert offer["password"] not in said
@@ -193,12 +195,12 @@ def test_metrics_are_served_beside_the_images(images):
         fetched(line)
         while '"event": "done"' not in process.stdout.readline():
             pass
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
             text = answer.read().decode()
         assert 'flashferry_transfers_total{outcome="delivered",site="serve",verdict="too short"} 1.0' in text
         assert 'flashferry_acknowledged_bytes_total{site="serve"} 200000.0' in text
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE_S)
     with socket.create_server(("127.0.0.1", port)):
         pass
 
@@ -226,7 +228,7 @@ def test_a_fixed_login_fetches_every_image_again_and_again(images, monkeypatch):
         for name in ("small.bin", "other.bin", "small.bin"):
             parts: list[bytes] = []
             with ftplib.FTP() as client:
-                client.connect("127.0.0.1", port, timeout=10)
+                client.connect("127.0.0.1", port, timeout=PATIENCE_S)
                 client.login("lab", WORD)
                 client.retrbinary(f"RETR {name}", parts.append)
             assert b"".join(parts) == (images / name).read_bytes()
@@ -237,7 +239,7 @@ def test_a_fixed_login_fetches_every_image_again_and_again(images, monkeypatch):
         assert children
         assert all(WORD.encode() not in Path(f"/proc/{child}/environ").read_bytes() for child in children)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE_S)
     assert WORD not in "".join(told) + err
     assert "copy ftp://lab:PASSWORD@127.0.0.1" in err
 
@@ -276,7 +278,7 @@ def test_ctrl_c_ends_it_with_the_prompt_back(images):
     with serving(images, "--json") as process:
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=PATIENCE_S) == 0
 
 
 @pytest.mark.parametrize(
@@ -340,7 +342,9 @@ def test_images_are_listed_and_hashed(images):
 def test_doctor_names_every_thing_it_looked_at():
     """Each finding says what was found, and what is not good says what to do."""
     few = ["sh", "-c", 'ulimit -n 200; exec "$@"', "sh", *FERRY, "doctor", "--json"]
-    shown = subprocess.run(few, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, check=False)
+    shown = subprocess.run(
+        few, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     findings = json.loads(shown.stdout)["findings"]
     assert {one["name"] for one in findings} >= {"congestion control bbr", "FTP port 21", "open files", "lab"}
     assert all(one["found"] for one in findings)

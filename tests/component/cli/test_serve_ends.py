@@ -18,7 +18,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.long
+from tests.patience import PATIENCE_S
+
+pytestmark = pytest.mark.soak
 
 SIZE_BYTES = 300_000
 WORD = "Bench-2026.word"
@@ -58,7 +60,7 @@ class Serving:
         client = ftplib.FTP()
         for _ in range(400):
             with contextlib.suppress(ConnectionRefusedError):
-                client.connect("127.0.0.1", self.port, timeout=20)
+                client.connect("127.0.0.1", self.port, timeout=PATIENCE_S)
                 break
             time.sleep(0.05)
         for _ in range(400):
@@ -91,7 +93,7 @@ class Serving:
         return int(task.read_text().split()[0])
 
     def ended(self) -> int:
-        code = self.process.wait(timeout=60)
+        code = self.process.wait(timeout=PATIENCE_S)
         for reader in self._readers:
             reader.join()
         return code
@@ -234,4 +236,4 @@ def test_a_terminal_that_is_closed_lets_the_copy_finish(serve):
     with contextlib.closing(client), data:
         assert read_all(data) == serving.content
         assert client.voidresp().startswith("226")
-    assert serving.process.wait(timeout=60) == 0
+    assert serving.process.wait(timeout=PATIENCE_S) == 0

@@ -15,8 +15,8 @@ import pytest
 
 from flashferry.api import back_up
 from flashferry.store.journal import Journal
+from tests.patience import PATIENCE_S
 
-PATIENCE_S = 60
 SHELL = ("unshare", "-Urm", "--", "sh", "-c")
 MOUNT = 'mount -t tmpfs -o size=3m,mode=700 tmpfs "$0" && '
 OURS = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 
+from tests.patience import PATIENCE_S
+
 SCRIPT = """
 from flashferry.cli.terminal.interrupt import graceful_interrupt
 from flashferry.cli.view.live import watching
@@ -43,7 +45,7 @@ def test_ctrl_c_leaves_a_sane_terminal() -> None:
         begun = _read(master, "r1")
         process.send_signal(signal.SIGINT)
         text = begun + _read(master, "left in good order")
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=PATIENCE_S) == 0
     os.close(master)
     assert HIDE in text
     assert text.rindex(SHOW) > text.rindex(HIDE)

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.long
+from tests.patience import PATIENCE_S
+
+pytestmark = pytest.mark.soak
 
 HOSTS = """\
 r1:
@@ -41,7 +43,7 @@ def stage(tmp_path: Path, port: int, *arguments: str) -> subprocess.CompletedPro
     command = [sys.executable, "-P", "-m", "flashferry", "stage", "-i", str(tmp_path), "--ftp-port", "0"]
     command += ["--image", str(tmp_path / "image.bin"), "--state-dir", str(tmp_path / "state"), *arguments]
     environment = os.environ | {"FLASHFERRY_PLAIN": "1"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=environment)
 
 
 def test_a_port_in_use_is_told_before_any_device_is_touched(tmp_path: Path, device: socket.socket):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 SMALL, LARGE = "csr1000v-universalk9.bin", "isr4300-universalk9.bin"
 HAVE_BYTES = 150_000
 # It counts in pieces of 16 KiB, and fetches one anew of which it has a part.
@@ -34,7 +36,7 @@ def start_at(home: Path, client: str, arguments: Sequence[str], *, stdin: int) -
 def finish(process: subprocess.Popen[str]) -> str:
     """Wait for a client and return what it said."""
     try:
-        return process.communicate(timeout=60)[0]
+        return process.communicate(timeout=PATIENCE_S)[0]
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         return f"killed after 60 s: {process.communicate()[0]}"

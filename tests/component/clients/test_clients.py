@@ -15,8 +15,9 @@ import pytest
 
 from flashferry.fileserver import Ticket, TransferState
 from tests.component.clients.starting import HAVE_BYTES, LARGE, RESUMES_AT_BYTES, SMALL, finish, start_at
+from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 if TYPE_CHECKING:
     from conftest import Site
@@ -168,7 +169,7 @@ def start(client: str, fetch: Fetch) -> subprocess.Popen[str]:
 def ftplib_fetch(fetch: Fetch) -> None:
     """Fetch with Python's own client, which chooses the extended commands over IPv6 alone."""
     with ftplib.FTP() as client, fetch.target.open("ab" if fetch.resume else "wb") as file:
-        client.connect(fetch.address, fetch.port, timeout=20)
+        client.connect(fetch.address, fetch.port, timeout=PATIENCE_S)
         client.login(fetch.ticket.username, fetch.ticket.password)
         client.set_pasv(not fetch.active)
         client.retrbinary(f"RETR {fetch.ticket.image_name}", file.write, rest=file.tell() or None)
@@ -269,7 +270,7 @@ def test_ftplib_aborts_in_mid_transfer_and_fetches_again(
     record_property("column", "abort")
     ticket = ipv4_site.ticket(LARGE, cap_bytes_per_s=500_000)
     with ftplib.FTP() as client:
-        client.connect(ipv4_site.address, ipv4_site.server.port, timeout=20)
+        client.connect(ipv4_site.address, ipv4_site.server.port, timeout=PATIENCE_S)
         client.login(ticket.username, ticket.password)
         client.voidcmd("TYPE I")
         data = client.transfercmd(f"RETR {LARGE}")

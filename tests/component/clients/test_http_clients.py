@@ -17,8 +17,9 @@ import pytest
 
 from flashferry.fileserver import Ticket, TransferState
 from tests.component.clients.starting import HAVE_BYTES, LARGE, RESUMES_AT_BYTES, SMALL, finish, start_at
+from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 if TYPE_CHECKING:
     from conftest import Site
@@ -74,7 +75,7 @@ def by_urllib(fetch: Fetch) -> str:
     if fetch.resume:
         request.add_header("Range", f"bytes={fetch.target.stat().st_size}-")
     opener = urllib.request.build_opener(*handlers)
-    with opener.open(request, timeout=30) as answer, fetch.target.open("ab" if fetch.resume else "wb") as file:
+    with opener.open(request, timeout=PATIENCE_S) as answer, fetch.target.open("ab" if fetch.resume else "wb") as file:
         shutil.copyfileobj(answer, file)
     return ""
 
@@ -157,7 +158,7 @@ def test_a_client_interrupted_in_mid_transfer_can_fetch_again(
     process = start(client, fetch)
     http_site.until_flowing(ticket)
     os.killpg(process.pid, signal.SIGINT)
-    said = process.communicate(timeout=60)[0]
+    said = process.communicate(timeout=PATIENCE_S)[0]
     failed = http_site.final(ticket)
     assert failed.state is TransferState.FAILED, said
     assert failed.last_error
@@ -180,6 +181,6 @@ def test_a_client_without_a_ticket_gets_no_file(
     wrong = Ticket(ticket_id="", username="nobody", password="x" * 16, image_name=SMALL)
     fetch = fetch_of(http_site, "http", wrong, tmp_path / SMALL)
     process = start(client, fetch)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode != 0
     assert not fetch.target.exists() or not fetch.target.stat().st_size

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,9 +19,10 @@ import pytest
 from flashferry.depot.client import DepotClient
 from flashferry.depot.looking import look_for_depot
 from flashferry.fileserver import Ticket, TicketRequest, TransferState
+from tests.patience import PATIENCE_S
+from tests.patience import until as until_so
 
 IMAGE = "image.bin"
-PATIENCE_S = 20.0
 
 
 @dataclass
@@ -131,11 +131,8 @@ class DepotBench:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait until something is so; fail after twenty seconds."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, "it never came true"
-        time.sleep(0.01)
+    """Wait until something is so."""
+    until_so(condition, "what was to come true")
 
 
 @contextlib.contextmanager

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.depot.offering.offer import OfferFolders, Offering
+from flashferry.depot.sync.errors import SyncStopped
 from flashferry.depot.sync.source import Login, Source
 from flashferry.fileserver import (
     FileServer,
@@ -19,10 +21,14 @@ from flashferry.fileserver import (
     SenderProfile,
     ServerEvent,
     ServerSettings,
+    TicketRequest,
     TransferRecord,
 )
+from flashferry.fileserver.tickets import issue
 from flashferry.httpserver import http_listener
+from flashferry.images.digests import ImageFile
 from flashferry.images.manifest import CATALOGUE_NAME, Manifest, manifest_of
+from tests.patience import PATIENCE_S
 
 CHUNK = 65_536
 NAME = "image.bin"
@@ -98,6 +104,40 @@ class SyncBench:
 
     def catalogue(self, name: str = "catalogue") -> CatalogueFolder:
         return CatalogueFolder(self.folder / name)
+
+    def records_of_image(self, since: int = 0) -> list[TransferRecord]:
+        """Return the records of transfers of the image that have come since so many were there."""
+        return [one for one in self.records[since:] if one.image_name == NAME]
+
+    def offered_files(self) -> tuple[ImageFile, ...]:
+        """Return what is offered now, as another offering finds it."""
+        offer = type(self.offering)(self.offering._folders, clock=lambda: 2e10).look()
+        assert offer is not None
+        return offer.files
+
+    @contextlib.contextmanager
+    def device_of(self, image: ImageFile) -> Iterator[Callable[[], int]]:
+        """Copy as a device of the site does, by a ticket, for the time of a block; yield how many bytes it has."""
+        ticket, grant = issue(TicketRequest(image_name=NAME, site=SITE), image)
+        self.server.take_ticket(grant)
+        over, count = threading.Event(), [0]
+
+        def fetch() -> None:
+            login = Login(username=ticket.username, password=ticket.password)
+            source = Source(url=self.url, login=login)
+            with contextlib.suppress(SyncStopped), source.asked(NAME, {}, over.is_set) as answer:
+                while not over.is_set() and (some := answer.read1(65_536)):
+                    count[0] += len(some)
+
+        thread = threading.Thread(target=fetch, daemon=True)
+        thread.start()
+        while not count[0] and thread.is_alive():
+            time.sleep(0.01)
+        try:
+            yield lambda: count[0]
+        finally:
+            over.set()
+            thread.join(PATIENCE_S)
 
 
 @contextlib.contextmanager

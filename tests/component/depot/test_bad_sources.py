@@ -24,6 +24,7 @@ from flashferry.depot.sync.syncing import Offered, Synced, offered_by, sync_imag
 from flashferry.images.errors import ManifestInvalid
 from flashferry.images.manifest import Manifest, ManifestSoFar, to_text
 from tests.component.httpserver.conftest import make_certificate
+from tests.patience import PATIENCE_S
 
 CHUNK = 10_000
 DATA = bytes(number * 7 % 251 for number in range(45_000))
@@ -215,7 +216,7 @@ def test_a_source_that_drips_bytes_for_ever(trial: Trial) -> None:
 
     dripping = threading.Thread(target=drip)
     dripping.start()
-    until_s = time.monotonic() + 20
+    until_s = time.monotonic() + PATIENCE_S
     try:
         trial.refused(
             SourceUnreachable, "bytes came for 1 s", give_up_s=2.5, interrupted=lambda: time.monotonic() > until_s

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
-from flashferry.depot.link import RETURN_S
 from flashferry.depot.looking import look_for_depot
 from flashferry.fileserver import ServerGone
 from flashferry.service.figures.gathering import Figures
@@ -19,11 +17,12 @@ from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
 from tests.component.depot.conftest import until
+from tests.patience import PATIENCE_S
 
 SITE = "AMS"
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_ticket_ends_with_its_run(depot):
     """Nobody is let in with it any more, as with one that was revoked."""
     run, stayer = depot.run(), depot.run()
@@ -47,7 +46,7 @@ def test_it_ends_with_its_last_transfer(depot):
         got: list[int] = []
         run.slot_gate.ask(SITE, 1, lambda: got.append(1))
     assert fetched == [depot.content]
-    assert (depot.process.wait(20), got, depot.socket.exists()) == (0, [], False)
+    assert (depot.process.wait(PATIENCE_S), got, depot.socket.exists()) == (0, [], False)
     depot.process.communicate()
 
 
@@ -75,16 +74,17 @@ def test_killed_it_takes_its_tickets_along_and_runs_go_on(depot):
     run.revoke(ticket.ticket_id)
     depot.start()
     again = depot.ticket(run, site=SITE)
-    # Each run comes back in its own time: who waited may ask again a little later than who held.
-    until(lambda: _only_site(depot).waiting == 1)
+    # Each run is back in its own time: the one that waited gets the free slot where it is back first, and the slot that
+    # was held is held on all the same.
+    until(lambda: (seen := _only_site(depot)).copies + seen.waiting == 2)
     site = _only_site(depot)
-    assert (site.copies, site.waiting, site.limit, site.cap_bytes_per_s) == (1, 1, 1, 300_000)
-    assert got == ["held"]
+    assert (site.limit, site.cap_bytes_per_s) == (1, 300_000)
+    assert (site.copies, site.waiting, got) in ((1, 1, ["held"]), (2, 0, ["held", "other"]))
     run.set_site_cap(SITE, None)
     assert depot.fetch(run, again) == depot.content
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_one_that_does_not_come_back_is_gone_for_good(depot):
     """After the time that was stated: whatever is asked next says so, and nobody waits for a slot any more."""
     run = depot.run(return_s=0.5)
@@ -93,17 +93,15 @@ def test_one_that_does_not_come_back_is_gone_for_good(depot):
     until(lambda: got == ["held"])
     run.slot_gate.ask(SITE, 1, lambda: got.append("let in"))
     depot.end(signal.SIGKILL)
-    began_s = time.monotonic()
     with pytest.raises(ServerGone, match=r"did not come back within 0 s|within 1 s|within 0\.5 s"):
         depot.ticket(run)
-    assert time.monotonic() - began_s < RETURN_S / 2
     until(lambda: got == ["held", "let in"])
     with pytest.raises(ServerGone):
         _ = run.port
     assert run.slot_gate.ask(SITE, 1, lambda: None) is None
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_its_serving_process_may_die(depot):
     """It is replaced; runs hear that their tickets are void, and new ones are good."""
     run = depot.run()
@@ -122,7 +120,7 @@ def _children(pid: int) -> list[int]:
     return [int(one) for one in listed if b"fileserver.process" in Path(f"/proc/{one}/cmdline").read_bytes()]
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_its_log_is_rotated_and_its_figures_end_with_it(depot):
     """What it says of itself is in the file of that name; the service tells it as up, and as down once it is killed."""
     log, told = depot.folder / "depot.log", []

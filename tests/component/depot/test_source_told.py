@@ -16,6 +16,7 @@ import pytest
 from flashferry.depot.sync.errors import SourceRefused
 from flashferry.depot.sync.source import Login, Source
 from tests.component.depot.conftest import until
+from tests.patience import PATIENCE_S
 
 WORD, GUESS = "long-enough-1", "a-wrong-word-7"
 
@@ -46,7 +47,7 @@ def source(tmp_path: Path) -> Iterator[tuple[str, list[dict[str, str]]]]:
         reading.start()
         yield f"http://127.0.0.1:{port}", said
         process.kill()
-        reading.join(20)
+        reading.join(PATIENCE_S)
 
 
 def _take_all(process: subprocess.Popen[str], said: list[dict[str, str]]) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -19,11 +18,11 @@ from flashferry.depot.catalogue.proof import HeldState
 from flashferry.depot.sync.errors import SourceChanged, SourceRefused
 from flashferry.depot.sync.source import Login, Source
 from flashferry.depot.sync.syncing import offered_as, offered_by, sync_image
-from flashferry.fileserver import FixedLogin, TicketRequest
-from flashferry.images.digests import ImageFile
+from flashferry.fileserver import FixedLogin
 from flashferry.images.manifest import CATALOGUE_NAME
 from flashferry.lab.namespaces import probe
 from tests.component.depot.sync_bench import CHUNK, NAME, SITE, SyncBench, sync_bench
+from tests.patience import until
 
 SIZE = 20 * CHUNK
 
@@ -102,74 +101,27 @@ def test_a_source_that_is_killed_and_comes_back(bench: SyncBench) -> None:
     assert (bench.catalogue().path / NAME).read_bytes() == bench.data
 
 
-@pytest.mark.clocked
 def test_each_site_has_a_login_and_a_cap_of_its_own(bench: SyncBench) -> None:
-    """The copies of a site's devices and its depot's sync share the site's; another site's sync does not."""
-    files = offered_files(bench)
+    """The copies of a site's devices and its depot's sync have the site's cap; another site's sync has none."""
+    files = bench.offered_files()
     bench.server.admit(FixedLogin(username="far", password="long-enough-2", site="far"), files)
     bench.server.set_site_cap(SITE, 400_000)
     far = Source(url=bench.url, login=Login(username="far", password="long-enough-2"))
-    done: dict[str, float] = {}
-
-    def run(name: str, source: Source) -> None:
-        begun = time.monotonic()
-        sync_image(source, offered_as(source, NAME), bench.catalogue(name))
-        done[name] = SIZE / (time.monotonic() - begun)
-
     image = next(one for one in files if one.name == NAME)
-    with device_of(bench, image) as fetched_bytes:
-        threads = [threading.Thread(target=run, args=one) for one in (("near", bench.source), ("far", far))]
-        before, begun = fetched_bytes(), time.monotonic()
-        for one in threads:
-            one.start()
-        threads[0].join(60)
-        seconds = time.monotonic() - begun
-        devices = (fetched_bytes() - before) / seconds
-        threads[1].join(60)
-    near = SIZE / seconds
-    print(f"sync {near:.0f} and device {devices:.0f} of 400000 bytes/s together; the other site {done['far']:.0f}")  # noqa: T201
-    assert near + devices <= 1.1 * 400_000
-    assert near <= 0.75 * 400_000
-    assert devices >= 0.25 * 400_000
-    # More than the site's cap would leave to all three, if it held for the other site too.
-    assert near + devices + done["far"] > 1.3 * 400_000
-
-
-@contextmanager
-def device_of(bench: SyncBench, image: ImageFile) -> Iterator:
-    """A copy of a device of the site, by a ticket, for the time of a block; yields how much it has."""
-    from flashferry.fileserver.tickets import issue
-
-    ticket, grant = issue(TicketRequest(image_name=NAME, site=SITE), image)
-    bench.server.take_ticket(grant)
-    over, count = threading.Event(), [0]
-
-    def fetch() -> None:
-        login = Login(username=ticket.username, password=ticket.password)
-        source = Source(url=bench.url, login=login)
-        with source.asked(NAME, {}, over.is_set) as answer:
-            while not over.is_set() and (some := answer.read1(65_536)):
-                count[0] += len(some)
-
-    thread = threading.Thread(target=fetch, daemon=True)
-    thread.start()
-    while not count[0] and thread.is_alive():
-        time.sleep(0.01)
-    yield lambda: count[0]
-    over.set()
-    thread.join(10)
-
-
-def offered_files(bench: SyncBench) -> tuple[ImageFile, ...]:
-    again = type(bench.offering)(bench.offering._folders, clock=lambda: 2e10)
-    offer = again.look()
-    assert offer is not None
-    return offer.files
+    caps = {}
+    for name, source in (("far", far), ("near", bench.source)):
+        before = len(bench.records)
+        with bench.device_of(image) if name == "near" else nullcontext():
+            sync_image(source, offered_as(source, NAME), bench.catalogue(name))
+        assert (bench.catalogue(name).path / NAME).read_bytes() == bench.data
+        records = until(lambda before=before: bench.records_of_image(before), "the record of the sync")
+        caps[name] = {one.sender.shared_cap_bytes_per_s for one in records}
+    assert caps == {"far": {None}, "near": {400_000}}
 
 
 def test_logins_are_told_apart(bench: SyncBench) -> None:
     """One that lets in from elsewhere alone, a wrong password, a user that is nobody's: each its own sentence."""
-    files = offered_files(bench)
+    files = bench.offered_files()
     bench.server.admit(FixedLogin(username="away", password="long-enough-3", source_addresses=("192.0.2.0/24",)), files)
     for user, word, told in (
         ("away", "long-enough-3", "does not let user away in from here"),

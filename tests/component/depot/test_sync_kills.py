@@ -55,7 +55,7 @@ def assert_no_wrong_name(bench: SyncBench, catalogue: CatalogueFolder) -> None:
     assert proven is None or proven.sha512 == bench.manifest.sha512
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_killed_at_every_step(bench: SyncBench) -> None:
     """Right before and behind each call that changes something on disk, all chunk boundaries among them."""
     with syncing(bench) as sync:

@@ -22,6 +22,7 @@ from flashferry.depot.sync.errors import SourceRefused, SourceUnreachable, Sourc
 from flashferry.depot.sync.rsync import RsyncSource
 from flashferry.depot.sync.syncing import Offered, offered_as
 from flashferry.images.manifest import Manifest, manifest_of, to_text
+from tests.patience import PATIENCE_S
 
 CHUNK, SIZE, NAME = 65_536, 20 * 65_536 + 999, "image.bin"
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin:/sbin")
@@ -85,7 +86,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHost]:
     Path("/run/sshd").mkdir(exist_ok=True)
     assert SSHD is not None
     with subprocess.Popen([SSHD, "-D", "-e", "-f", str(config)], stderr=subprocess.PIPE) as sshd:
-        deadline_s = time.monotonic() + 10
+        deadline_s = time.monotonic() + PATIENCE_S
         while sshd.poll() is None and time.monotonic() < deadline_s:
             try:
                 socket.create_connection(("127.0.0.1", port)).close()
@@ -157,7 +158,7 @@ def test_a_source_whose_image_has_another_size(host: SshHost, catalogue: Catalog
     text = (host.folder / "images" / f"{NAME}.manifest.json").read_text().replace(NAME, "size.bin")
     (host.folder / "images" / "size.bin.manifest.json").write_text(text)
     wanted = Offered(name="size.bin", size_bytes=SIZE, sha512=host.manifest.sha512)
-    until_s = time.monotonic() + 20
+    until_s = time.monotonic() + PATIENCE_S
     with pytest.raises(SourceWrong, match="another size"):
         sync_image(host.source, wanted, catalogue, interrupted=lambda: time.monotonic() > until_s)
     assert (catalogue.path / ".size.bin.part").stat().st_size <= SIZE

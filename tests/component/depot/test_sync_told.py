@@ -16,6 +16,7 @@ from flashferry.depot.catalogue.proof import HeldState
 from flashferry.depot.sync.errors import SourceRefused, SourceUnreachable
 from flashferry.depot.sync.source import Login, Source
 from tests.component.depot.test_bad_sources import DATA, MANIFEST, NAME, WORD, Scripted, answer, manifest
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def scripted() -> Iterator[Scripted]:
 
 def late() -> Callable[[], bool]:
     """Return what ends a sync that waits though it should not: it is told as interrupted then."""
-    until_s = time.monotonic() + 60
+    until_s = time.monotonic() + PATIENCE_S
     return lambda: time.monotonic() > until_s
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from flashferry.fileserver import EventKind, FileServer, ListenerSettings, ServerGone, ServerSettings, TicketRequest
 from flashferry.fileserver import child as module
+from tests.patience import PATIENCE_S
 
 _STAYS = b"stays"
 
@@ -54,9 +55,9 @@ def test_what_is_no_message_ends_the_process(
     with FileServer(ServerSettings(image_paths=(tmp_path / "a.bin",), listeners=(listener,))) as server:
         server.events(lambda event: gone.set() if event.kind is EventKind.GONE else None)
         ticket = server.issue_ticket(TicketRequest(image_name="a.bin"))
-        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as intruder:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as intruder:
             intruder.sendall(data)
-        assert gone.wait(20)
+        assert gone.wait(PATIENCE_S)
         assert not server.ended_in_order
         with pytest.raises(ServerGone, match="SIGKILL"):
             server.wait(ticket.ticket_id, 5)

@@ -17,6 +17,7 @@ from flashferry.fileserver import (
     TicketRequest,
 )
 from ftpserver import ftp_listener
+from tests.patience import PATIENCE_S
 
 _HERE = Path(__file__).parent
 
@@ -36,7 +37,7 @@ class Client:
     """One connection, spoken on line by line."""
 
     def __init__(self, port: int) -> None:
-        self.connection = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self.connection = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
         self._lines = self.connection.makefile("rw", encoding="ascii", newline="\n")
 
     def ask(self, line: str) -> str:
@@ -91,10 +92,10 @@ def test_all_of_them_drain_and_the_last_transfer_ends_the_process(server: FileSe
     assert right.read() == "no new sessions"
     for port in server.ports:
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", port), timeout=20)
+            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
     assert EventKind.GONE not in ends
     left.close()
-    deadline_s = time.monotonic() + 20
+    deadline_s = time.monotonic() + PATIENCE_S
     while EventKind.GONE not in ends and time.monotonic() < deadline_s:
         time.sleep(0.02)
     assert ends[-1] is EventKind.GONE

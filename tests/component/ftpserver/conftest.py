@@ -4,7 +4,6 @@ import contextlib
 import ftplib
 import select
 import socket
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from flashferry.fileserver import EventKind, ServerEvent, Ticket
 from ftpserver import ftp_listener
 from tests.component.benches import IMAGE, ServerBench, serving
+from tests.patience import PATIENCE_S, until
 
 
 @dataclass(kw_only=True)
@@ -24,7 +24,7 @@ class Bench(ServerBench):
     def connect(self, source: str = "127.0.0.1") -> ftplib.FTP:
         client = ftplib.FTP()
         try:
-            client.connect("127.0.0.1", self.server.port, timeout=20, source_address=(source, 0))
+            client.connect("127.0.0.1", self.server.port, timeout=PATIENCE_S, source_address=(source, 0))
         except BaseException:
             client.close()
             raise
@@ -38,10 +38,7 @@ class Bench(ServerBench):
     @staticmethod
     def heard(events: Sequence[ServerEvent], kind: EventKind) -> None:
         """Wait until an event of a kind is among those heard: they come by a thread of their own, maybe later."""
-        deadline = time.monotonic() + 20
-        while not any(event.kind is kind for event in events):
-            assert time.monotonic() < deadline, f"no event {kind}; heard: {events}"
-            time.sleep(0.01)
+        until(lambda: any(event.kind is kind for event in events), lambda: f"event {kind} among {events}")
 
     @staticmethod
     def fetch(client: ftplib.FTP, path: str = IMAGE, rest: int | None = None) -> bytes:
@@ -56,7 +53,7 @@ class Bench(ServerBench):
         host, port = client.makepasv()
         data = socket.socket()
         data.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        data.settimeout(20)
+        data.settimeout(PATIENCE_S)
         data.connect((host, port))
         return data
 
@@ -75,13 +72,19 @@ class Bench(ServerBench):
         return bool(select.select([client.sock], [], [], 0)[0])
 
 
+@contextlib.contextmanager
+def running(folder: Path, **options: Any) -> Iterator[Bench]:
+    """Run a server with short limits in a folder; options change its settings, `listener` those of its listener."""
+    listener = ftp_listener(**{"listen_address": "127.0.0.1", **options.pop("listener", {})})
+    with serving(folder, (listener,), options, limits={"data_connect_s": 0.5}) as found:
+        yield Bench(**vars(found))
+
+
 @pytest.fixture
 def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
     """A server with short limits; `@pytest.mark.parametrize("bench", [{...}], indirect=True)` changes settings."""
-    options: dict[str, Any] = dict(getattr(request, "param", {}))
-    listener = ftp_listener(**{"listen_address": "127.0.0.1", **options.pop("listener", {})})
-    with serving(tmp_path, (listener,), options, limits={"data_connect_s": 0.5}) as found:
-        yield Bench(**vars(found))
+    with running(tmp_path, **dict(getattr(request, "param", {}))) as found:
+        yield found
 
 
 @pytest.fixture

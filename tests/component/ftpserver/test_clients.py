@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flashferry.fileserver import TransferState
+from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def _run(*command: str) -> "subprocess.CompletedProcess[bytes]":
     if shutil.which(command[0]) is None:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"{command[0]} is not installed")
-    return subprocess.run(command, capture_output=True, timeout=20, check=False)
+    return subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flashferry.fileserver import TransferState
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -39,7 +40,7 @@ def test_a_retrieval_that_waits_survives_them(bench: "Bench", closing: contextli
     client.sendcmd(f"RETR {bench.image_name}")
     with pytest.raises(ftplib.error_temp, match="450 Transfer in progress"):
         client.sendcmd(command)
-    data = closing.enter_context(socket.create_connection(place, timeout=20))
+    data = closing.enter_context(socket.create_connection(place, timeout=PATIENCE_S))
     assert bench.read_all(data) == bench.content
     assert client.voidresp().startswith("226")
 
@@ -72,7 +73,7 @@ def test_after_abor_they_serve_again(bench: "Bench", closing: contextlib.ExitSta
     client.sock.sendall(b"ABOR\r\nPASV\r\n")
     replies = [client.getmultiline() for _ in range(3)]
     assert [reply[:3] for reply in replies] == ["426", "226", "227"]
-    data = closing.enter_context(socket.create_connection(ftplib.parse227(replies[2]), timeout=20))
+    data = closing.enter_context(socket.create_connection(ftplib.parse227(replies[2]), timeout=PATIENCE_S))
     client.sendcmd(f"RETR {bench.image_name}")
     assert bench.read_all(data) == bench.content
     assert client.voidresp().startswith("226")

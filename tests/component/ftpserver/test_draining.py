@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flashferry.fileserver import TransferState
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -46,7 +47,7 @@ def test_draining_serves_a_retrieval_that_waits(bench: "Bench", how: str) -> Non
         assert client.sendcmd(f"RETR {bench.image_name}").startswith("150")
         _go_down(bench, how)
         assert idle.getline().startswith("421")
-        with socket.create_connection(place, timeout=20) as data:
+        with socket.create_connection(place, timeout=PATIENCE_S) as data:
             assert bench.read_all(data) == bench.content
         assert client.voidresp().startswith("226")
     assert bench.final(ticket).state is TransferState.DELIVERED

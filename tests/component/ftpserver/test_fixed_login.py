@@ -9,7 +9,7 @@ import pytest
 from flashferry.fileserver import EventKind, FixedLogin, ServerEvent, TransferState
 from flashferry.tcp.verdict import VerdictKind
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 if TYPE_CHECKING:
     from conftest import Bench

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from flashferry.fileserver import FileServer, FixedLogin, Limits, ServerSettings, TicketRequest
 from ftpserver import ftp_listener
+from tests.patience import PATIENCE_S
 from tests.some import some
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 _SECRET = b"bytes nobody may see without a ticket " * 100
 _KNOWN = b"USER PASS RETR SIZE PASV EPSV PORT EPRT REST ABOR CWD PWD TYPE NOOP FEAT SYST MODE STRU QUIT"
@@ -46,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FileServer]:
 
 def _talk(port: int, payload: bytes) -> bytes:
     received = b""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection, contextlib.suppress(OSError):
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection, contextlib.suppress(OSError):
         connection.sendall(payload)
         connection.shutdown(socket.SHUT_WR)
         while piece := connection.recv(65536):

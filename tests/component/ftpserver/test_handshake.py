@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 if TYPE_CHECKING:
     from conftest import Bench

@@ -18,6 +18,7 @@ from flashferry.fileserver.tickets import issue
 from flashferry.images.catalogue import Catalogue
 from ftpserver import ftp_listener, session
 from ftpserver.protocol import FtpListener
+from tests.patience import PATIENCE_S
 
 _KINDS = ("ServerSession", "ImageChannel", "PassiveListener", "Transfer", "Reporter", "Tuning")
 
@@ -54,12 +55,12 @@ class _Here:
         ticket, grant = issue(TicketRequest(image_name="a.bin"), self.image)
         self.tickets.add(grant)
         client = ftplib.FTP()
-        client.connect(*self.address, timeout=20)
+        client.connect(*self.address, timeout=PATIENCE_S)
         client.login(ticket.username, ticket.password)
         return client
 
     def silent(self) -> None:
-        with socket.create_connection(self.address, timeout=20) as connection:
+        with socket.create_connection(self.address, timeout=PATIENCE_S) as connection:
             connection.recv(100)
 
     def fetch(self) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from flashferry.fileserver import TransferState
 from flashferry.fileserver.telemetry import Snapshots
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -138,7 +139,7 @@ def test_a_forgotten_ticket_is_revoked_all_the_same(bench: "Bench", monkeypatch:
 
 def _comes_late(client: ftplib.FTP, place: tuple[str, int]) -> tuple[bytes, str]:
     """Make the data connection that a RETR waits for; return what came, and the reply."""
-    with socket.create_connection(place, timeout=10) as data:
+    with socket.create_connection(place, timeout=PATIENCE_S) as data:
         received = b"".join(iter(lambda: data.recv(65536), b""))
     with pytest.raises(ftplib.error_temp) as caught:
         client.voidresp()
@@ -154,7 +155,7 @@ def test_a_ticket_revoked_before_its_data_connection_sends_nothing(bench: "Bench
         bench.server.revoke(ticket.ticket_id)
         assert [client.getline()[:3] for _ in range(2)] == ["426", "421"]
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(place, timeout=20)
+            socket.create_connection(place, timeout=PATIENCE_S)
     final = bench.server.progress(ticket.ticket_id)
     assert (final.state, final.last_error) == (TransferState.FAILED, "ticket revoked")
 
@@ -181,7 +182,7 @@ def test_a_ticket_delivered_elsewhere_before_its_data_connection_sends_nothing(b
         bench.until(ticket, lambda progress: progress.state is TransferState.DELIVERED)
         assert client.getline() == "426 Transfer ended by the server."
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(place, timeout=20)
+            socket.create_connection(place, timeout=PATIENCE_S)
     assert bench.server.progress(ticket.ticket_id).state is TransferState.DELIVERED
 
 

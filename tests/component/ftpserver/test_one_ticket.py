@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flashferry.fileserver import TransferState
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -25,7 +26,7 @@ def test_five_sessions_with_one_ticket_are_one_transfer(bench: "Bench", closing:
     received: list[bytes] = []
     for place in places:
         # An older one's listener is gone, or takes nobody's connection any more.
-        with contextlib.suppress(OSError), socket.create_connection(place, timeout=20) as data:
+        with contextlib.suppress(OSError), socket.create_connection(place, timeout=PATIENCE_S) as data:
             received.append(bench.read_all(data))
     assert [piece for piece in received if piece] == [bench.content]
     for client in clients[:-1]:

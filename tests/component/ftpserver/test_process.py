@@ -27,6 +27,7 @@ from flashferry.fileserver import (
 )
 from flashferry.images.errors import ImageUnknown
 from ftpserver import ftp_listener
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -69,12 +70,12 @@ def test_killing_the_parent_ends_the_server(tmp_path: Path, bench: "Bench") -> N
     with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         port, pid = map(int, parent.stdout.readline().split())
-        socket.create_connection(("127.0.0.1", port), timeout=20).close()
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S).close()
         parent.kill()
         parent.wait()
     assert bench.settles(lambda: not _alive(pid))
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port), timeout=20)
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
 
 
 def test_leaving_the_context_ends_the_server(bench: "Bench") -> None:
@@ -265,7 +266,7 @@ def test_many_threads_may_ask_at_once(bench: "Bench") -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE_S)
     assert outcomes == [True] * 10
 
 
@@ -285,12 +286,12 @@ def test_a_stopped_reader_costs_the_server_no_transfer(bench: "Bench") -> None:
 
     def block(event: ServerEvent) -> None:
         hold.set()
-        release.wait(5)
+        release.wait(PATIENCE_S)
 
     first, second = bench.ticket(), bench.ticket()
     bench.server.events(block)
     with bench.login(first) as client:
-        assert hold.wait(5)
+        assert hold.wait(PATIENCE_S)
         assert bench.fetch(client) == bench.content
     with contextlib.closing(bench.login(second)) as client, pytest.raises(ftplib.error_perm, match="550"):
         bench.fetch(client, bench.other_name)

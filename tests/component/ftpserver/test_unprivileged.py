@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.some import some
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 # What is gone from the bounding set is gone for root too with the next exec, here that of the server's process
 # (capabilities(7)). Another user would not do: it may not be able to read this checkout or its Python.
@@ -32,7 +33,7 @@ _SCRIPT = """
         for _ in range(2):
             ticket = server.issue_ticket(TicketRequest(image_name="image.bin"))
             with ftplib.FTP() as client:
-                client.connect("127.0.0.1", server.port, timeout=20)
+                client.connect("127.0.0.1", server.port, timeout=PATIENCE_S)
                 client.login(ticket.username, ticket.password)
                 client.retrbinary("RETR image.bin", lambda _: None)
             senders.append(server.wait_final(ticket.ticket_id, 5).record.to_json()["sender"])
@@ -65,7 +66,7 @@ def _served_unprivileged(image: Path, congestion_control: str) -> dict[str, Any]
         [sys.executable, "-P", "-c", textwrap.dedent(_SCRIPT), str(image), congestion_control],
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -8,13 +8,14 @@ import subprocess
 import pytest
 
 from flashferry.fileserver import sockets
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
 def pair() -> "tuple[socket.socket, socket.socket]":
     with socket.create_server(("127.0.0.1", 0)) as listener:
         assert sockets.save_syn(listener)
-        client = socket.create_connection(listener.getsockname(), timeout=20)
+        client = socket.create_connection(listener.getsockname(), timeout=PATIENCE_S)
         accepted, _ = listener.accept()
     yield client, accepted
     client.close()

@@ -7,7 +7,6 @@ import http.client
 import ipaddress
 import socket
 import ssl
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from flashferry.fileserver import EventKind, ServerEvent, Ticket, TransferProgre
 from flashferry.httpserver import http_listener, https_listener
 from ftpserver import ftp_listener
 from tests.component.benches import IMAGE, ServerBench, serving
+from tests.patience import PATIENCE_S, until
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Bench(ServerBench):
         plain = socket.socket()
         if receive_buffer is not None:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        plain.settimeout(20)
+        plain.settimeout(PATIENCE_S)
         plain.bind((source, 0))
         try:
             plain.connect(("127.0.0.1", self.port))
@@ -94,13 +94,13 @@ class Bench(ServerBench):
 
     def heard(self, kind: EventKind, text: str = "") -> ServerEvent:
         """Wait until an event is heard, and return it."""
-        deadline = time.monotonic() + 20
-        while True:
-            for event in tuple(self.events):
-                if event.kind is kind and text in event.text:
-                    return event
-            assert time.monotonic() < deadline, f"no event {kind} {text!r}; heard: {self.events}"
-            time.sleep(0.01)
+
+        def found() -> ServerEvent | None:
+            return next((one for one in tuple(self.events) if one.kind is kind and text in one.text), None)
+
+        event = until(found, lambda: f"event {kind} {text!r} among {self.events}")
+        assert event is not None
+        return event
 
 
 def make_certificate(

@@ -9,7 +9,6 @@ import ssl
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,8 +19,9 @@ from flashferry.lab.authority import Authority
 from flashferry.lab.broker import Broker, missing_broker
 from flashferry.lab.errors import LabError
 from flashferry.lab.world import DepotSpec, DeviceSpec, SiteSpec, WorldSpec, in_core, in_depot, start_world
+from tests.patience import until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 
 def test_what_it_was_told_outlives_a_kill(redis_server: Broker) -> None:
@@ -137,10 +137,7 @@ def test_a_killed_owner_takes_its_broker_along(tmp_path: Path, redis_server: Bro
         assert owner.stdout is not None
         pid = int(owner.stdout.readline())
         owner.send_signal(signal.SIGKILL)
-    deadline_s = time.monotonic() + 20
-    while _is_alive(pid):
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
+    until(lambda: not _is_alive(pid), "the end of the broker")
 
 
 def _is_alive(pid: int) -> bool:

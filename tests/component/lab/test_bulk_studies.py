@@ -9,7 +9,7 @@ import pytest
 from flashferry.lab.experiment.bulk.ground import Ground, missing_programs
 from flashferry.lab.experiment.bulk.report import Asked, run
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 
 @pytest.fixture(autouse=True)

@@ -2,12 +2,13 @@
 
 import hashlib
 import re
-import time
 from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+from tests.patience import PATIENCE_S, until
+
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 RESULT = re.compile(r"(\d+) bytes copied in ([\d.]+) secs \((\d+) bytes/sec\)")
 
@@ -31,10 +32,10 @@ def test_a_copy_brings_the_file_and_prints_what_ios_prints(world: Any, ftp: Any,
     assert int(size) == 2_814_938
     assert int(rate) == int(int(size) / float(seconds) + 0.5)
     assert _content(world, "r1", "image.bin") == content
-    verified = connection.send_command("verify /md5 flash:image.bin", read_timeout=30)
+    verified = connection.send_command("verify /md5 flash:image.bin", read_timeout=PATIENCE_S)
     assert verified.startswith("." * 43 + "Done!")
     assert f"verify /md5 (bootflash:image.bin) = {hashlib.md5(content).hexdigest()}" in verified
-    long = connection.send_command("verify /sha512 flash:/image.bin", read_timeout=30)
+    long = connection.send_command("verify /sha512 flash:/image.bin", read_timeout=PATIENCE_S)
     assert f"verify /sha512 (bootflash:/image.bin) = {hashlib.sha512(content).hexdigest()}" in long
     assert "2814938" in connection.send_command("dir flash:image.bin")
 
@@ -153,13 +154,6 @@ def test_the_escape_key_aborts(world: Any, ftp: Any, connection: Any, copy: Any)
     assert _content(world, "r1", "slow.bin") is None
 
 
-def _until(condition: Any, timeout_s: float = 10.0) -> bool:
-    deadline_s = time.monotonic() + timeout_s
-    while not condition() and time.monotonic() < deadline_s:
-        time.sleep(0.05)
-    return bool(condition())
-
-
 def test_a_second_session_sees_the_copy_and_a_lost_one_ends_it(
     world: Any, ftp: Any, device: Any, open_session: Any
 ) -> None:
@@ -176,7 +170,7 @@ def test_a_second_session_sees_the_copy_and_a_lost_one_ends_it(
             assert f"{ftp.address}.{ftp.port} " in rows
             assert rows.count("ESTAB") == 4
             first.remote_conn.transport.close()
-            assert _until(lambda: f"{ftp.address}.{ftp.port} " not in second.send_command("show tcp brief"))
+            until(lambda: f"{ftp.address}.{ftp.port} " not in second.send_command("show tcp brief"), "its end")
     finally:
         world.fault("r1", slow_flash_bytes_per_s=None)
     assert _content(world, "r1", "slow.bin") is None
@@ -220,7 +214,7 @@ def test_ssh_can_be_dropped_in_the_middle(world: Any, ftp: Any, device: Any, ope
     try:
         with open_session(device) as first:
             first.write_channel(f"copy {ftp.url('drop.bin')} null:\n")
-            assert _until(lambda: not first.is_alive())
+            until(lambda: not first.is_alive(), "the end of the session")
     finally:
         world.fault("r1", drop_ssh_after_bytes=None)
     with open_session(device) as again:

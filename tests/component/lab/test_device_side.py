@@ -29,7 +29,7 @@ from tests.component.lab.plain_ssh import LEGACY, SSH_USER, SSH_WORD, PlainSsh, 
 
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.long,
+    pytest.mark.soak,
     pytest.mark.filterwarnings("ignore:.*:cryptography.utils.CryptographyDeprecationWarning"),
 ]
 

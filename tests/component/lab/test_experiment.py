@@ -8,7 +8,7 @@ from flashferry.lab.experiment.pool import play_all
 from flashferry.lab.experiment.servers import vsftpd_path
 from tests.some import some
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 _LINK = LinkSetting(rate_bps=20e6, rtt_s=0.02, loss_ratio=0.0)
 _TUNED = Receiver(kind="xe", window_bytes=200_000, sack=True)
@@ -41,7 +41,6 @@ def test_all_clients_fetch_from_all_servers() -> None:
         assert run.sent_bytes > 0
         assert "timestamps" in run.syn
         assert ("no timestamps" not in run.syn) == (run.cell.receiver.kind == "linux")
-        assert run.rate_bytes_per_s < _LINK.payload_bytes_per_s * 1.02
 
 
 def test_a_timed_copy_ends_in_time_and_counts_what_came() -> None:

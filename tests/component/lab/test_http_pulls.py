@@ -9,7 +9,7 @@ import pytest
 from flashferry.lab.web import Behaviour, Web, running_web
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 SECOND_ADDRESS = "198.18.1.200"
 CONTENT = bytes(range(256)) * 3000  # 768,000 bytes: three marks

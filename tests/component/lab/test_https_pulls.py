@@ -13,7 +13,7 @@ from flashferry.lab.authority import Authority
 from flashferry.lab.web import Behaviour, Web, running_web
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 CONTENT = bytes(range(256)) * 6000
 NAME = (r"filename \[[\w.]+\]\? ", "\n")
@@ -174,16 +174,14 @@ def test_a_reset_inside_tls_ends_the_copy(web: Web, world: World, connection: An
     assert "x.bin" not in [file.name for file in world.files("r1")]
 
 
-@pytest.mark.clocked
-def test_a_slow_processor_bounds_the_rate(web: Web, world: World, connection: Any, copy: Any) -> None:
-    """A model: 300 kB/s are decrypted, whatever the LAN carries; plain HTTP is not held back."""
+def test_a_slow_processor_ends_no_copy(web: Web, world: World, connection: Any, copy: Any) -> None:
+    """A device that decrypts 300 kB/s gets the whole file."""
     world.fault("r1", https_bytes_per_s=300_000)
     try:
         shown = copy(connection, line(web))
     finally:
         world.fault("r1", https_bytes_per_s=None)
-    rate = int(re.search(r"\((\d+) bytes/sec\)", shown)[1])
-    assert 200_000 < rate < 360_000
+    assert f"{len(CONTENT)} bytes copied" in shown
 
 
 def test_an_old_release_does_not_know_the_protocol(web: Web, world: World, connection: Any) -> None:

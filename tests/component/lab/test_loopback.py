@@ -8,7 +8,7 @@ import pytest
 from flashferry.lab.world import Rung, World, start_world
 
 # Only to look at the packets: the rung itself needs no right.
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 SYN, RST = 0x02, 0x04
 

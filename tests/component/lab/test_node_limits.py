@@ -1,7 +1,6 @@
 """What stands between a server and one node: a policer at its processor, a wall for some protocols."""
 
 import re
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,10 +10,9 @@ from flashferry.lab.web import Web, running_web
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 from tests.some import some
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 PACKETS_PER_S = 1000
-SEGMENT_BYTES = 1460
 SHOW = "show platform hardware fed active qos queue stats internal cpu policer"
 
 
@@ -37,23 +35,6 @@ def web(world: World) -> Iterator[Web]:
 
 def device_of(world: World, name: str) -> Any:
     return next(each for each in world.devices if each.name == name)
-
-
-def rate_bytes_per_s(shown: str) -> int:
-    return int(re.search(r"\((\d+) bytes/sec\)", shown)[1])
-
-
-@pytest.mark.clocked
-def test_a_switch_lets_in_so_many_packets(world: World, web: Web, open_session: Any, copy: Any) -> None:
-    """Its copy has at most 1000 segments a second whatever the LAN carries; the same switch without it has more."""
-    rates = {}
-    for name in ("sw", "free"):
-        with open_session(device_of(world, name)) as session:
-            session.send_config_set(["ip tcp window-size 131072", "ip tcp selective-ack"])
-            rates[name] = rate_bytes_per_s(copy(session, f"copy http://{web.address}:{web.port}/f null:"))
-    most = PACKETS_PER_S * SEGMENT_BYTES
-    assert 0.3 * most < rates["sw"] < 1.05 * most
-    assert rates["free"] > 1.5 * most
 
 
 def test_the_switch_shows_what_it_dropped(world: World, web: Web, open_session: Any, copy: Any) -> None:
@@ -79,10 +60,8 @@ def test_what_is_blocked_does_not_leave(
     ftp.add("k.bin", 1000)
     with open_session(device_of(world, "walled")) as session:
         wire.syns()
-        started_s = time.monotonic()
         shown = copy(session, f"copy {ftp.url('k.bin')} null:")
         assert "(Timed out)" in shown
-        assert time.monotonic() - started_s > 4.5
         assert "bytes copied" in copy(session, f"copy http://{web.address}:{web.port}/f null:")
         assert {syn.ports[1] for syn in some(wire.syns())} == {web.port}
 

@@ -3,7 +3,6 @@
 import contextlib
 import re
 import socket
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from netmiko.exceptions import ConfigInvalidException, NetmikoAuthenticationException
 
 from flashferry.lab.world import in_core
+from tests.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.lab
 
@@ -198,20 +198,22 @@ def test_with_all_vty_lines_in_use_the_next_connection_is_refused(world: Any) ->
     with in_core(world):
         with contextlib.ExitStack() as stack:
             for _ in range(16):
-                peer = stack.enter_context(socket.create_connection((device.address, 22), timeout=5))
+                peer = stack.enter_context(socket.create_connection((device.address, 22), timeout=PATIENCE_S))
                 assert peer.recv(8).startswith(b"SSH-")
             with pytest.raises(ConnectionRefusedError):
-                socket.create_connection((device.address, 22), timeout=5)
+                socket.create_connection((device.address, 22), timeout=PATIENCE_S)
         assert _opens_again(device.address)
 
 
 def _opens_again(address: str) -> bool:
-    """Connect until the port is open; the bound is generous, for the machine may be busy."""
-    deadline_s = time.monotonic() + 10
-    while time.monotonic() < deadline_s:
-        with contextlib.suppress(ConnectionRefusedError), socket.create_connection((address, 22), timeout=5) as peer:
-            return peer.recv(8).startswith(b"SSH-")
-    return False
+    """Connect until the port is open; return whether SSH answers there."""
+
+    def answer() -> bytes:
+        with contextlib.suppress(ConnectionRefusedError), socket.create_connection((address, 22), PATIENCE_S) as peer:
+            return peer.recv(8)
+        return b""
+
+    return until(answer, "an open port").startswith(b"SSH-")
 
 
 def test_scp_needs_its_configuration_line(world: Any, connection: Any, device: Any, tmp_path: Path) -> None:

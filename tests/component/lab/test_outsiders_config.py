@@ -2,7 +2,6 @@
 
 import hashlib
 import socket
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from napalm.base.exceptions import MergeConfigException, ReplaceConfigException
 from flashferry.lab.standin.kernel_tcp import read_kernel_tcp
 from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.world import World, in_core
+from tests.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.lab
 
@@ -69,7 +69,7 @@ def test_netmiko_moves_files_by_scp(world: World, prepared: Any, tmp_path: Path)
 
 def test_ssh_has_the_windows_of_the_platform(world: World, device: Any) -> None:
     """A push by SCP is held to the device's receive window, not to that of Linux."""
-    with in_core(world), socket.create_connection((device.address, device.port), timeout=20) as connection:
+    with in_core(world), socket.create_connection((device.address, device.port), timeout=PATIENCE_S) as connection:
         assert connection.recv(4) == b"SSH-"
         seen = read_kernel_tcp(connection)
     assert seen is not None
@@ -122,7 +122,7 @@ def test_napalm_sees_a_replace_that_fails(world: World, driver: Any) -> None:
     assert "ip forward-protocol nd" in world.running_config("r1")
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_napalm_confirms_or_loses_a_commit(world: World, driver: Any) -> None:
     """A commit with revert_in stays only when it is confirmed; a rollback takes it back at once."""
     for confirmed in (True, False):
@@ -139,7 +139,7 @@ def test_napalm_confirms_or_loses_a_commit(world: World, driver: Any) -> None:
         assert not driver.has_pending_commit()
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_an_unconfirmed_commit_reverts_by_itself(world: World, driver: Any) -> None:
     """When the time is up the configuration is as it was; a minute is shortened for the rehearsal."""
     before = _body(world.running_config("r1"))
@@ -148,9 +148,7 @@ def test_an_unconfirmed_commit_reverts_by_itself(world: World, driver: Any) -> N
     try:
         driver.load_merge_candidate(config="ip tcp queuemax 77\n")
         driver.commit_config(revert_in=60)
-        deadline_s = time.monotonic() + 30
-        while driver.has_pending_commit() and time.monotonic() < deadline_s:
-            time.sleep(0.1)
+        until(lambda: not driver.has_pending_commit(), "the end of the device's timer")
         assert _body(world.running_config("r1")) == before
     finally:
         world.fault("r1", seconds_per_minute=60.0)

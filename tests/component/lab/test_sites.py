@@ -10,14 +10,13 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from flashferry.lab.errors import LabError
-from flashferry.lab.namespaces import in_namespace, traffic
+from flashferry.lab.namespaces import traffic
 from flashferry.lab.world import (
     DepotSpec,
     DeviceSpec,
@@ -30,8 +29,10 @@ from flashferry.lab.world import (
     start_world,
 )
 from flashferry.lab.world_inventory import write_inventory
+from tests.component.lab.transfers import Where, at_site, fetch
+from tests.patience import PATIENCE_S, until
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 FAST, SHAPED, BARE = "fast", "shaped", "bare"
 SPEC = WorldSpec(
@@ -45,8 +46,6 @@ SPEC = WorldSpec(
 )  # fmt: skip
 SIZE_BYTES = 2_000_000
 
-Where = Callable[[], AbstractContextManager[None]]
-
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
@@ -54,33 +53,8 @@ def world() -> Iterator[World]:
         yield started
 
 
-def _at_site(world: World, site: str) -> Where:
-    pid = world.site_pids[[each.name for each in world.sites].index(site)]
-    return lambda: in_namespace(pid)
-
-
 def _fetch(server: tuple[Where, str], client: tuple[Where, str], size_bytes: int = SIZE_BYTES) -> tuple[int, str]:
-    """Have a client fetch bytes by TCP; return how many it got, and from which address the server saw it come."""
-    with server[0]():
-        listener = socket.create_server((server[1], 0))
-    with client[0]():
-        reader = socket.create_connection(listener.getsockname(), 20, source_address=(client[1], 0))
-    reader.settimeout(60)
-    seen: list[str] = []
-
-    def serve() -> None:
-        listener.settimeout(20)
-        connection, peer = listener.accept()
-        seen.append(peer[0])
-        with connection:
-            connection.sendall(bytes(size_bytes))
-
-    with listener, reader:
-        thread = threading.Thread(target=serve)
-        thread.start()
-        got = sum(len(piece) for piece in iter(lambda: reader.recv(65536), b""))
-        thread.join()
-    return got, seen[0]
+    return fetch(server, client, size_bytes)
 
 
 def _wan_bytes(world: World, site: str) -> tuple[int, int]:
@@ -109,7 +83,7 @@ def test_devices_and_depot_meet_on_the_lan(world: World, site: str, device: str)
     depot = world.depots[site]
     address = next(each.address for each in world.devices if each.name == device)
     wan, before = _wan_bytes(world, site), world.lan_traffic(site)
-    got = _fetch((lambda: in_depot(world, site), depot.address), (_at_site(world, site), address))
+    got = _fetch((lambda: in_depot(world, site), depot.address), (at_site(world, site), address))
     assert got == (SIZE_BYTES, address)
     with in_depot(world, site), socket.create_connection((address, 22), 10) as session:
         assert session.getsockname()[0] == depot.address
@@ -123,7 +97,7 @@ def test_devices_and_depot_meet_on_the_lan(world: World, site: str, device: str)
 
 def test_neighbours_meet_over_tcp_and_udp(world: World) -> None:
     """Two devices of a site exchange bytes under their own addresses: metered on the LAN, and none on the WAN link."""
-    here = _at_site(world, FAST)
+    here = at_site(world, FAST)
     one, other = (each.address for each in world.devices if each.site == FAST)
     wan, before = _wan_bytes(world, FAST), world.lan_traffic(FAST).between_devices_bytes
     assert _fetch((here, one), (here, other)) == (SIZE_BYTES, other)
@@ -140,27 +114,6 @@ def test_neighbours_meet_over_tcp_and_udp(world: World) -> None:
     assert _wan_bytes(world, FAST) == wan
 
 
-def test_a_shaped_lan_has_its_rate(world: World) -> None:
-    """A depot's line into the LAN carries no more than its profile says, whatever the machine could."""
-    with start_world(_slow_lan()) as slow:
-        began_s = time.monotonic()
-        got, _ = _fetch(
-            (lambda: in_depot(slow, SHAPED), slow.depots[SHAPED].address),
-            (_at_site(slow, SHAPED), slow.devices[0].address),
-        )
-        spent_s = time.monotonic() - began_s
-    assert got == SIZE_BYTES
-    assert spent_s > SIZE_BYTES * 8 / 20e6
-
-
-def _slow_lan() -> WorldSpec:
-    from flashferry.lab.link import load_profile
-
-    lan = load_profile("lan").with_changes({"rate_bps": 20e6})
-    devices = (DeviceSpec(name="s1"),)
-    return WorldSpec(sites=(SiteSpec(name=SHAPED, profile="lan", devices=devices, depot=DepotSpec(), lan=lan),))
-
-
 def test_a_cut_link_is_waited_for(world: World) -> None:
     """A connection in mid-transfer outlasts a cut of eleven seconds: nothing arrives meanwhile, and all of it then."""
     depot, size_bytes = world.depots[SHAPED], 8_000_000
@@ -169,10 +122,7 @@ def test_a_cut_link_is_waited_for(world: World) -> None:
     transfer = threading.Thread(target=lambda: done.append(_fetch(*ends, size_bytes)))
     begun, _ = _wan_bytes(world, SHAPED)
     transfer.start()
-    deadline_s = time.monotonic() + 20
-    while _wan_bytes(world, SHAPED)[0] < begun + 1_000_000:
-        assert time.monotonic() < deadline_s, "the transfer did not begin"
-        time.sleep(0.02)
+    until(lambda: _wan_bytes(world, SHAPED)[0] >= begun + 1_000_000, "a part of the transfer")
     world.cut(SHAPED)
     try:
         stopped = _wan_bytes(world, SHAPED)
@@ -182,7 +132,7 @@ def test_a_cut_link_is_waited_for(world: World) -> None:
         assert transfer.is_alive()
     finally:
         world.mend(SHAPED)
-    transfer.join(90)  # TCP's next try may be as far away as the cut was long
+    transfer.join(PATIENCE_S)  # TCP's next try may be as far away as the cut was long
     assert done == [(size_bytes, depot.address)]
 
 
@@ -193,7 +143,7 @@ def test_what_is_not_there_is_named(world: World) -> None:
     for ask in (world.cut, world.mend, world.lan_traffic):
         with pytest.raises(LabError, match="no site 'moon'; there are fast, shaped, bare"):
             ask("moon")
-    with start_world(_slow_lan(), rung=Rung.LOOPBACK) as plain:
+    with start_world(SPEC, rung=Rung.LOOPBACK) as plain:
         assert plain.depots[SHAPED].address.startswith("127.")
         with pytest.raises(LabError, match="no WAN link"):
             plain.cut(SHAPED)
@@ -207,7 +157,7 @@ def test_a_depot_is_there_without_a_wan(world: World) -> None:
         depot, core = plain.depots[FAST], plain.server_address
         here = (lambda: in_depot(plain, FAST)), depot.address
         assert _fetch(((lambda: in_core(plain)), core), here) == (SIZE_BYTES, depot.address)
-        assert _fetch(here, (_at_site(plain, FAST), plain.devices[0].address))[0] == SIZE_BYTES
+        assert _fetch(here, (at_site(plain, FAST), plain.devices[0].address))[0] == SIZE_BYTES
         assert traffic(depot.pid)["lan0"].sent_bytes > SIZE_BYTES > traffic(depot.pid)["wan0"].sent_bytes
 
 
@@ -251,10 +201,7 @@ def test_a_killed_owner_takes_its_depots_along() -> None:
         owner.send_signal(signal.SIGKILL)
     assert depot_pid in helpers
     assert len(helpers) == 3
-    deadline_s = time.monotonic() + 20
-    while any(map(_is_alive, helpers)) and time.monotonic() < deadline_s:
-        time.sleep(0.02)
-    assert not any(map(_is_alive, helpers))
+    until(lambda: not any(map(_is_alive, helpers)), "the end of the helpers")
     assert namespace not in _namespaces_in_use()
 
 

@@ -11,8 +11,9 @@ import paramiko
 import pytest
 
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
+from tests.patience import PATIENCE_S, until
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 QUIET = {
     "silent_start_s": 0.0, "drop_ssh_after_bytes": None, "reboot_after_bytes": None, "dead_control": False,
@@ -153,9 +154,9 @@ def test_a_dead_control_connection(on: Any, ftp: Any) -> None:
     ftp.add("g.bin", 300_000)
     session = on("r1", dead_control=True)
     session.write_channel(f"copy {ftp.url('g.bin')} null:\n")
-    shown = session.read_until_pattern(r"Loading g\.bin !", read_timeout=20)
+    shown = session.read_until_pattern(r"Loading g\.bin !", read_timeout=PATIENCE_S)
     session.write_channel("\x1e")
-    shown += session.read_until_pattern(r"\nr1#", read_timeout=20)
+    shown += session.read_until_pattern(r"\nr1#", read_timeout=PATIENCE_S)
     assert "bytes copied" not in shown
     assert "(Aborted)" in shown
 
@@ -181,14 +182,11 @@ def test_a_reboot_in_mid_copy(world: World, on: Any, ftp: Any) -> None:
 
 
 def _wait_until_cut(session: Any) -> None:
-    deadline_s = time.monotonic() + 20
-    while not session.remote_conn.closed:
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
+    until(lambda: session.remote_conn.closed, "a session that is cut")
 
 
 def _answers_again(world: World, device: Any) -> None:
-    deadline_s = time.monotonic() + 40
+    deadline_s = time.monotonic() + PATIENCE_S
     while True:
         with contextlib.suppress(OSError, netmiko.exceptions.NetmikoTimeoutException), in_core(world):
             netmiko.ConnectHandler(
@@ -221,7 +219,7 @@ def test_reload_and_a_changed_host_key(world: World, on: Any) -> None:
 
 def _host_key(world: World, device: Any) -> bytes:
     with in_core(world), contextlib.closing(paramiko.Transport((device.address, 22))) as transport:
-        transport.start_client(timeout=10)
+        transport.start_client(timeout=PATIENCE_S)
         return transport.get_remote_server_key().asbytes()
 
 
@@ -249,9 +247,9 @@ def test_legacy_ssh_has_sha1_only(world: World) -> None:
     with in_core(world), contextlib.closing(paramiko.Transport((device.address, 22))) as transport:
         transport.get_security_options().kex = ("ecdh-sha2-nistp256", "diffie-hellman-group14-sha256")
         with pytest.raises(paramiko.SSHException):
-            transport.start_client(timeout=10)
+            transport.start_client(timeout=PATIENCE_S)
     with in_core(world), contextlib.closing(paramiko.Transport((device.address, 22))) as transport:
-        transport.start_client(timeout=10)
+        transport.start_client(timeout=PATIENCE_S)
         assert transport.host_key_type == "ssh-rsa"
 
 
@@ -263,12 +261,8 @@ def test_an_idle_user_loses_the_change(world: World, on: Any) -> None:
     try:
         session.write_channel("configure terminal revert idle 1\nip tcp synwait-time 21\n")
         session.read_until_pattern(r"synwait-time 21\s+r1\(config\)#")
-        deadline_s = time.monotonic() + 20
-        while "synwait-time 21" in world.running_config("r1") and time.monotonic() < deadline_s:
-            time.sleep(0.1)
-        left = world.running_config("r1")
-        assert "hostname r1" in left
-        assert "synwait-time 21" not in left
+        until(lambda: "synwait-time 21" not in world.running_config("r1"), "the end of the device's timer")
+        assert "hostname r1" in world.running_config("r1")
     finally:
         world.fault("r1", seconds_per_minute=60.0)
     session.send_config_set(["no archive"])

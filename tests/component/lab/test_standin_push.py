@@ -1,4 +1,4 @@
-"""The device as an SCP server: OpenSSH, netmiko's file transfer and scp.py push to it; what it refuses, its pace."""
+"""The device as an SCP server: OpenSSH, netmiko's file transfer and scp.py push to it; what it refuses."""
 
 import contextlib
 import os
@@ -6,20 +6,19 @@ import random
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import netmiko
-import paramiko
 import pytest
 import scp
 
-from flashferry.lab.standin.ssh_client.window_model import rate_bytes_per_s
 from flashferry.lab.world import DeviceAccess, DeviceSpec, World, WorldSpec, in_core, start_world
+from tests.component.lab.pushing import paramiko_session
+from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 SIZE_BYTES = 1_000_000
 SERVING = ("ip scp server enable",)
@@ -62,7 +61,7 @@ def openssh(world: World, tmp_path: Path) -> Callable[..., subprocess.CompletedP
         ]  # fmt: skip
         own = {**os.environ, "SSH_ASKPASS": str(asks), "SSH_ASKPASS_REQUIRE": "force", "DISPLAY": ":0"}
         with in_core(world):
-            return subprocess.run(command, env=own, capture_output=True, text=True, timeout=90, check=False)
+            return subprocess.run(command, env=own, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
     return run
 
@@ -95,34 +94,6 @@ def test_netmiko_pushes_and_verifies(world: World, image: Path, open_session: An
         )  # fmt: skip
     assert told == {"file_exists": True, "file_transferred": True, "file_verified": True}
     assert kept(world, "r1", "pushed.bin") == image.read_bytes()
-
-
-def _connected(device: DeviceAccess) -> socket.socket:
-    """Return a connection that a small window does not slow down more than it must.
-
-    Set before it opens: a connection that began with BBR stays paced whatever it has later (70 kB/s in place of 80).
-    And without TCP_NODELAY, which paramiko does not set, the tail of each window waits for an acknowledgement (51).
-    """
-    connection = socket.socket()
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.connect((device.address, device.port))
-    return connection
-
-
-@contextlib.contextmanager
-def paramiko_session(world: World, device: DeviceAccess) -> Iterator[paramiko.SSHClient]:
-    with in_core(world):
-        client = paramiko.SSHClient()
-        client.set_missing_host_key_policy(paramiko.AutoAddPolicy())
-        client.connect(
-            device.address, device.port, device.username, device.password, look_for_keys=False, allow_agent=False,
-            sock=_connected(device),
-        )  # fmt: skip
-        try:
-            yield client
-        finally:
-            client.close()
 
 
 def test_scp_py_pushes_with_progress(world: World, image: Path) -> None:
@@ -192,43 +163,3 @@ def test_the_window_scale_of_new_connections_follows_the_configuration(world: Wo
         assert 4_000_000 >> _offered_scale(world, device) <= 65535
         session.send_config_set(["no ip tcp window-size"])
         assert _offered_scale(world, device) == 0
-
-
-@pytest.mark.clocked
-def test_a_push_is_as_slow_as_the_window_of_the_channel(image: Path) -> None:
-    """At a round trip of 100 ms: 8 KiB without bulk mode, 128 KiB with it, within 10 % of the model."""
-    device = DeviceSpec(
-        name="r1", platform="c8000v-17.15", config_lines=(*SERVING, "ip tcp window-size 4000000")
-    )  # fmt: skip
-    with start_world(WorldSpec(devices=(device,))) as world:
-        world.set_link(loss_ratio=0.0)
-        own = world.devices[0]
-        for line, window_bytes, size_bytes in (
-            ("ip ssh bulk-mode 131072", 131072, 4_000_000), ("no ip ssh bulk-mode", 8192, 400_000),
-        ):  # fmt: skip
-            with in_core(world):
-                session = netmiko.ConnectHandler(
-                    device_type="cisco_xe", host=own.address, port=own.port, username=own.username,
-                    password=own.password,
-                )  # fmt: skip
-                session.send_config_set([line])
-                session.disconnect()
-            image.write_bytes(bytes(size_bytes))
-            model = rate_bytes_per_s(
-                "half", window_bytes=window_bytes, packet_bytes=min(32768, window_bytes), rtt_s=0.1,
-                link_bytes_per_s=6_030_000, sent_bytes=16384,
-            )  # fmt: skip
-            # Below the model a busy machine may take a quarter away.
-            assert 0.75 * model < _pushed_bytes_per_s(world, own, image) < 1.1 * model
-
-
-def _pushed_bytes_per_s(world: World, device: DeviceAccess, image: Path) -> float:
-    """Push by scp.py, whose pieces are of 16 KiB, and return the rate from the first to the last piece."""
-    times: list[tuple[float, int]] = []
-    with paramiko_session(world, device) as client:
-        transport = client.get_transport()
-        with scp.SCPClient(transport, progress=lambda _name, _size, sent: times.append((time.monotonic(), sent))) as at:
-            at.put(str(image), "bootflash:/rate.bin")
-    first_s, first_bytes = times[len(times) // 4]
-    last_s, last_bytes = times[-1]
-    return (last_bytes - first_bytes) / (last_s - first_s)

@@ -12,10 +12,11 @@ import pytest
 
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
 from tests.component.lab.plain_ssh import LEGACY, SSH_WORD, PlainSsh, plain_ssh
+from tests.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.long,
+    pytest.mark.soak,
     # The exchanges of old releases: the server of the tests has them, and cryptography warns that they will go.
     pytest.mark.filterwarnings("ignore:.*:cryptography.utils.CryptographyDeprecationWarning"),
 ]
@@ -242,7 +243,7 @@ def test_the_escape_character_ends_a_copy(on: Any, server: PlainSsh, copy: Any, 
         session.write_channel("\n")
         session.read_until_pattern(r"!")
         session.write_channel("\x1e")
-        shown = session.read_until_pattern(r"\nn1#", read_timeout=20)
+        shown = session.read_until_pattern(r"\nn1#", read_timeout=PATIENCE_S)
     finally:
         world.fault("n1", slow_flash_bytes_per_s=None)
     assert re.search(r"\n%Error reading scp://\*:\*@\S+/long\.bin \(Aborted\)", shown)
@@ -273,7 +274,7 @@ PYATS_FAILURES = (
 def answered_as(session: Any, command: str, answers: tuple[tuple[str, str], ...], prompt: str) -> str:
     """Type a command and answer whatever pattern stands at the end of the screen, as an expect loop does."""
     session.write_channel(command + "\n")
-    shown, fresh, deadline_s = "", "", time.monotonic() + 30
+    shown, fresh, deadline_s = "", "", time.monotonic() + PATIENCE_S
     while not fresh.endswith(f"\n{prompt}#"):
         assert time.monotonic() < deadline_s, shown
         more = session.read_channel().replace("\r", "")

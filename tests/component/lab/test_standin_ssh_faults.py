@@ -1,7 +1,6 @@
 """What goes wrong in copies over SSH: each fault is told, leaves no file, and the next copy works."""
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
 from tests.component.lab.plain_ssh import SSH_WORD, PlainSsh, plain_ssh
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 SIZE_BYTES = 1_000_000
 OFF: dict[str, Any] = {
@@ -130,16 +129,11 @@ def test_a_syslog_line_within_the_marks_ends_no_copy(world: World, fetch: Callab
     assert kept(world) == SIZE_BYTES
 
 
-@pytest.mark.clocked
-@pytest.mark.parametrize(("scheme", "within"), [("scp", 0.1), ("sftp", 0.25)])
-def test_a_slow_cipher_holds_the_server_back(fetch: Callable[..., str], scheme: str, within: float) -> None:
-    """1 MB decrypted at 400 kB/s takes 2.5 s: the reader waits, not the result line; SFTP asks for each piece anew."""
-    started_s = time.monotonic()
-    screen = fetch(scheme, ssh_crypto_bytes_per_s=400_000)
-    took_s = time.monotonic() - started_s
-    seconds = float(re.search(r"copied in ([\d.]+) secs", screen)[1])
-    assert seconds == pytest.approx(2.5, rel=within)
-    assert took_s > 2.3
+@pytest.mark.parametrize("scheme", ["scp", "sftp"])
+def test_a_slow_cipher_ends_no_copy(world: World, fetch: Callable[..., str], scheme: str) -> None:
+    """A device that decrypts 400 kB/s gets the whole file."""
+    assert f"{SIZE_BYTES} bytes copied" in fetch(scheme, ssh_crypto_bytes_per_s=400_000)
+    assert kept(world) == SIZE_BYTES
 
 
 def test_a_password_that_nobody_types_ends_with_the_session(

@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,9 @@ import pytest
 
 from flashferry.lab.standin.signature import sign
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
+from tests.patience import until
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 HOST = (r"remote host \[[\d.]+\]\? ", "\n")
 SECOND_ADDRESS = "198.18.1.200"
@@ -82,9 +82,8 @@ def test_epsv_comes_before_pasv_where_it_is_set(on: Any, ftp: Any, copy: Any) ->
     ftp.add("k.bin", 1000)
     ftp.commands.clear()
     assert "1000 bytes copied" in copy(on("e1"), f"copy {ftp.url('k.bin')} null:")
-    deadline_s = time.monotonic() + 20  # the device is back at its prompt before its farewell has come
-    while ftp.commands[-1] != "QUIT" and time.monotonic() < deadline_s:
-        time.sleep(0.01)
+    # The device is back at its prompt before its farewell has come.
+    until(lambda: ftp.commands[-1] == "QUIT", "the farewell")
     assert ftp.commands == ["USER", "PASS", "TYPE", "EPSV", "RETR", "QUIT"]
 
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,9 @@ import pytest
 from flashferry.lab.errors import LabError
 from flashferry.lab.namespaces import in_namespace, open_namespace
 from flashferry.lab.world import DeviceSpec, WorldSpec, in_core, start_world
+from tests.patience import until
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 LAN = WorldSpec(profile="lan")
 
@@ -30,11 +30,8 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
-def _gone(*pids: int, timeout_s: float = 20.0) -> bool:
-    deadline_s = time.monotonic() + timeout_s
-    while any(map(_is_alive, pids)) and time.monotonic() < deadline_s:
-        time.sleep(0.02)
-    return not any(map(_is_alive, pids))
+def _gone(*pids: int) -> bool:
+    return until(lambda: not any(map(_is_alive, pids)), "the end of the processes")
 
 
 def _namespace() -> Path:
@@ -89,10 +86,7 @@ def test_a_killed_owner_takes_its_world_along() -> None:
     assert len(namespaces) == 2
     assert _gone(*helpers)
     assert not namespaces & _namespaces_in_use()
-    deadline_s = time.monotonic() + 10
-    while Path(directory).exists() and time.monotonic() < deadline_s:
-        time.sleep(0.02)
-    assert not Path(directory).exists()
+    until(lambda: not Path(directory).exists(), "the end of its files")
 
 
 def test_a_world_outlives_the_thread_that_started_it() -> None:

@@ -141,7 +141,7 @@ QUICK = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(one, marks=() if one in QUICK else pytest.mark.long) for one in CASES])
+@pytest.mark.parametrize("name", [pytest.param(one, marks=() if one in QUICK else pytest.mark.soak) for one in CASES])
 def test_what_is_wrong_is_one_sentence_and_no_lab(ground, nobodys, tmp_path, monkeypatch, capsys, name):
     """With what to do; nothing is imported, and the password is in no output."""
     bad = CASES[name]

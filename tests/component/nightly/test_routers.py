@@ -19,7 +19,7 @@ from flashferry.nightly.routers import SshRouters
 from flashferry.nightly.settings import NodeLogin
 from templates.version import parse_version
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 NODE = PlannedNode(label="xe1", node_definition="csr1000v", condition_name="wan50", platform="cisco_iosxe")
 PLANNED = LinkCondition(bandwidth_kbps=50_000, latency_ms=50, loss_percent=0.01)

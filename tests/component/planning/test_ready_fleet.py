@@ -97,7 +97,7 @@ def test_nobody_at_home_is_another_answer_than_not_ready(world, image, run, tmp_
     assert [one["outcome"] for one in found["devices"]].count("failed") >= 1
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_plan_is_answered_for_the_whole_night(world, image, run, tmp_path):
     """Staged by it, all are ready; the image file here is not needed; what changed since is told."""
     plan = tmp_path / "night.json"
@@ -112,12 +112,11 @@ def test_a_plan_is_answered_for_the_whole_night(world, image, run, tmp_path):
     assert all(one["staged_by"] and one["since"] == [] for one in found["devices"])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_many_routers_are_asked_at_the_same_time():
-    """Of forty of which ten are broken each is told apart; a loaded machine has time enough."""
+    """Of forty of which ten are broken each is told apart."""
     found = measure(40, 10)
     assert (found.wrong, found.answers) == ((), {"no": 10, "yes": 30})
-    assert found.took_s < 120
 
 
 def test_only_devices_of_the_plan_are_asked(run, tmp_path):

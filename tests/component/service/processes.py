@@ -12,9 +12,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-PATIENCE_S = 30
+from tests.patience import PATIENCE_S
+
 _READY = re.compile(r"the service answers at (\S+)")
 SERVICE = (sys.executable, "-P", "-m", "flashferry", "service")
+
+STREAMING = """
+import asyncio
+from fastapi import APIRouter
+from starlette.responses import StreamingResponse
+from flashferry.service import access, app
+
+async def lines():
+    while True:
+        yield b": here\\n\\n"
+        await asyncio.sleep(0.05)
+
+router = APIRouter()
+router.add_api_route("/stream", lambda: StreamingResponse(lines(), media_type="text/event-stream"))
+app.ROUTERS = (*app.ROUTERS, router)
+access.ROUTES["GET", "/stream"] = access.PUBLIC
+
+from flashferry.cli.main import main
+main()
+"""
+"""A service with a stream that does not end by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

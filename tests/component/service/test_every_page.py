@@ -84,7 +84,7 @@ def test_no_page_is_left_out():
     assert lacking() == []
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize(("size", "scheme"), [(SCREEN, "light"), (PHONE, "dark")])
 def test_every_page_is_read_and_heard(used, size, scheme):
     """Names, heads, labels, contrast, nothing to scroll to sideways; hostile names stay text."""
@@ -98,7 +98,7 @@ def test_every_page_is_read_and_heard(used, size, scheme):
     assert [text for text in complaints if not re.search("status of 40[34]", text)] == []
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_every_page_is_reached_by_keyboard(used):
     """Each link and control in the order of the page, and it is seen where one is."""
     found = []
@@ -107,7 +107,7 @@ def test_every_page_is_reached_by_keyboard(used):
     assert found == []
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_every_page_goes_onto_paper(used):
     """Without navigation, forms and buttons, and no column is cut off at the edge."""
     for one, page in each(used, viewport=PAPER, color_scheme="dark"):
@@ -122,7 +122,7 @@ def test_every_page_goes_onto_paper(used):
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)", one.name
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("is_scripted", [True, False])
 def test_the_name_of_what_is_sent_stays_text(used, is_scripted):
     """On a phone, by the page's script and by the form alone: refused in a sentence that has it, and goes nowhere."""
@@ -142,7 +142,7 @@ def test_the_name_of_what_is_sent_stays_text(used, is_scripted):
     page.context.close()
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_two_people_lead_a_plan_to_its_report(used):
     """Each in a browser of his own: who made it cannot approve it, another does, he begins, and reads what came."""
     state, shown = used.shown.state, used.shown
@@ -173,7 +173,7 @@ def test_two_people_lead_a_plan_to_its_report(used):
         page.context.close()
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_fresh_service_says_what_to_do_first(browser, tmp_path):
     """To its first admin, on each page, with a way to it; also at a phone's width."""
     tmp_path.chmod(0o700)

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.component.service.processes import PATIENCE_S, SERVICE, running
+from tests.component.service.processes import SERVICE, running
+from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 ON_A_SMALL_DISK = ("unshare", "-Urm", "--", "sh", "-c", 'mount -t tmpfs -o size=4m,mode=700 tmpfs "$0" && exec "$@"')
 MANY = 60

@@ -23,8 +23,9 @@ from flashferry.service.service import Service
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.service.jobs import Job, JobKind, JobState, job_of
+from tests.patience import PATIENCE_S
 
-WITHIN_S = 30.0
+WITHIN_S = PATIENCE_S
 
 
 @pytest.fixture

@@ -27,10 +27,11 @@ from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.service.images import ImageState, StoredImage, add_image
 from flashferry.store.wishes import Origin
 from tests.component.service.calls import World
-from tests.component.service.processes import PATIENCE_S, running
+from tests.component.service.processes import running
 from tests.component.service.tokens import client_of, token_of
+from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 FLASHFERRY = (sys.executable, "-P", "-m", "flashferry")
 

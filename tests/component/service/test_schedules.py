@@ -26,6 +26,7 @@ from flashferry.store.service.schedules import (
     set_schedule,
 )
 from tests.browsing import Serving
+from tests.patience import PATIENCE_S
 
 ROUNDS = 4
 MAKER = Actor(name="maker", via=Via.SESSION, grants=frozenset({Grant(role=Role.OPERATOR)}))
@@ -46,7 +47,7 @@ def service(tmp_path):
     return Service(state=state, settings=ServiceSettings(runs=RunSettings(nights=nights)), database=database)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_service_that_is_killed_around_a_due_time(service):
     """Before it, at it, behind it, again and again: one row, at most one job, and its line in the audit, each time."""
     wish = ScheduleWish(
@@ -92,7 +93,7 @@ def test_a_service_that_is_killed_around_a_due_time(service):
 
 
 def _is_taken(service, schedule_id, due):
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         with service.database.reading() as database:
             now = schedule_of(database, schedule_id)

@@ -26,28 +26,8 @@ from flashferry.service.serving import serve
 from flashferry.service.settings import LogSettings, ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.service.schema import FILE, SCHEMA_VERSION
-from tests.component.service.processes import PATIENCE_S, SERVICE, refused, running
-
-STREAMING = """
-import asyncio
-from fastapi import APIRouter
-from starlette.responses import StreamingResponse
-from flashferry.service import access, app
-
-async def lines():
-    while True:
-        yield b": here\\n\\n"
-        await asyncio.sleep(0.05)
-
-router = APIRouter()
-router.add_api_route("/stream", lambda: StreamingResponse(lines(), media_type="text/event-stream"))
-app.ROUTERS = (*app.ROUTERS, router)
-access.ROUTES["GET", "/stream"] = access.PUBLIC
-
-from flashferry.cli.main import main
-main()
-"""
-"""A service with a stream that does not end by itself."""
+from tests.component.service.processes import SERVICE, STREAMING, refused, running
+from tests.patience import PATIENCE_S
 
 
 def refusal(state, listen="127.0.0.1:0"):
@@ -64,7 +44,7 @@ def asked(url):
         return json.load(answer)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.soak)])
 def test_it_answers_and_ends(tmp_path, number):
     """Ready with an empty state folder; a signal ends it with 0 and no further word."""
     with running(tmp_path / "state") as service:
@@ -83,7 +63,7 @@ def test_who_starts_it_without_an_admin_is_told(tmp_path):
             process.kill()
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_it_answers_by_tls(tmp_path):
     """With certificate and key of the configuration; in clear text nothing is answered."""
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
@@ -102,27 +82,22 @@ def test_it_answers_by_tls(tmp_path):
             asked(service.url.replace("https:", "http:"))
 
 
-@pytest.mark.clocked
 def test_a_stream_does_not_hold_its_end(tmp_path):
-    """A client that reads on for ever is cut off within three seconds of SIGTERM, without a trace in the log."""
-    ended: list[float] = []
+    """A client that reads on for ever is cut off at SIGTERM, without a trace in the log."""
 
     def read_on(stream):
         with suppress(OSError, http.client.HTTPException):
             while stream.readline():
                 pass
-        ended.append(time.monotonic())
 
     with running(tmp_path, command=(sys.executable, "-c", STREAMING, "service")) as service:
         with urllib.request.urlopen(f"{service.url}/stream", timeout=PATIENCE_S) as stream:
             assert stream.readline() == b": here\n"
             reading = threading.Thread(target=read_on, args=(stream,))
             reading.start()
-            begun_s = time.monotonic()
             assert service.end() == ""
             reading.join(PATIENCE_S)
-            # How long Python then takes to tear a process down is the machine's affair.
-            assert ended[0] - begun_s < 3
+            assert not reading.is_alive()
         assert service.process.returncode == 0
 
 
@@ -168,7 +143,7 @@ def test_what_is_handed_down_is_looked_at(tmp_path, made, found):
     assert not (tmp_path / "state").exists()
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_one_service_has_a_state_folder(tmp_path):
     """A second one is refused, and the first goes on; killed, it leaves nothing that holds the next."""
     with running(tmp_path) as service:

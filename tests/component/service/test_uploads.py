@@ -10,8 +10,9 @@ import time
 import pytest
 
 from flashferry.service.images.arrivals import SYNC_BYTES
-from tests.component.service.processes import PATIENCE_S, running
+from tests.component.service.processes import running
 from tests.component.service.uploads import IMAGES, Sender, token_for
+from tests.patience import PATIENCE_S
 
 NAME = "cat9k_iosxe.17.12.04.SPA.bin"
 
@@ -30,7 +31,7 @@ def wait_for_offset(sender: Sender, least: int) -> int:
     return found
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_killed_service_loses_no_more_than_was_not_synced(tmp_path, token):
     """Killed in mid-upload and started again, it goes on from what was on disk; twice; the SHA-512 is right."""
     content = os.urandom(4 * SYNC_BYTES + 12345)

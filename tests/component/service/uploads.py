@@ -14,9 +14,9 @@ from flashferry.service.people.sessions import digest_of, new_secret
 from flashferry.store.service.database import ServiceDatabase, moment
 from flashferry.store.service.people import GivenGrant, Person, insert_grant, insert_person
 from flashferry.store.service.sessions import TokenRow, insert_token
+from tests.patience import PATIENCE_S
 
 IMAGES = "/api/v1/images"
-_PATIENCE_S = 30
 
 
 def token_for(state: Path, name: str, role: str) -> str:
@@ -93,4 +93,4 @@ class Sender:
 
     def _connection(self) -> http.client.HTTPConnection:
         host = urlsplit(self.url)
-        return http.client.HTTPConnection(str(host.hostname), host.port, timeout=_PATIENCE_S)
+        return http.client.HTTPConnection(str(host.hostname), host.port, timeout=PATIENCE_S)

@@ -15,6 +15,7 @@ import pytest
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.login import Login
 from inventory.access import HostKeyPolicy
+from tests.patience import PATIENCE_S
 
 RSA_KEY = paramiko.RSAKey.generate(2048)
 Scene = Callable[["Play"], None]
@@ -125,7 +126,7 @@ class Device:
         for transport in self._transports:
             transport.close()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(PATIENCE_S)
         assert not any(thread.is_alive() for thread in self._threads)
 
     def _start(self, target: Callable[..., None], *args: object) -> None:

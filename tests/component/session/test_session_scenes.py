@@ -26,6 +26,7 @@ from flashferry.transports.witness import ServerView
 from tasks.authorization import look_at_authorization
 from tasks.copy_watch import CopyWatch, copy_limits
 from tasks.partial_file import DeleteDialogue
+from tests.patience import PATIENCE_S
 
 COPY = "copy ftp://user:secret@192.0.2.1/x.bin flash:x.bin"
 SYSLOG = "*Sep 13 09:24:43.803: %LINK-3-UPDOWN: Interface Gi3, changed state to up"
@@ -188,7 +189,7 @@ def test_a_question_that_nothing_of_ours_caused_gets_no_command(device):
 
     def scene(play):
         play.log_in()
-        assert logged_in.wait(20)
+        assert logged_in.wait(PATIENCE_S)
         play.show("\r\nReload scheduled. Proceed? [confirm]")
         shown.set()
         play.wait_for_the_end()
@@ -197,7 +198,7 @@ def test_a_question_that_nothing_of_ours_caused_gets_no_command(device):
     router = device(scene)
     session = DeviceSession(router.login)
     logged_in.set()
-    assert shown.wait(20)
+    assert shown.wait(PATIENCE_S)
     time.sleep(0.3)  # the way to us
     with pytest.raises(OutputNotUnderstood, match=r"Proceed\? \[confirm\]"):
         session.ask("show clock")
@@ -212,7 +213,7 @@ def test_a_question_that_nothing_of_ours_caused_gets_no_command(device):
     ],
     ids=["ask", "converse"],
 )
-@pytest.mark.long
+@pytest.mark.soak
 def test_output_without_end_is_bounded(device, monkeypatch, give):
     """A device that never ceases to write is given up before it fills the memory."""
     monkeypatch.setattr(driver, "MOST_ANSWER_CHARS", 500_000)

@@ -24,7 +24,8 @@ from flashferry.model.waves import Wave, WavePolicy
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import Order, OrderJob, Word, WordKind, moment_text
 from flashferry.store.status import read_status
-from tests.sites_ground import WITHIN_S, Agents, Centre, Line, redis_in, until
+from tests.patience import PATIENCE_S
+from tests.sites_ground import Agents, Centre, Line, redis_in, until
 
 IMAGE = "image.bin"
 
@@ -201,11 +202,11 @@ def test_what_the_centre_heard_goes_from_the_spool(ground: Ground) -> None:
 def test_a_second_agent_of_one_state_folder_is_refused(ground: Ground) -> None:
     """By its lock; a copy of folder and key, as a clone of the machine has, by the claim at the broker."""
     with ground.agents.started() as second:
-        assert second.wait(WITHIN_S) == 2
+        assert second.wait(PATIENCE_S) == 2
     assert "another agent on this host" in ground.agents.said
     clone = ground.agents.cloned(ground.folder / "clone")
     with clone.started() as third:
-        assert third.wait(WITHIN_S) == 2
+        assert third.wait(PATIENCE_S) == 2
     assert "a copy of this very agent works for it" in clone.said
     assert "one device belongs to one agent" in clone.said
 
@@ -233,7 +234,7 @@ def _is_answered(ground: Ground, order: Order) -> bool:
     return bool(ground.centre.about(order.id, WordKind.ENDED))
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_an_agent_ends_though_its_broker_takes_all_and_answers_nothing(tmp_path: Path) -> None:
     """A line that was cut in the middle: what is left to say is on disk, and nobody waits for a time-out of TCP."""
     with ExitStack() as stack:
@@ -247,10 +248,10 @@ def test_an_agent_ends_though_its_broker_takes_all_and_answers_nothing(tmp_path:
         time.sleep(3)
         agent.send_signal(signal.SIGTERM)
         # 10 s are meant; its connections' own patience, one behind the other, had it take 118 s.
-        assert agent.wait(WITHIN_S) == 0
+        assert agent.wait(PATIENCE_S) == 0
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_words_wait_for_a_centre_and_come_again_until_they_are_heard(tmp_path: Path) -> None:
     """One that says nothing is told again, with the same offsets; a kill -9 in between loses none."""
     with ExitStack() as stack:

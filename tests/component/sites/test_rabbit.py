@@ -18,9 +18,10 @@ from flashferry.sites.broker import ORDER_TASK, Broker, BrokerSettings, BrokerUn
 from flashferry.sites.centre.listening import ListeningBroker
 from flashferry.sites.wire import OrderJob, WordKind
 from tests.component.sites.test_agent import Ground, stage
+from tests.patience import PATIENCE_S
 from tests.sites_ground import until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 STARTS_WITHIN_S = 180.0
@@ -83,7 +84,7 @@ class Rabbit:
         subprocess.run(["epmd", "-kill"], env=names, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
     def _answers(self) -> bool:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=5.0) as asked:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S) as asked:
             asked.sendall(b"AMQP\x00\x00\x09\x01")
             return bool(asked.recv(16))
         return False
@@ -116,7 +117,7 @@ def test_orders_and_words_go_by_it_and_a_site_works(rabbit: Rabbit, tmp_path: Pa
             assert (told.kind, told.data["exit_code"], told.data["outcomes"]) == (WordKind.ENDED, 3, {"failed": 2})
             until(lambda: ground.centre.beats[-1].data["spooled"] == 0, "the spool is empty")
             agent.send_signal(signal.SIGTERM)
-            assert agent.wait(60) == 0
+            assert agent.wait(PATIENCE_S) == 0
 
 
 def test_what_a_handler_cannot_keep_comes_again(rabbit: Rabbit) -> None:

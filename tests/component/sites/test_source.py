@@ -26,7 +26,7 @@ from tests.component.httpserver.conftest import make_certificate
 from tests.sites_ground import Agents, Centre, redis_in, until
 from tests.unit.sites.centre.plans import IMAGE, device, plan
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 SIZE, CHUNK = 40_000_000, 16 << 20
 WORD = "branch-word-2026"

@@ -25,9 +25,8 @@ from flashferry.sites.centre.centre import run_in
 from flashferry.sites.centre.overview import RunOverview, run_overview
 from flashferry.sites.keys import PrivateKey
 from flashferry.store.sites.database import SitesDatabase
+from tests.patience import PATIENCE_S
 from tests.unit.sites.centre.plans import plan
-
-PATIENCE_S = 60.0
 
 
 @pytest.fixture

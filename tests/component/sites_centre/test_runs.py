@@ -19,7 +19,7 @@ AMS = [device(f"ams-r{number}", "ams") for number in range(6)]
 LIM = [device(f"lim-r{number}", "lim") for number in range(6)]
 SLOW = Conduct(copy_s=6.0, copies=2)
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 
 def test_each_site_does_its_part_and_the_report_is_one(centre: Centre) -> None:

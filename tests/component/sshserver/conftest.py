@@ -1,5 +1,6 @@
 """A real server process on loopback that serves SSH, and the clients of others that speak to it."""
 
+import contextlib
 import os
 import shutil
 import socket
@@ -17,6 +18,7 @@ from flashferry.fileserver import Ticket, TransferProgress, TransferState
 from flashferry.sshserver import ssh_listener
 from ftpserver import ftp_listener
 from tests.component.benches import IMAGE, ServerBench, serving
+from tests.patience import PATIENCE_S
 
 
 def needs(command: str) -> None:
@@ -52,7 +54,7 @@ class Bench(ServerBench):
             env=self.askpass(ticket),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
 
@@ -112,7 +114,7 @@ class Bench(ServerBench):
         return progress
 
     def raw(self, source: str = "127.0.0.1") -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=20, source_address=(source, 0))
+        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S, source_address=(source, 0))
 
 
 class Sink:
@@ -133,6 +135,19 @@ class Sink:
         return await self.process.stdout.readexactly(size + 1)
 
 
+@contextlib.contextmanager
+def running(folder: Path, host_keys: Path, **options: Any) -> Iterator[Bench]:
+    """Run a server with short limits in a folder; options change its settings.
+
+    With `ftp` it serves FTP as well, in a process of its own, which most tests need not wait for.
+    """
+    listeners = [ssh_listener(host_keys=host_keys, listen_address="127.0.0.1")]
+    if options.pop("ftp", False):
+        listeners.append(ftp_listener(listen_address="127.0.0.1"))
+    with serving(folder, tuple(listeners), options, profile={"mss_bytes": 1400}) as found:
+        yield Bench(**vars(found), folder=folder, keys=host_keys)
+
+
 @pytest.fixture(scope="session")
 def host_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Keys for all tests: an RSA key takes a while to be made."""
@@ -145,20 +160,12 @@ def host_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shared(tmp_path_factory: pytest.TempPathFactory, host_keys: Path) -> Iterator[Bench]:
     """A server for all tests of a module that leave it as they found it: each takes 0.5 s of a processor."""
     folder = tmp_path_factory.mktemp("shared")
-    listener = ssh_listener(host_keys=host_keys, listen_address="127.0.0.1")
-    with serving(folder, (listener,), {}, profile={"mss_bytes": 1400}) as found:
-        yield Bench(**vars(found), folder=folder, keys=host_keys)
+    with running(folder, host_keys) as found:
+        yield found
 
 
 @pytest.fixture
 def bench(tmp_path: Path, host_keys: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
-    """A server with short limits; `@pytest.mark.parametrize("bench", [{...}], indirect=True)` changes settings.
-
-    With `ftp` it serves FTP as well, in a process of its own, which most tests need not wait for.
-    """
-    options: dict[str, Any] = dict(getattr(request, "param", {}))
-    listeners = [ssh_listener(host_keys=host_keys, listen_address="127.0.0.1")]
-    if options.pop("ftp", False):
-        listeners.append(ftp_listener(listen_address="127.0.0.1"))
-    with serving(tmp_path, tuple(listeners), options, profile={"mss_bytes": 1400}) as found:
-        yield Bench(**vars(found), folder=tmp_path, keys=host_keys)
+    """A server with short limits; `@pytest.mark.parametrize("bench", [{...}], indirect=True)` changes settings."""
+    with running(tmp_path, host_keys, **dict(getattr(request, "param", {}))) as found:
+        yield found

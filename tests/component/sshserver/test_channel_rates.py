@@ -1,24 +1,22 @@
-"""SCP behind a small channel window, over the published WAN: our server gives all that the window lets through."""
+"""SCP with small channel windows, over the published WAN: what is in the record of such a copy."""
 
 import contextlib
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flashferry.fileserver import FileServer, ServerSettings, TicketRequest, TransferRecord
-from flashferry.lab.standin.ssh_client.window_model import rate_bytes_per_s
+from flashferry.fileserver import FileServer, ServerSettings, TicketRequest
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 from flashferry.sshserver import ssh_listener
 from tests.component.lab.conftest import copy, session
+from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.clocked]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 _CAP = 5_900_000
-_LINK = 6_030_000
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +34,7 @@ def world() -> Iterator[World]:
 @pytest.fixture(scope="module")
 def server(world: World, tmp_path_factory: pytest.TempPathFactory, host_keys: Path) -> Iterator[FileServer]:
     folder = tmp_path_factory.mktemp("images")
-    for size_bytes in (4, 400_000, 5_000_000, 20_000_000):
+    for size_bytes in (400_000, 5_000_000, 20_000_000):
         (folder / f"{size_bytes}.bin").write_bytes(os.urandom(size_bytes))
     listener = ssh_listener(host_keys=host_keys, listen_address=world.server_address)
     with in_core(world):
@@ -51,18 +49,6 @@ def connection(world: World) -> Iterator[Any]:
         yield opened
 
 
-def seconds_of(world: World, server: FileServer, connection: Any, size_bytes: int) -> tuple[float, TransferRecord]:
-    """Copy a file and return how long the device says that it took, and our server's record."""
-    ticket = server.issue_ticket(TicketRequest(image_name=f"{size_bytes}.bin", cap_bytes_per_s=_CAP, tries=1))
-    login = f"{ticket.username}:{ticket.password}@"
-    url = f"scp://{login}{world.server_address}:{server.port}/{size_bytes}.bin"
-    found = re.search(r"copied in ([\d.]+) secs", copy(connection, f"copy {url} null:", timeout_s=60))
-    record = server.wait_final(ticket.ticket_id, 5).record
-    assert found is not None
-    assert record is not None
-    return float(found[1]), record
-
-
 @pytest.mark.parametrize(
     ("line", "window_bytes", "size_bytes"),
     [
@@ -71,19 +57,15 @@ def seconds_of(world: World, server: FileServer, connection: Any, size_bytes: in
         ("ip ssh bulk-mode 524288", 524_288, 20_000_000),
     ],
 )
-def test_a_copy_runs_at_the_model_of_its_window(
+def test_a_record_has_the_channel_s_window(
     world: World, server: FileServer, connection: Any, line: str, window_bytes: int, size_bytes: int
 ) -> None:
-    """Window over round trip with the refill rule, the login subtracted; by CUBIC, under a cap.
-
-    Never more than 10 % above; a busy machine may take a quarter away.
-    """
+    """A copy under a cap is delivered by CUBIC, and its record has the cap and the window that the device gave."""
     connection.send_config_set([line])
-    login_s, _ = seconds_of(world, server, connection, 4)
-    took_s, record = seconds_of(world, server, connection, size_bytes)
-    model = rate_bytes_per_s(
-        "half", window_bytes=window_bytes, packet_bytes=min(32768, window_bytes), rtt_s=0.1, link_bytes_per_s=_LINK
-    )
-    assert 0.75 * model < size_bytes / (took_s - login_s) < 1.1 * model
+    ticket = server.issue_ticket(TicketRequest(image_name=f"{size_bytes}.bin", cap_bytes_per_s=_CAP, tries=1))
+    place = f"{ticket.username}:{ticket.password}@{world.server_address}:{server.port}/{size_bytes}.bin"
+    assert "copied in" in copy(connection, f"copy scp://{place} null:", timeout_s=PATIENCE_S)
+    record = server.wait_final(ticket.ticket_id, PATIENCE_S).record
+    assert record is not None
     assert (record.sender.congestion_control, record.sender.cap_bytes_per_s) == ("cubic", _CAP)
     assert record.channel_window_bytes == window_bytes

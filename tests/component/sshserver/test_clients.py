@@ -13,6 +13,7 @@ import scp
 from flashferry.fileserver.tickets import SshOffer
 from flashferry.sshserver import load_host_keys
 from flashferry.sshserver.algorithms import CIPHERS, MACS
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -58,7 +59,7 @@ def test_new_keys_in_mid_file(bench: "Bench", command: tuple[str, ...]) -> None:
     bench.delivered(ticket)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("bench", [{"size": 80_000_000}], indirect=True)
 @pytest.mark.parametrize("command", [("scp", "-O"), ("scp",)])
 def test_new_keys_in_a_large_file(bench: "Bench", command: tuple[str, ...]) -> None:
@@ -134,7 +135,7 @@ def test_asyncssh_and_a_window_of_8_kb(bench: "Bench") -> None:
 
 
 @pytest.mark.parametrize("cipher", [cipher for cipher in CIPHERS if cipher != "3des-cbc"])
-@pytest.mark.long
+@pytest.mark.soak
 def test_every_cipher(bench: "Bench", cipher: str) -> None:
     """Offered alone by a ticket it is what the client takes, whatever it would rather have; the record names it."""
     ticket = bench.ticket(source_addresses=_HERE, ssh=SshOffer(encryption=(cipher,)))
@@ -148,7 +149,7 @@ def test_every_cipher(bench: "Bench", cipher: str) -> None:
 
 
 @pytest.mark.parametrize("mac", MACS)
-@pytest.mark.long
+@pytest.mark.soak
 def test_every_mac(bench: "Bench", mac: str) -> None:
     """The same; MD5 and the short SHA-1 where a ticket names them."""
     ticket = bench.ticket(source_addresses=_HERE, ssh=SshOffer(encryption=("aes128-ctr",), mac=(mac,)))
@@ -179,7 +180,7 @@ def test_an_old_device_is_served_where_a_ticket_says_so(bench: "Bench") -> None:
 
 
 @pytest.mark.parametrize("old", [*_OLD, "Ciphers=3des-cbc"])
-@pytest.mark.long
+@pytest.mark.soak
 def test_nobody_else_is_offered_what_is_old(bench: "Bench", old: str) -> None:
     """Not a client from another address than the ticket's, and not behind the ticket's end; both lists are told."""
     elsewhere = bench.ticket(source_addresses=("127.0.0.9",), ssh=SshOffer(profile="legacy"))
@@ -238,7 +239,7 @@ def test_a_cipher_that_is_not_known_is_told(bench: "Bench") -> None:
 def test_clients_see_the_keys_that_are_kept(bench: "Bench", asked: str, kind: str) -> None:
     """Of each kind the one whose fingerprint is shown."""
     command = ["ssh-keyscan", "-t", asked, "-p", str(bench.port), "127.0.0.1"]
-    scan = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+    scan = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
     key = asyncssh.import_public_key(scan.partition(" ")[2])
     ours = {key.algorithm: key.sha256 for key in load_host_keys(bench.keys)}
     assert (key.get_algorithm(), key.get_fingerprint()) == (kind, ours[kind])

@@ -1,19 +1,18 @@
 """A copy by SSH from its request to its end: what is sent, what is told of it, and how it can go wrong."""
 
 import asyncio
-import contextlib
 import os
 import signal
 import struct
 import subprocess
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import asyncssh
 import pytest
 
-from flashferry.fileserver import ServerEvent, TicketRequest, TransferState
+from flashferry.fileserver import TicketRequest, TransferState
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from conftest import Bench, Sink
@@ -56,7 +55,7 @@ def test_the_header_waits_for_nothing_and_the_file_for_two_words(bench: "Bench")
     async def fetch() -> None:
         async with await bench.connect(ticket) as connection:
             process = (await bench.sink(connection)).process
-            header = await asyncio.wait_for(process.stdout.readline(), 20)
+            header = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
             assert header == f"C0644 {len(bench.content)} {bench.image_name}\n".encode()
             process.stdin.write(b"\0")
             with pytest.raises(TimeoutError):
@@ -255,35 +254,25 @@ def test_a_file_that_is_closed_early_is_a_failure(bench: "Bench") -> None:
     bench.delivered(ticket)
 
 
-@pytest.mark.clocked
 @pytest.mark.parametrize("bench", [{"size": 1_500_000}], indirect=True)
-def test_a_cap_holds_and_is_changed_in_mid_flow(bench: "Bench") -> None:
-    """Half a second at 400 kB/s, the rest at once; what is told is never ahead of what the client has."""
-    ticket = bench.ticket(cap_bytes_per_s=400_000)
-    arrived = 0
+def test_a_cap_is_changed_in_mid_flow(bench: "Bench") -> None:
+    """What is set holds at once: at the cap of before the copy would outlast every limit."""
+    ticket = bench.ticket(cap_bytes_per_s=int(len(bench.content) / (1.25 * PATIENCE_S)))
 
-    async def fetch() -> tuple[int, float]:
-        nonlocal arrived
+    async def fetch() -> bytes:
         async with await bench.connect(ticket) as connection:
             sink = await bench.sink(connection)
             await sink.header()
-            begun_s = time.monotonic()
             sink.say()
-            slow = 0.0
-            while arrived < len(bench.content) + 1:
-                arrived += len(await sink.process.stdout.read(65536))
-                if not slow and (past_s := time.monotonic() - begun_s) > 1:
-                    slow = arrived / past_s
-                    bench.server.set_cap(ticket.ticket_id, 40_000_000)
-            took_s = time.monotonic() - begun_s
+            got = await sink.process.stdout.read(65536)
+            bench.server.set_cap(ticket.ticket_id, 40_000_000)
+            rest = len(bench.content) + 1 - len(got)
+            got += await asyncio.wait_for(sink.process.stdout.readexactly(rest), PATIENCE_S)
             sink.say()
             await sink.process.wait_closed()
-            return slow, took_s
+            return got[:-1]
 
-    slow, took_s = asyncio.run(fetch())
-    assert 250_000 < slow < 600_000
-    # At the cap of before it would take 3.6 s, on any machine.
-    assert took_s < 3.3
+    assert asyncio.run(fetch()) == bench.content
     record = bench.delivered(ticket).record
     assert record is not None
     assert record.sender.cap_bytes_per_s == 40_000_000
@@ -381,50 +370,6 @@ def test_copies_of_both_protocols_share_a_site_s_cap(bench: "Bench") -> None:
     assert record.sender.shared_cap_bytes_per_s == 200_000
 
 
-@pytest.mark.clocked
-@pytest.mark.parametrize("bench", [{"size": 1_000_000, "ftp": True}], indirect=True)
-@pytest.mark.parametrize(
-    "protocols",
-    [
-        ("scp", "ftp", "scp", "ftp"),
-        *(pytest.param((one,) * 4, marks=pytest.mark.long) for one in ("ftp", "scp")),
-    ],
-)
-@pytest.mark.long
-def test_no_stretch_of_both_protocols_is_above_a_site_s_cap(bench: "Bench", protocols: tuple[str, ...]) -> None:
-    """Copies by SCP and FTP that begin one by one: what was acknowledged in any three seconds is about the cap."""
-    cap, for_s = 600_000, 3
-    bench.server.set_site_cap("branch", cap)
-    seen: dict[str, int] = {}
-    moved: list[tuple[float, int]] = []
-
-    def note(event: ServerEvent) -> None:
-        if event.progress is not None:
-            before = seen.get(event.progress.ticket_id, 0)
-            seen[event.progress.ticket_id] = event.progress.bytes_acked
-            moved.append((event.at, event.progress.bytes_acked - before))
-
-    bench.server.events(note)
-    with contextlib.ExitStack() as stack:
-        running = []
-        for number, by in enumerate(protocols):
-            ticket = bench.ticket(site="branch", transports=(by,))
-            line = bench.openssh_line(("scp", "-O"), ticket, target=f"got{number}.bin")
-            if by == "ftp":
-                url = f"ftp://127.0.0.1:{bench.server.port_of('ftp')}/{bench.image_name}"
-                line = ["curl", "-s", "--user", f"{ticket.username}:{ticket.password}", url, "-o", "/dev/null"]
-            # A script of its own for each: the password is in its environment.
-            environment = bench.askpass(ticket)
-            running.append(stack.enter_context(subprocess.Popen(line, env=environment, stderr=subprocess.DEVNULL)))
-            time.sleep(0.7)
-        assert [process.wait() for process in running] == [0] * 4
-    assert bench.settles(lambda: sum(seen.values()) == 4_000_000)
-    stretches = [sum(size for at, size in moved if begun <= at < begun + for_s) for begun, _ in moved]
-    # A reading that the machine holds up shows more in the second behind it, so one second says little; over three the
-    # worst is 1.05 to 1.09 of it with FTP alone, a stall of a fifth of a second still fits, and two caps never do.
-    assert max(stretches) <= 1.15 * for_s * cap
-
-
 @pytest.mark.parametrize("bench", [{"size": 20_000_000}], indirect=True)
 @pytest.mark.parametrize(
     ("how", "why"),
@@ -468,7 +413,7 @@ def test_an_end_of_ours_is_a_reset(bench: "Bench", how: str, why: str) -> None:
         else:
             connections.append(await bench.connect(ticket))
             await (await bench.sink(connections[1])).header()
-        return await asyncio.wait_for(lost, 20)
+        return await asyncio.wait_for(lost, PATIENCE_S)
 
     error = asyncio.run(fetch())
     assert isinstance(error, ConnectionResetError), error
@@ -484,7 +429,7 @@ def test_a_file_cut_short_is_told_as_changed_whoever_sees_it_first(bench: "Bench
     with subprocess.Popen(line, env=bench.askpass(ticket), stderr=subprocess.DEVNULL) as client:
         bench.until(ticket, lambda seen: seen.state is TransferState.TRANSFERRING)
         os.truncate(bench.folder / "images" / bench.image_name, 1_000)
-        assert client.wait(timeout=20) != 0
+        assert client.wait(timeout=PATIENCE_S) != 0
     failed = bench.final(ticket)
     assert (failed.state, failed.last_error) == (TransferState.FAILED, "image changed on disk while it was served")
 
@@ -503,7 +448,7 @@ def test_draining_lets_a_copy_finish(bench: "Bench", how: str) -> None:
                 assert bench.server.drain() == 1
             else:
                 os.kill(bench.pid, signal.SIGTERM)
-            await asyncio.wait_for(idle.wait_closed(), 10)
+            await asyncio.wait_for(idle.wait_closed(), PATIENCE_S)
             with pytest.raises(ConnectionRefusedError):
                 bench.raw().close()
             await sink.process.stdout.readexactly(len(bench.content) + 1 - 50_000)

@@ -19,7 +19,7 @@ from flashferry.fileserver import FileServer, FixedLogin, Limits, ServerSettings
 from flashferry.sshserver import ssh_listener
 from flashferry.sshserver.sftp import Kind
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 _SECRET = b"bytes nobody may see without asking for them rightly " * 100
 _EXAMPLES = int(os.environ.get("FLASHFERRY_FUZZ_EXAMPLES", "60"))

@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Return 0 where every cell is as the rule says, else 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.e2e.matrix", description="Kill points x faults, in the lab.")
     parser.add_argument("--activation", action="store_true", help="the matrix of 'activate' instead")
-    parser.add_argument("--ci", action="store_true", help="only the cells that CI plays")
+    parser.add_argument("--ci", action="store_true", help="only the cells that make soak plays")
     parser.add_argument("--fault", action="append", default=[], help="only this column; may be repeated")
     parser.add_argument("--point", action="append", default=[], help="only this row; may be repeated")
     parser.add_argument("--cell", action="append", default=[], help="only this cell, as --list names it")

@@ -1,8 +1,7 @@
-"""Nothing left behind, whatever is killed and whatever goes wrong: the cells of the matrix that CI plays."""
+"""Nothing left behind, whatever is killed and whatever goes wrong: the cells that `make soak` plays."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -12,8 +11,9 @@ from tests.e2e.matrix.faults import FAULTS
 from tests.e2e.matrix.ground import Ground, open_ground
 from tests.e2e.matrix.judge import complaints
 from tests.e2e.matrix.player import play_all
+from tests.patience import until
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 IN_MID_COPY = tuple(cell for cell in CI_CELLS if cell.name == "pull.most x none")
 CELLS_AT_ONCE = 8
@@ -39,7 +39,4 @@ def test_killed_anywhere(ground: Ground, fault: str):
 def test_the_server_dies_with_a_killed_run(ground: Ground):
     """A run that was killed in mid-copy leaves no process behind, and no port open."""
     assert [found.ending for _, found in play_all(ground, IN_MID_COPY, workers=1)] == ["killed"]
-    deadline = time.monotonic() + 10
-    while ground.strays() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert ground.strays() == []
+    until(lambda: ground.strays() == [], lambda: f"the end of {ground.strays()}")

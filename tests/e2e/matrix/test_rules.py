@@ -79,7 +79,7 @@ def done(**other: Any) -> Finding:
 
 
 def test_the_matrix_is_whole():
-    """Each kill point meets each fault that has its step, once; CI plays sixty or more, of each row and column."""
+    """Each kill point meets each fault that has its step, once; soak plays sixty or more, of each row and column."""
     met = [point for fault in faults.FAULTS for point in points.ALL_POINTS if point.needs in fault.has]
     assert len({cell.name for cell in ALL_CELLS}) == len(ALL_CELLS) == len(met)
     rows = sum(not point.needs for point in points.ALL_POINTS)

@@ -14,7 +14,7 @@ VARIABLES = {"pyATS": PYTHON_VARIABLE, "pyntc": PYNTC_VARIABLE}
 
 
 @pytest.mark.lab
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("tool", PACKAGES)
 def test_a_tool_drives_its_upgrades(tool: str) -> None:
     """Each ends with the release that it should, told by another session; or fails for the reason that is known."""

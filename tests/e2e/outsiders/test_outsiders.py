@@ -21,7 +21,7 @@ def python() -> Path:
 
 
 @pytest.mark.lab
-@pytest.mark.long
+@pytest.mark.soak
 def test_pyats_connects_with_its_defaults_and_reads_what_it_asks(python: Path) -> None:
     """Every platform lets it in; nothing the hardware has is refused, and Genie reads all that it has parsers for."""
     visits = visit_all(python)
@@ -30,7 +30,7 @@ def test_pyats_connects_with_its_defaults_and_reads_what_it_asks(python: Path) -
 
 
 @pytest.mark.lab
-@pytest.mark.long
+@pytest.mark.soak
 def test_pyats_connects_where_the_testbed_names_no_platform(python: Path) -> None:
     """`os: ios` or `os: iosxe` is enough, also for an SD-WAN router, which unicon then finds out by itself."""
     visits = visit_all(python, commands=False, named=False)

@@ -15,7 +15,7 @@ from tests.e2e.service_kills.ground import IMAGE_BYTES, SLOW_FLASH_BYTES_PER_S, 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "service-kill-matrix.md"
 _HEAD = f"""# The service's kill matrix
 
-Written by `python -m tests.e2e.service_kills --update-docs`; `make test-long` plays the same cells. One service, one
+Written by `python -m tests.e2e.service_kills --update-docs`; `make soak` plays the same cells. One service, one
 approved plan over two stand-in routers ({IMAGE_BYTES:,} bytes each to a flash of {SLOW_FLASH_BYTES_PER_S:,} bytes/s,
 one after the other). In each cell somebody is killed by SIGKILL at one moment, and a killed service is started again at
 once. Each cell must end with both routers staged and configured as they were before, one run in the journal, no job

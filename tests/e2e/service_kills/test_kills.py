@@ -7,7 +7,7 @@ import pytest
 from tests.e2e.service_kills.cells import CELLS
 from tests.e2e.service_kills.ground import open_lab, play
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flashferry import api
+from tests.patience import PATIENCE_S
 
 FOLDER = Path(api.__file__).parent
 
@@ -53,5 +54,7 @@ def test_nothing_is_printed_and_nothing_parsed() -> None:
 def test_whoever_asks_for_one_job_waits_for_no_other(code: str, absent: tuple[str, ...]) -> None:
     """A name brings what it needs alone."""
     told = f"import sys; {code}; print([name for name in {absent!r} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-P", "-c", told], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", told], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
     assert done.stdout == "[]\n"

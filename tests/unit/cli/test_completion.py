@@ -18,6 +18,7 @@ from flashferry.cli.completion.fish import fish_script
 from flashferry.cli.completion.tables import sentence, tables
 from flashferry.cli.completion.zsh import zsh_script
 from flashferry.cli.tree import Command, Kind, command_tree
+from tests.patience import PATIENCE_S
 
 SHELLS = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
 HOSTS = """\
@@ -71,7 +72,13 @@ def environment(ground: Path) -> dict[str, str]:
 
 def run(argv: Sequence[str], ground: Path) -> str:
     done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=60, check=False, cwd=ground / "work", env=environment(ground)
+        argv,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+        cwd=ground / "work",
+        env=environment(ground),
     )
     assert done.stderr == ""
     return done.stdout
@@ -214,7 +221,7 @@ def typed(argv: Sequence[str], lines: Sequence[str], ground: Path) -> str:
                 shown += part
         except OSError:
             pass  # how a terminal says that nobody is there any more
-        process.wait(30)
+        process.wait(PATIENCE_S)
     os.close(ours)
     return shown.decode(errors="replace").replace("\r", "")
 

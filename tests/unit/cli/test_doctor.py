@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.cli.doctor import way_out
+from tests.patience import PATIENCE_S
 
 WITHOUT = """
 import sys
@@ -30,7 +31,7 @@ def without_extra(*words: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-c", WITHOUT, *words],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
         env=os.environ | {"PYTHONPATH": root},
     )

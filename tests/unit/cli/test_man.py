@@ -15,6 +15,7 @@ from flashferry.cli.man.surroundings import OTHERS, variables
 from flashferry.cli.tree import Command, command_tree
 from flashferry.model.exit_codes import VERB_MEANINGS, ExitCode
 from flashferry.store.journal import Journal
+from tests.patience import PATIENCE_S
 
 HOUSE = Path(flashferry.__file__).parents[1]
 
@@ -117,6 +118,8 @@ def test_readers_of_roff_find_nothing_wrong(page, reader, tmp_path):
     if shutil.which(reader[0]) is None:
         pytest.skip(f"{reader[0]} is not installed")
     (tmp_path / "page.1").write_text(page)
-    done = subprocess.run([*reader, str(tmp_path / "page.1")], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [*reader, str(tmp_path / "page.1")], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     told = [line for line in (done.stdout + done.stderr).splitlines() if "missing date" not in line]
     assert told == []

@@ -90,6 +90,7 @@ from flashferry.store.transfer_row import TransferEntry
 from flashferry.store.wishes import Asker
 from inventory.load import open_inventory
 from inventory.releases import VersionCondition
+from tests.patience import PATIENCE_S
 from tests.some import some
 from tests.unit.cli.hostile import (
     AT,
@@ -591,7 +592,7 @@ def free_port() -> int:
 
 
 def scraped(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
         return answer.read().decode("utf-8")
 
 

@@ -19,6 +19,7 @@ from flashferry.cli.sites_demo.telling import told_of
 from flashferry.lab import broker
 from flashferry.lab.errors import LabError
 from flashferry.lab.world import WorldSpec
+from tests.patience import PATIENCE_S
 
 IMAGE, RIGHT = "image.bin", "5" * 128
 RECORD = {"outcome": "done", "restored": "restored", "transport": "ftp", "source": None, "pull": None}
@@ -220,7 +221,7 @@ def test_the_guard_ends_what_a_killed_demo_left_and_nothing_behind_one_that_ende
         subprocess.run(
             [sys.executable, "-P", "-m", "flashferry.cli.sites_demo.guard"],
             input=f"{folder}\n".encode() + said,
-            timeout=30,
+            timeout=PATIENCE_S,
             check=True,
         )
         assert folder.exists() is bool(said)

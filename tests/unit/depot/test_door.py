@@ -13,6 +13,7 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.door import Door, answered, knock, user_name
 from flashferry.depot.places import NobodyThere
+from tests.patience import PATIENCE_S
 
 
 def test_what_a_dead_depot_left_is_taken_over(tmp_path):
@@ -67,7 +68,7 @@ def test_what_is_no_depot_is_not_taken_for_one(tmp_path, words):
         thread.start()
         with pytest.raises((NobodyThere, ConfigInvalid), match=r"depot "):
             knock(path, "stage")
-        thread.join(10)
+        thread.join(PATIENCE_S)
 
 
 @pytest.mark.parametrize("words", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x00\x00\x00\x01\xc0"])

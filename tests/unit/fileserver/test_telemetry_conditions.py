@@ -3,6 +3,7 @@
 import threading
 
 from flashferry.fileserver.telemetry import TicketConditions
+from tests.patience import PATIENCE_S
 
 
 def _waiter(room: TicketConditions, lock: threading.RLock, ticket_id: str, woken: list[str]) -> threading.Thread:
@@ -11,12 +12,12 @@ def _waiter(room: TicketConditions, lock: threading.RLock, ticket_id: str, woken
     def wait() -> None:
         with lock, room.condition(ticket_id) as place:
             waiting.set()
-            place.wait(20)
+            place.wait(PATIENCE_S)
             woken.append(ticket_id)
 
     thread = threading.Thread(target=wait)
     thread.start()
-    waiting.wait(20)
+    waiting.wait(PATIENCE_S)
     return thread
 
 

@@ -18,6 +18,7 @@ from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.standin.results import PullResult, result_line
 from flashferry.lab.standin.server_url import ServerUrl, parse_url
 from flashferry.lab.standin.tcp_settings import tcp_settings
+from tests.patience import PATIENCE_S
 
 
 def _type(editor: LineEditor, keys: bytes) -> tuple[bytes, Ended | None]:
@@ -196,7 +197,7 @@ def test_the_gate_never_mixes_options() -> None:
     def hold() -> None:
         with gate.opening(plain):
             first_in.set()
-            let_go.wait(5)
+            let_go.wait(PATIENCE_S)
             order.append("plain")
 
     def other() -> None:
@@ -205,14 +206,14 @@ def test_the_gate_never_mixes_options() -> None:
 
     threads = [threading.Thread(target=hold)]
     threads[0].start()
-    assert first_in.wait(5)
+    assert first_in.wait(PATIENCE_S)
     with gate.opening(plain):
         order.append("plain too")
     threads.append(threading.Thread(target=other))
     threads[1].start()
     let_go.set()
     for thread in threads:
-        thread.join(5)
+        thread.join(PATIENCE_S)
     assert order == ["plain too", "plain", "full"]
     assert written[0] == plain
     assert written[-1] == SynOptions()

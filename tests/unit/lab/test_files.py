@@ -16,6 +16,7 @@ from flashferry.lab.standin.flash import Flash, FlashWriter, NoSpaceError, Pace
 from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.state import LabState, read_state, remove_state, started_ticks, state_path, write_state
 from flashferry.lab.world_spec import DeviceAccess, DeviceSpec, WorldSpec, addressed
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def test_an_abort_ends_the_wait_of_a_slow_flash() -> None:
     thread = threading.Thread(target=pace.spend, args=(1,))
     thread.start()
     stop.set()
-    thread.join(5)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import fcntl
 import resource
 import socket
-import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from flashferry.lab.standin.ftp_transfer import await_call
+from tests.patience import PATIENCE_S
 
 BEYOND_SELECT = 1024
 
@@ -18,13 +19,10 @@ BEYOND_SELECT = 1024
     resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= BEYOND_SELECT + 1, reason="the open-file limit ends before"
 )
 def test_a_call_is_awaited_whatever_the_descriptor():
-    """Active FTP listens for the server: it is waited for in vain until the time is up, and seen when it calls."""
+    """Active FTP listens for the server: the wait ends when the time is up, and when the server calls."""
     with socket.create_server(("127.0.0.1", 0)) as first:
         number = fcntl.fcntl(first, fcntl.F_DUPFD_CLOEXEC, BEYOND_SELECT)
         with socket.socket(fileno=number) as listener:
-            started = time.monotonic()
             await_call(listener, 0.05)
-            assert time.monotonic() - started >= 0.04
-            with socket.create_connection(listener.getsockname()):
-                await_call(listener, 10)
-            assert time.monotonic() - started < 5
+            with ThreadPoolExecutor(1) as pool, socket.create_connection(listener.getsockname()):
+                pool.submit(await_call, listener, 2 * PATIENCE_S).result(PATIENCE_S)

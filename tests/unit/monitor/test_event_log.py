@@ -14,6 +14,7 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.monitor.event_log import SCHEMA, EventLog, event_line, event_log
 from flashferry.monitor.events import Event, Progress, TransferEnd
+from tests.patience import PATIENCE_S
 
 EVENT = Event(host="r1", step="tune", status="done", text="1.0 s", at_s=2.5, site="berlin", wave=1)
 
@@ -29,7 +30,7 @@ class Reader:
 
     def write(self, data: bytes) -> None:
         self.has_come.set()
-        self.may_go.wait(10)
+        self.may_go.wait(PATIENCE_S)
         if self.is_gone:
             raise BrokenPipeError
         self.lines.append(json.loads(data))
@@ -82,7 +83,7 @@ def test_a_reader_that_sleeps_holds_nothing_up():
     reader = Reader()
     log = EventLog(reader.write, queued_lines=3)
     log(EVENT)
-    assert reader.has_come.wait(10)
+    assert reader.has_come.wait(PATIENCE_S)
     for _ in range(10):
         log(EVENT)
     reader.may_go.set()
@@ -106,11 +107,18 @@ def test_a_reader_that_went_away_is_no_error():
 def test_a_reader_that_never_reads_is_left_behind():
     """A full pipe at the end costs two seconds, not the result."""
     reading, writing = os.pipe()
-    log = EventLog(lambda data: os.write(writing, data * 1000) and None)
+
+    def write(data):
+        # A process that was stopped and goes on has its write end early, with a part of it written.
+        left = data * 1000
+        while left:
+            left = left[os.write(writing, left) :]
+
+    log = EventLog(write)
     log(EVENT)
     assert not log.close()
     os.close(reading)
-    log._writer.join(10)
+    log._writer.join(PATIENCE_S)
     os.close(writing)
 
 
@@ -151,7 +159,7 @@ def test_lines_are_numbered_and_a_gap_shows(tmp_path: Path):
     reader = Reader()
     slow = EventLog(reader.write, queued_lines=2)
     slow(EVENT)
-    assert reader.has_come.wait(5)
+    assert reader.has_come.wait(PATIENCE_S)
     for _ in range(5):
         slow(EVENT)
     reader.may_go.set()
@@ -164,7 +172,7 @@ def test_no_line_of_a_file_is_dropped(tmp_path: Path, monkeypatch):
     """However slow the disk is: what waits for it has no end."""
     monkeypatch.setattr("flashferry.monitor.event_log.QUEUED_LINES", 10)
     write, may_go = os.write, threading.Event()
-    monkeypatch.setattr(os, "write", lambda number, data: may_go.wait(10) and write(number, data))
+    monkeypatch.setattr(os, "write", lambda number, data: may_go.wait(PATIENCE_S) and write(number, data))
     with event_log(tmp_path / "events", devices=1) as log:
         for _ in range(500):
             log(EVENT)

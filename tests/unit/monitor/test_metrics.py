@@ -17,6 +17,7 @@ from flashferry.fileserver import EventKind, ServerEvent, TransferProgress, Tran
 from flashferry.monitor.events import Event, Progress, TransferEnd
 from flashferry.monitor.metrics import RunMetrics, ServeMetrics, parsed_address, run_metrics
 from flashferry.monitor.progress import Expected, Roster
+from tests.patience import PATIENCE_S
 from tests.some import some
 
 ROSTER = Roster(
@@ -81,7 +82,7 @@ def test_a_scrape_tells_where_a_run_stands():
     port, threads = free_port(), threading.active_count()
     with run_metrics(str(port), ROSTER, "restore") as metrics:
         a_run(metrics)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
             found = parsed(answer.read().decode())
     assert value(found, "devices", site="berlin", state="done") == 1
     assert value(found, "devices", site="berlin", state="copying") == 1
@@ -101,7 +102,7 @@ def test_a_scrape_tells_where_a_run_stands():
     assert value(found, "restores_incomplete_total", site="jena") == 1
     assert value(found, "run_info", run_id="run-1") == 1
     with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S)
     assert threading.active_count() == threads
 
 

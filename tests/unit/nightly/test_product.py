@@ -15,6 +15,7 @@ from flashferry.nightly import product as module
 from flashferry.nightly.deadline import Deadline, NightStopped, StoppableClock, SystemClock
 from flashferry.nightly.product import ProductProcesses, end, is_copying, product_environment
 from flashferry.nightly.settings import NodeLogin
+from tests.patience import PATIENCE_S
 
 LOGIN = NodeLogin(username="lab", password="secret-of-the-lab")
 
@@ -25,7 +26,7 @@ def product(tmp_path):
 
 
 def soon():
-    return Deadline.after(20.0)
+    return Deadline.after(PATIENCE_S)
 
 
 def played(tmp_path, code):
@@ -81,8 +82,8 @@ def test_no_secret_stands_on_a_command_line(product, monkeypatch):
 COPIES = """
 import json, sys, time
 events = open(sys.argv[sys.argv.index("--events") + 1], "w")
-for number in range(100):
-    progress = {"acked_bytes": 1000 * number, "size_bytes": 100000}
+for number in range(10_000):
+    progress = {"acked_bytes": 1000 * number, "size_bytes": 10_000_000}
     event = {"step": "pull", "status": "progress", "run_id": "run-7", "progress": progress}
     print(json.dumps(event), file=events, flush=True)
     time.sleep(0.1)
@@ -92,10 +93,8 @@ for number in range(100):
 def test_a_run_is_killed_as_soon_as_bytes_have_arrived(tmp_path):
     """With SIGKILL, and the run's name is known from its events."""
     product = ProductProcesses(tmp_path / "p", tmp_path, LOGIN, played(tmp_path, COPIES))
-    began = time.monotonic()
     found = product.killed("kill", "stage", (), deadline=soon())
     assert (found.exit_code, found.run_id, found.is_late) == (-9, "run-7", False)
-    assert time.monotonic() - began < 8
 
 
 def test_a_command_whose_time_is_over_is_ended_and_told_first(tmp_path):

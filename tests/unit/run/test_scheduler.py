@@ -29,6 +29,7 @@ from flashferry.run.request import FleetRequest, Resumed
 from flashferry.run.resume import after_serving, done_before
 from flashferry.run.scheduler import Fleet, WaveScheduler
 from flashferry.store.control import ControlRequest
+from tests.patience import PATIENCE_S
 from tests.unit.transports.some_transports import named
 
 IMAGE = SimpleNamespace(name="x.bin", size_bytes=1, md5="", sha512="")
@@ -404,7 +405,7 @@ def test_a_stop_is_heeded_where_nothing_new_begins_any_more():
     """Too many have failed; the one that is under way is stopped from another terminal, and need not run to its end."""
 
     def until(happened):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while not happened() and time.monotonic() < deadline:
             time.sleep(0.05)
         return happened()
@@ -478,7 +479,7 @@ def test_a_run_that_breaks_off_waits_for_what_it_has_in_hand(monkeypatch):
 
     def copies(play):
         play.journal.control = broken
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while not play.contexts[0].interrupted() and time.monotonic() < deadline:
             time.sleep(0.02)
         ended_well.append(play.contexts[0].interrupted())

@@ -10,6 +10,7 @@ import pytest
 
 from flashferry.devices.errors import Interrupted
 from flashferry.run.slots import SlotPool
+from tests.patience import PATIENCE_S
 
 
 class Gate:
@@ -61,7 +62,7 @@ def entering(pool, key, **more):
 
 
 def until(condition):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, "it never came true"
         time.sleep(0.002)
@@ -77,7 +78,7 @@ def test_nobody_comes_in_without_the_gate_s_yes(gate):
     assert gate.asked[1][:2] == ("AMS", 2)
     assert (pool.inside, pool.waiting) == (0, 1)
     gate.grant(1)
-    assert over.wait(10)
+    assert over.wait(PATIENCE_S)
     pool.leave("AMS")
     assert gate.held == [1]
 
@@ -90,7 +91,7 @@ def test_who_waits_for_a_yes_holds_nobody_up(gate):
     over = entering(pool, "LIM")
     until(lambda: 2 in gate.asked)
     gate.grant(2)
-    assert over.wait(10)
+    assert over.wait(PATIENCE_S)
 
 
 def test_a_yes_that_comes_where_there_is_no_room_is_given_back(gate):
@@ -116,7 +117,7 @@ def test_who_gives_up_waits_at_the_gate_no_more(gate):
     over = entering(pool, "AMS", interrupted=stop.is_set)
     until(lambda: 1 in gate.asked)
     stop.set()
-    assert over.wait(10)
+    assert over.wait(PATIENCE_S)
     assert gate.held == [1]
     gate.grant(1)
     assert pool.inside == 0
@@ -134,8 +135,8 @@ def test_one_beside_the_others_is_claimed(gate):
 def test_where_nobody_is_at_the_gate_the_run_s_own_limits_hold():
     """They are all there is then."""
     pool = SlotPool("copy", 2, lambda site: 1, NobodyLeft())
-    assert entering(pool, "AMS").wait(10)
+    assert entering(pool, "AMS").wait(PATIENCE_S)
     waiting = entering(pool, "AMS")
     until(lambda: pool.waiting == 1)
     pool.leave("AMS")
-    assert waiting.wait(10)
+    assert waiting.wait(PATIENCE_S)

@@ -11,6 +11,7 @@ from flashferry.devices.errors import Interrupted
 from flashferry.model.limits import Limits
 from flashferry.run import slots as slot_pools
 from flashferry.run.slots import SlotPool, SlotPools
+from tests.patience import PATIENCE_S
 
 
 class Visitor(threading.Thread):
@@ -32,12 +33,12 @@ class Visitor(threading.Thread):
             return
         self.order.append(self)
         self.inside.set()
-        self.leave.wait(10)
+        self.leave.wait(PATIENCE_S)
         self.pool.leave(self.key)
 
 
 def until(condition):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, "it never came true"
         time.sleep(0.002)
@@ -60,7 +61,7 @@ def test_no_more_than_the_total_are_inside():
     (third,) = waiting(pool, 1)
     assert not third.inside.is_set()
     first.leave.set()
-    assert third.inside.wait(10)
+    assert third.inside.wait(PATIENCE_S)
     assert third.told == ["waits for a copy slot: 2 at a time"]
     assert second.told == []
 
@@ -69,11 +70,11 @@ def test_the_order_of_arrival_holds():
     """Whoever came first goes first."""
     pool, order = SlotPool("copy", 1), []
     holder = Visitor(pool)
-    assert holder.inside.wait(10)
+    assert holder.inside.wait(PATIENCE_S)
     line = waiting(pool, 5, order=order)
     holder.leave.set()
     for visitor in line:
-        assert visitor.inside.wait(10)
+        assert visitor.inside.wait(PATIENCE_S)
         visitor.leave.set()
     until(lambda: pool.inside == 0)
     assert order == line
@@ -83,24 +84,24 @@ def test_a_full_site_holds_no_other_up():
     """The first in the line is of a full site and holds no slot of the fleet meanwhile; another site's goes on."""
     pool = SlotPool("copy", 2, lambda site: 1)
     a1 = Visitor(pool, "a")
-    assert a1.inside.wait(10)
+    assert a1.inside.wait(PATIENCE_S)
     (a2,) = waiting(pool, 1, key="a")
     assert a2.told == ["waits for a copy slot at site a: 1 at a time"]
     b1 = Visitor(pool, "b")
-    assert b1.inside.wait(10)
+    assert b1.inside.wait(PATIENCE_S)
     assert not a2.inside.is_set()
     b1.leave.set()
     until(lambda: pool.inside == 1)
     assert not a2.inside.is_set()
     a1.leave.set()
-    assert a2.inside.wait(10)
+    assert a2.inside.wait(PATIENCE_S)
 
 
 def test_who_enters_beside_the_others_keeps_the_next_one_waiting():
     """It never waits itself; the line moves on only when so many are inside as may be."""
     pool = SlotPool("copy", 2, lambda site: 1)
     holder = Visitor(pool, "a")
-    assert holder.inside.wait(10)
+    assert holder.inside.wait(PATIENCE_S)
     (next_one,) = waiting(pool, 1, key="a")
     pool.enter_beside("a")
     assert pool.inside == 2
@@ -108,7 +109,7 @@ def test_who_enters_beside_the_others_keeps_the_next_one_waiting():
     until(lambda: pool.inside == 1)
     assert not next_one.inside.is_set()
     pool.leave("a")
-    assert next_one.inside.wait(10)
+    assert next_one.inside.wait(PATIENCE_S)
 
 
 def test_who_is_to_stop_waits_no_longer_and_holds_nothing(monkeypatch):
@@ -116,13 +117,13 @@ def test_who_is_to_stop_waits_no_longer_and_holds_nothing(monkeypatch):
     monkeypatch.setattr(slot_pools, "LOOK_EVERY_S", 0.01)
     pool, stop = SlotPool("copy", 1), threading.Event()
     holder = Visitor(pool)
-    assert holder.inside.wait(10)
+    assert holder.inside.wait(PATIENCE_S)
     (gives_up,) = waiting(pool, 1, interrupted=stop.is_set)
     stop.set()
     until(lambda: gives_up.error is not None)
     patient = Visitor(pool)
     holder.leave.set()
-    assert patient.inside.wait(10)
+    assert patient.inside.wait(PATIENCE_S)
     assert (pool.inside, pool.waiting) == (1, 0)
 
 
@@ -141,7 +142,7 @@ def test_who_is_next_is_told_that_a_slot_will_come(monkeypatch):
     time.sleep(0.05)
     assert soon == ["first"]
     pool.leave("a", was_expected=True)
-    assert line[0].inside.wait(10)
+    assert line[0].inside.wait(PATIENCE_S)
     time.sleep(0.05)
     assert soon == ["first"]
     pool.expect("a")
@@ -149,7 +150,7 @@ def test_who_is_next_is_told_that_a_slot_will_come(monkeypatch):
     pool.leave("a", was_expected=True)
     for visitor in line:
         visitor.leave.set()
-        assert visitor.inside.wait(10)
+        assert visitor.inside.wait(PATIENCE_S)
 
 
 def test_patience_begins_anew_when_a_slot_is_near(monkeypatch):
@@ -157,14 +158,14 @@ def test_patience_begins_anew_when_a_slot_is_near(monkeypatch):
     monkeypatch.setattr(slot_pools, "LOOK_EVERY_S", 0.005)
     pool, told = SlotPool("copy", 1), []
     holder = Visitor(pool)
-    assert holder.inside.wait(10)
+    assert holder.inside.wait(PATIENCE_S)
     options = {"on_patience": lambda: told.append("out"), "on_soon": lambda: told.append("in")}
     waits = Visitor(pool, patience_s=0.1, **options)
     until(lambda: told == ["out"])
     pool.expect()
     until(lambda: told == ["out", "in", "out"])
     holder.leave.set()
-    assert waits.inside.wait(10)
+    assert waits.inside.wait(PATIENCE_S)
     waits.leave.set()
 
 
@@ -187,11 +188,11 @@ def test_patience_ends_once(monkeypatch):
     monkeypatch.setattr(slot_pools, "LOOK_EVERY_S", 0.005)
     pool, tired = SlotPool("copy", 1), []
     holder = Visitor(pool)
-    assert holder.inside.wait(10)
+    assert holder.inside.wait(PATIENCE_S)
     (visitor,) = waiting(pool, 1, patience_s=0.0, on_patience=lambda: tired.append(1))
     until(lambda: tired)
     holder.leave.set()
-    assert visitor.inside.wait(10)
+    assert visitor.inside.wait(PATIENCE_S)
     assert tired == [1]
 
 

@@ -17,6 +17,7 @@ from flashferry.sshserver.connection import Connection, attach, channel_of
 from flashferry.sshserver.dialogues import SftpDialogue
 from flashferry.sshserver.sending import ChannelWriter
 from flashferry.sshserver.session import Session
+from tests.patience import PATIENCE_S
 
 Test = Callable[[Connection, socket.socket, socket.socket], Awaitable[None]]
 INIT = struct.pack(">IBI", 5, 1, 3)
@@ -57,7 +58,7 @@ def test_an_end_while_the_rest_is_sent_leaves_no_error() -> None:
             while theirs.recv(1 << 20):
                 pass
         theirs.shutdown(socket.SHUT_WR)
-        await asyncio.wait_for(connection.wait_closed(), 20)
+        await asyncio.wait_for(connection.wait_closed(), PATIENCE_S)
 
     played(test)
 
@@ -72,7 +73,7 @@ def test_one_that_is_refused_before_it_is_served_ends_in_order(turns: int) -> No
             await asyncio.sleep(0)
         assert not connection.was_made
         connection.refuse()
-        await asyncio.wait_for(attaching, 20)
+        await asyncio.wait_for(attaching, PATIENCE_S)
         assert (connection.was_made, connection.is_open) == (True, False)
 
     played(test)
@@ -100,7 +101,7 @@ def test_nothing_is_sent_on_a_channel_that_the_client_has_ended(by: str, tmp_pat
             dialogue.take(INIT)
             assert dialogue._requests.waiting_bytes == len(INIT)
         connection.abort()
-        await asyncio.wait_for(connection.wait_closed(), 20)
+        await asyncio.wait_for(connection.wait_closed(), PATIENCE_S)
 
     played(test)
 

@@ -12,6 +12,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.store.database_file import execute_all, make_private, open_to_read, schema_of, use_log
+from tests.patience import PATIENCE_S
 
 
 def rights(path: Path) -> int:
@@ -38,7 +39,7 @@ def test_locks_stay(tmp_path: Path) -> None:
         execute_all(ours, "CREATE TABLE t (x)")
         make_private(path)
         look = "import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.execute('SELECT * FROM t'); d.close()"
-        subprocess.run([sys.executable, "-I", "-S", "-c", look, path], check=True, timeout=60)
+        subprocess.run([sys.executable, "-I", "-S", "-c", look, path], check=True, timeout=PATIENCE_S)
         # Whoever closes it last takes the log away.
         assert path.with_name("x.sqlite3-wal").stat().st_size > 0
 

@@ -25,6 +25,7 @@ from inventory.access import state_directory
 from tasks.configuration import fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines
+from tests.patience import PATIENCE_S
 
 CHANGES = (Change(keyword="window-size", before="ip tcp window-size 65535", ours="ip tcp window-size 1250000"),)
 SECRET_CONFIG = "hostname r1\nusername admin secret 9 $9$verysecret\nend\n"
@@ -68,7 +69,7 @@ def test_runs_that_make_a_journal_at_once_all_begin(tmp_path):
     """The first runs of a state folder, begun at once: each waits for who makes the tables, or reads none."""
 
     def begun(directory: Path, starts: Barrier) -> str:
-        starts.wait(20)
+        starts.wait(PATIENCE_S)
         read_status(directory)
         with Journal(directory) as opened:
             return opened.begin_run("stage")

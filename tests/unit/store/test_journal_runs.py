@@ -22,6 +22,7 @@ from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
 from flashferry.store.tables import run_of_job
 from flashferry.store.wishes import Asker, Origin
+from tests.patience import PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +134,7 @@ def test_of_two_that_resume_a_run_one_gets_it(journal):
         child.stdin.flush()
     said = sorted(child.stdout.readline().strip() for child in children)
     for child in children:
-        child.communicate(timeout=90)
+        child.communicate(timeout=PATIENCE_S)
     assert said[0] == "mine"
     assert "is alive" in said[1]
 

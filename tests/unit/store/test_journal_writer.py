@@ -16,6 +16,7 @@ from flashferry.model.lease import JournalUnusable
 from flashferry.model.states import State
 from flashferry.store.journal import Journal
 from flashferry.store.journal_writer import GroupedWriter
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ class HoldingUp:
 
     def __call__(self, database):
         self.begun.set()
-        assert self.go_on.wait(30)
+        assert self.go_on.wait(PATIENCE_S)
 
 
 def behind(writer, first, works):
@@ -75,7 +76,7 @@ def behind(writer, first, works):
 
     with ThreadPoolExecutor(len(works) + 1) as pool:
         leader = pool.submit(outcome, first)
-        assert first.begun.wait(30)
+        assert first.begun.wait(PATIENCE_S)
         waiting = []
         for work in works:
             before = len(writer._waiting)

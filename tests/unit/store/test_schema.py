@@ -19,6 +19,7 @@ from flashferry.store.journal import Journal
 from flashferry.store.schema import SCHEMA_VERSION
 from flashferry.store.status import RunState, last_as_is, read_status
 from flashferry.store.stored_run import read_run
+from tests.patience import PATIENCE_S
 
 
 def rows(directory, table, columns="*"):
@@ -202,7 +203,7 @@ def test_two_that_open_it_at_once_bring_it_up_to_date_once(old_journal):
     for child in children:
         child.stdin.close()
     for child in children:
-        child.wait(timeout=60)
+        child.wait(timeout=PATIENCE_S)
     assert [child.returncode for child in children] == [0, 0]
     assert version(old_journal) == SCHEMA_VERSION
 

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from flashferry.lab.cml.standin import Identity, RunningController, new_identity, standin_controller
+from tests.patience import PATIENCE_S
 from tests.unit.lab.cml.topologies import ONE_ROUTER
 
 StartController = Callable[..., RunningController]
@@ -46,7 +47,7 @@ class Plain:
 
     def ask(self, method: str, path: str, body: object = None, *, headers: dict[str, str] | None = None) -> Said:
         parts = urlsplit(self._running.url)
-        connection = http.client.HTTPSConnection(str(parts.hostname), parts.port, context=self._tls, timeout=10)
+        connection = http.client.HTTPSConnection(str(parts.hostname), parts.port, context=self._tls, timeout=PATIENCE_S)
         try:
             content = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
             sent = {"Authorization": f"Bearer {self.token}", **(headers or {})}

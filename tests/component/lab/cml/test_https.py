@@ -19,6 +19,7 @@ import pytest
 
 from flashferry.lab.cml.standin import RunningController
 from tests.component.lab.cml.conftest import Plain, StartController
+from tests.patience import PATIENCE_S
 from tests.unit.lab.cml.topologies import ONE_ROUTER
 
 
@@ -26,7 +27,7 @@ def _door(running: RunningController, method: str, path: str, body: object = Non
     request = Request(
         f"{running.door}/standin/{path}", method=method, data=None if body is None else json.dumps(body).encode()
     )
-    with build_opener(ProxyHandler({})).open(request, timeout=10) as answer:
+    with build_opener(ProxyHandler({})).open(request, timeout=PATIENCE_S) as answer:
         return json.load(answer)
 
 
@@ -34,7 +35,7 @@ def test_only_its_own_authority_vouches_for_it(running: RunningController) -> No
     """With its certificate everything is in order; without it the handshake fails."""
     assert Plain(running).ask("GET", "system_information").json["ready"] is True
     host, port = running.url.removeprefix("https://").split(":")
-    connection = http.client.HTTPSConnection(host, int(port), context=ssl.create_default_context(), timeout=10)
+    connection = http.client.HTTPSConnection(host, int(port), context=ssl.create_default_context(), timeout=PATIENCE_S)
     with pytest.raises(ssl.SSLCertVerificationError):
         connection.request("GET", "/api/v0/system_information")
     connection.close()
@@ -247,5 +248,5 @@ def test_it_runs_as_a_process_and_ends_by_sigterm() -> None:
         assert Path(told["ca_file"]).is_file()
         assert told["url"].startswith("https://127.0.0.1:")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert not Path(told["ca_file"]).parent.exists()

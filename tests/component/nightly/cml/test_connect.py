@@ -15,6 +15,7 @@ from flashferry.nightly.cml.access import NOT_PROVEN
 from flashferry.nightly.cml.controller import connect
 from flashferry.nightly.faults import Fault, NightFault
 from tests.component.nightly.cml.standing import CLOCK, access
+from tests.patience import PATIENCE_S
 
 QUICK = {("bad_gateway", "system_information"), ("slow", "authenticate"), ("plain_text", "authentication")}
 
@@ -165,14 +166,14 @@ def test_a_page_in_place_of_the_login_is_waited_for(standin):
 @pytest.mark.parametrize(
     ("fault", "path"),
     [
-        pytest.param(fault, path, marks=() if (fault, path) in QUICK else pytest.mark.long)
+        pytest.param(fault, path, marks=() if (fault, path) in QUICK else pytest.mark.soak)
         for fault in ("bad_gateway", "slow", "reset", "server_error", "plain_text")
         for path in ("system_information", "authenticate", "authentication")
     ],
 )
 def test_trouble_that_stays_is_the_labs_fault(standin, path, fault):
     """At each of the three questions of a login."""
-    standin.faults.set(**{fault: {"path": f"^{path}$", "seconds": 2.0 if fault == "slow" else 0.0}})
+    standin.faults.set(**{fault: {"path": f"^{path}$", "seconds": 60.0 if fault == "slow" else 0.0}})
     with pytest.raises(NightFault, match="could not log in to the controller") as found:
         connect(access(standin, timeout_s=0.15), step="preflight", clock=CLOCK, connect_s=3)
     assert found.value.fault is Fault.LAB
@@ -192,7 +193,9 @@ try:
 except ConfigInvalid as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
     assert done.stdout.startswith("nights on Cisco Modeling Labs need virl2-client, which is not installed. Install")
 
 

@@ -100,7 +100,7 @@ QUICK_STAYING = {"bad_gateway": {"preflight, ready", "import", "condition", "dow
 def _pairs(faults: tuple[str, ...], quick: dict[str, set[str]]) -> list[Any]:
     """Return each fault at each call, most of them to be played at length only."""
     return [
-        pytest.param(fault, call, marks=() if call in quick.get(fault, ()) else pytest.mark.long)
+        pytest.param(fault, call, marks=() if call in quick.get(fault, ()) else pytest.mark.soak)
         for fault in faults
         for call in CALLS
     ]

@@ -16,6 +16,7 @@ from flashferry.nightly import reaping
 from flashferry.nightly.lab_notes import new_title
 from flashferry.nightly.reaping import ReapRules, reap
 from tests.component.nightly.cml.standing import as_stranger, state, up, within
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[4]
 NOBODY = 2**22 + 1
@@ -75,7 +76,7 @@ STEPS = {
 QUICK = {"after the import"}
 
 
-@pytest.mark.parametrize("step", [pytest.param(one, marks=() if one in QUICK else pytest.mark.long) for one in STEPS])
+@pytest.mark.parametrize("step", [pytest.param(one, marks=() if one in QUICK else pytest.mark.soak) for one in STEPS])
 def test_a_night_killed_in_any_step_leaves_nothing_behind_a_reaping(standin, backend, tmp_path, step):
     """With SIGKILL, while a request is under way; a stranger's lab and one of ours that runs are untouched."""
     strangers, ours = as_stranger(standin), up(backend)
@@ -88,7 +89,7 @@ def test_a_night_killed_in_any_step_leaves_nothing_behind_a_reaping(standin, bac
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
     fault = next(iter(STEPS[step]))
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + PATIENCE_S
     while not standin.faults.value(fault)[0].hits:
         assert victim.poll() is None, "it ended before it could be killed"
         assert time.monotonic() < deadline
@@ -96,7 +97,7 @@ def test_a_night_killed_in_any_step_leaves_nothing_behind_a_reaping(standin, bac
     # What is done before it is answered is done by now.
     time.sleep(0.2)
     victim.send_signal(signal.SIGKILL)
-    victim.wait(timeout=10)
+    victim.wait(timeout=PATIENCE_S)
     standin.faults.clear()
     left = [one.title for one in backend.leftovers() if one.title == title]
     reaped(backend, tmp_path)

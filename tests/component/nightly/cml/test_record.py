@@ -62,7 +62,7 @@ def test_what_cannot_be_asked_is_told_and_the_rest_is_asked(standin):
     assert found.answers > 40
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_lab_that_stays_is_told(standin):
     """It is ours, and somebody has to remove it."""
     standin.faults.set(forbidden={"path": "^labs/[^/]+$", "method": "DELETE"})

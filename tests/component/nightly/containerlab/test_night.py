@@ -81,8 +81,8 @@ def test_a_night_goes_through(clab, tmp_path):
     "switches",
     [
         {"deploy_fails": "no space left on device"},
-        pytest.param({"netem_refused": "no sch_netem"}, marks=pytest.mark.long),
-        pytest.param({"exited": [ROUTER]}, marks=pytest.mark.long),
+        pytest.param({"netem_refused": "no sch_netem"}, marks=pytest.mark.soak),
+        pytest.param({"exited": [ROUTER]}, marks=pytest.mark.soak),
     ],
     ids=["deploy", "netem", "exited"],
 )

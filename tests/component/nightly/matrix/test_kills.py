@@ -16,6 +16,7 @@ from flashferry.nightly.night import StepName
 from tests.component.nightly.matrix.ground import Ground
 from tests.component.nightly.matrix.player import write_description
 from tests.component.nightly.matrix.rules import PRODUCT
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[4]
 HELD_S = 20.0
@@ -25,7 +26,7 @@ QUICK = {StepName.IMPORT}
 
 
 def _await(what: str, is_so: Callable[[], bool], victim: subprocess.Popen[bytes], ground: Ground) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not is_so():
         assert victim.poll() is None, f"it ended before {what}"
         assert time.monotonic() < deadline, f"waited too long for {what}"
@@ -57,7 +58,7 @@ def _kill_in(step: StepName, ground: Ground, file: Path, environment: dict[str, 
             time.sleep(0.2)
     finally:
         victim.send_signal(signal.SIGKILL)
-        victim.wait(timeout=10)
+        victim.wait(timeout=PATIENCE_S)
     ground.standin.faults.clear()
 
 
@@ -66,7 +67,7 @@ def _behind_import() -> tuple[StepName, ...]:
 
 
 @pytest.mark.parametrize(
-    "step", [pytest.param(one, marks=() if one in QUICK else pytest.mark.long) for one in StepName], ids=str
+    "step", [pytest.param(one, marks=() if one in QUICK else pytest.mark.soak) for one in StepName], ids=str
 )
 def test_what_a_killed_night_leaves_the_next_reap_removes(ground, tmp_path, step):
     """A dead night's lab goes, too; a stranger's and that of a night that runs stay as they are, untouched."""
@@ -86,7 +87,7 @@ def test_what_a_killed_night_leaves_the_next_reap_removes(ground, tmp_path, step
         cwd=ROOT,
         env=environment,
         capture_output=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -32,6 +32,7 @@ from tests.e2e.matrix.activation.cells import Job, named
 from tests.e2e.matrix.activation.points import AtPhase, Mode
 from tests.e2e.matrix.activation.wire import Wire
 from tests.e2e.matrix.tripwire import die
+from tests.patience import PATIENCE_S
 
 STRUCK = "struck"
 """File in a cell's folder: the column's fault struck in the run."""
@@ -118,7 +119,7 @@ def _by_hand(job: Job, command: str) -> str:
     with ConnectHandler(
         device_type="cisco_ios", host=host.hostname, port=host.port, username=host.username, password=host.password
     ) as session:
-        return str(session.send_command(command, read_timeout=60))
+        return str(session.send_command(command, read_timeout=PATIENCE_S))
 
 
 def _image(path: Path) -> Image:

@@ -1,4 +1,4 @@
-"""An activation is restarted once and told as what it is, whatever is killed: the cells of the matrix that CI plays."""
+"""An activation is restarted once and told as what it is, whatever is killed: the cells that `make soak` plays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.e2e.matrix.activation.ground import open_ground
 from tests.e2e.matrix.activation.judge import complaints
 from tests.e2e.matrix.activation.player import play_all
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 
 def test_killed_in_an_activation(tmp_path: Path):

@@ -15,6 +15,7 @@ from flashferry.cli.view.live_cells import Look, bar, percent
 from flashferry.cli.view.live_layout import lines_of
 from flashferry.monitor.events import Event, Progress
 from flashferry.monitor.progress import Expected, Fleet, Roster
+from tests.patience import PATIENCE_S
 
 SIZE_BYTES = 500_000_000
 SITES = tuple(f"site-{number}" for number in range(10))
@@ -188,14 +189,14 @@ def test_a_terminal_that_stands_still_holds_no_device_up(monkeypatch: pytest.Mon
         def write(self, text: str) -> int:
             if threading.current_thread().name == "live-view":
                 is_drawing.set()
-                may_go.wait(10)
+                may_go.wait(PATIENCE_S)
             return len(text)
 
     out = Console(file=Stopped(), force_terminal=True, width=80, height=24)
     view = LiveTable(out, "restore", 3)
     with view.drawn():
         view.say("hello")
-        assert is_drawing.wait(10)
+        assert is_drawing.wait(PATIENCE_S)
         for number in range(1000):
             view(Event(host=f"r{number % 3}", step="pull", status="started", text="", at_s=0.0))
         may_go.set()

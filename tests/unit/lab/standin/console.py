@@ -9,8 +9,7 @@ from flashferry.lab.standin.device import Device, DeviceSettings
 from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.standin.terminal import Terminal
 from flashferry.lab.standin.vty import Vty
-
-PATIENCE_S = 20
+from tests.patience import PATIENCE_S
 
 
 class _Keys:

@@ -22,6 +22,7 @@ from flashferry.run.device.tickets import CopyOrder
 from flashferry.run.device.way import DeviceRun, parts_of
 from flashferry.run.options import DeviceOptions
 from flashferry.run.slots import SlotPools
+from tests.patience import PATIENCE_S
 
 
 class Steps:
@@ -95,7 +96,7 @@ def watched(monkeypatch):
 
 
 def until(condition):
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline_s, "it never came true"
         time.sleep(0.002)
@@ -122,7 +123,7 @@ def test_who_waits_long_is_logged_out_and_looked_at_again(watched, monkeypatch):
     monkeypatch.setattr(slots_of_device, "PATIENCE_S", 0.0)
     waiting = logged_out_in_line(watched)
     watched.slots.copies.leave("a")
-    waiting.join(10)
+    waiting.join(PATIENCE_S)
     assert watched.done == ["logout", "login", "check", "stage"]
     assert watched.queued() == ["waits for a copy slot at site a: 1 at a time"]
 
@@ -157,7 +158,7 @@ def test_who_was_logged_out_is_back_before_its_slot_comes(watched, monkeypatch):
     watched.slots.copies.expect("a")
     until(lambda: watched.done == ["logout", "login", "check"])
     watched.slots.copies.leave("a", was_expected=True)
-    waiting.join(10)
+    waiting.join(PATIENCE_S)
     assert watched.done == ["logout", "login", "check", "stage"]
     assert watched.queued()[1:] == ["logged in again, its copy slot comes soon"]
 

@@ -14,6 +14,7 @@ from flashferry.devices.errors import Interrupted
 from flashferry.run.neighbours.board import IDLE_S, Neighbourhood, ServedBy, SiteBoard, may_serve, objection
 from flashferry.run.neighbours.parent import NeighbourServing
 from inventory.view import HostView
+from tests.patience import PATIENCE_S
 
 NAMES = ("r1", "r2", "r3")
 
@@ -55,12 +56,12 @@ def test_a_child_is_sent_to_its_parent_once_it_is_let_in():
     waits = threading.Event()
     with ThreadPoolExecutor() as pool:
         child = pool.submit(source, board, "r2", on_wait=lambda _: waits.set())
-        assert waits.wait(10)
+        assert waits.wait(PATIENCE_S)
         board.prove("r1", "10.0.0.1", wan_s=12.0)
         children = board.to_admit("r1")
         assert (children, child.done()) == ({"r2": "10.0.0.2"}, False)
         board.admitted("r1", children)
-        assert child.result(10) == ServedBy(host="r1", address="10.0.0.1")
+        assert child.result(PATIENCE_S) == ServedBy(host="r1", address="10.0.0.1")
     assert board.wan_s == 12.0
 
 
@@ -106,7 +107,7 @@ def test_who_went_to_another_parent_meanwhile_was_not_let_in_there():
         over = threading.Event()
         waits = threading.Event()
         pool.submit(source, board, "r2", on_wait=lambda _: waits.set(), interrupted=over.is_set)
-        assert waits.wait(10)
+        assert waits.wait(PATIENCE_S)
         board.prove("r1", "10.0.0.1")
         children = board.to_admit("r1")
         board.leave("r2")

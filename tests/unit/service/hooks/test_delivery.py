@@ -17,6 +17,7 @@ from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.audit import entries
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.service.hooks import HookRow, add_hook, hook_of, notices_of, revive
+from tests.patience import PATIENCE_S
 from tests.unit.service.hooks.receivers import web_receiver
 
 BEGIN = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
@@ -150,7 +151,7 @@ def test_the_end_of_the_service_waits_for_no_receiver(wound):
     wound.service.stopping.set()
     thread = threading.Thread(target=wound.look, args=(wound.service,))
     thread.start()
-    thread.join(5)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert wound.outbox("a")[0].attempts == 0
 

@@ -19,6 +19,7 @@ from flashferry.service.live.stream import Streams
 from flashferry.service.live.tail import Place, tail
 from flashferry.store.journal import Journal
 from flashferry.store.service.jobs import Job, JobKind, JobState, add_job
+from tests.patience import PATIENCE_S
 from tests.unit.service.live.test_follow import AT, write
 from tests.unit.store.test_status import touch
 
@@ -89,7 +90,7 @@ def test_all_first_and_then_what_changed(service, journal):
                     return told
         raise AssertionError
 
-    told = asyncio.run(asyncio.wait_for(play(), 10))
+    told = asyncio.run(asyncio.wait_for(play(), PATIENCE_S))
     assert [(kind, one["group"]) for kind, one in told[:2]] == [("whole", "tonight"), ("whole", run_id)]
     board = told[1][1]["tables"]
     for kind, one in told[2:]:
@@ -115,7 +116,7 @@ def test_one_who_read_too_slowly_is_told_all_again(service, journal):
                     await anext(other)
         raise AssertionError
 
-    assert asyncio.run(asyncio.wait_for(play(), 10)) == ["whole", "whole"]
+    assert asyncio.run(asyncio.wait_for(play(), PATIENCE_S)) == ["whole", "whole"]
 
 
 def test_who_may_see_one_site_is_told_of_it_alone(service, journal):
@@ -152,9 +153,9 @@ def test_streams_end_with_the_service(service):
     looker = Looker(service)
     made = Streams(looker, {}, stopping=stopping, every_s=0.02)
     # How much it tells within its life is the machine's affair; that it ends is ours.
-    assert asyncio.run(asyncio.wait_for(play(made.listen(None, life_s=0.1)), 60))[0] == b"retry: 1000\n\n"
+    assert asyncio.run(asyncio.wait_for(play(made.listen(None, life_s=0.1)), PATIENCE_S))[0] == b"retry: 1000\n\n"
     stopping.set()
-    assert asyncio.run(asyncio.wait_for(play(made.listen(None)), 60)) == [b"retry: 1000\n\n"]
+    assert asyncio.run(asyncio.wait_for(play(made.listen(None)), PATIENCE_S)) == [b"retry: 1000\n\n"]
 
 
 def test_the_end_of_the_service_waits_for_no_turn(service):
@@ -169,7 +170,7 @@ def test_the_end_of_the_service_waits_for_no_turn(service):
         await asyncio.sleep(0)
         stopping.set()
         made.end()
-        return [*heard, await asyncio.wait_for(last, 20)]
+        return [*heard, await asyncio.wait_for(last, PATIENCE_S)]
 
     assert asyncio.run(play())[-1] == b"over"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -67,6 +68,7 @@ class Ground:
         self.broker = KeptBroker()
         self.broker.on_look = self.answer
         self.now_s = 1000.0
+        self.said_at = datetime.now(UTC)
         self.ledger = SitesDatabase(folder / "state")
         self.offsets: dict[str, int] = {}
         self.open()
@@ -84,8 +86,8 @@ class Ground:
 
     def say(self, site: str, run: str, kind: WordKind, data: dict[str, Any] | None = None, offset: int = 0) -> str:
         """Have an agent say its next word, or one with an offset; return the envelope."""
-        from datetime import UTC, datetime
-
+        # Times cross to the millisecond, and two words of an agent are never of the same one.
+        self.said_at = max(datetime.now(UTC), self.said_at + timedelta(milliseconds=1))
         self.offsets[run] = self.offsets.get(run, 0) + (not offset)
         word = Word(
             agent=f"agent-{site}",
@@ -93,7 +95,7 @@ class Ground:
             run=run,
             offset=offset or self.offsets[run],
             kind=kind,
-            at=moment_text(datetime.now(UTC)),
+            at=moment_text(self.said_at),
             release=RELEASE,
             data=data or {},
         )

@@ -1,0 +1,150 @@
+"""Figures of the service, its pages, its backups, and of the transcripts of sessions."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest import mock
+from urllib.request import urlopen
+
+from benchmarks.held.figure import figure
+from benchmarks.subjects import free_port
+from flashferry.api import back_up, put_back
+from flashferry.devices.transcript import Recent, Recorder
+from flashferry.devices.transcript_files import Transcripts
+from flashferry.service.actor import Role
+from flashferry.store.journal import Journal
+from tests.browsing import Serving, browsing, cookie_of, serving, signed_in
+from tests.component.service.processes import STREAMING, running
+from tests.patience import PATIENCE_S, until
+from tests.unit.store.test_status import touch
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="held-") as folder:
+        yield Path(folder)
+
+
+@figure("s")
+def service_stream_end_s() -> float:
+    """Measure how long after SIGTERM a client's stream of events is ended."""
+    ended: list[float] = []
+    with (
+        _folder() as state,
+        running(state, command=(sys.executable, "-c", STREAMING, "service")) as service,
+        urlopen(f"{service.url}/stream", timeout=PATIENCE_S) as stream,
+    ):
+        stream.readline()
+
+        def read_on() -> None:
+            with suppress(OSError, HTTPException):
+                while stream.readline():
+                    pass
+            ended.append(time.monotonic())
+
+        reading = threading.Thread(target=read_on)
+        reading.start()
+        start_s = time.monotonic()
+        service.process.send_signal(signal.SIGTERM)
+        reading.join()
+    return ended[0] - start_s
+
+
+@contextmanager
+def _page(state: Path, path: str) -> Iterator[tuple[Serving, Page]]:
+    """Show a page of the service in a browser, and wait until it is live."""
+    with browsing() as browser, serving(state, free_port()) as served:
+        page = signed_in(browser, served.url, cookie_of(state, Role.VIEWER)).new_page()
+        page.goto(path)
+        until(lambda: page.locator("#age").inner_text().startswith("live"), "a live page")
+        yield served, page
+
+
+@figure("s")
+def page_marked_stale_s() -> float:
+    """Measure how long after its stream stops without an error a page states that there is no news."""
+    with _folder() as state, _page(state, "/tonight") as (served, page):
+        assert served.process is not None
+        served.process.send_signal(signal.SIGSTOP)
+        start_s = time.monotonic()
+        until(lambda: page.locator("#age").inner_text().startswith("No news for"), "the mark of a stale page")
+        return time.monotonic() - start_s
+
+
+@figure("s")
+def event_on_page_s() -> float:
+    """Measure how long after its row is in the journal a device's state is on the page; the quickest of three."""
+    hosts = ("r1", "r2", "r3")
+    took_s = []
+    with _folder() as state, Journal(state) as journal:
+        run_id = journal.begin_run("stage")
+        for number, host in enumerate(hosts, 1):
+            journal.add_device(run_id, host=host, address=f"192.0.2.{number}", port=22, platform="ios", site="AMS")
+        with _page(state, f"/runs/{run_id}") as (_, page):
+            cells = page.locator("[data-table=devices] [data-cell=state]")
+            for number, host in enumerate(hosts, 1):
+                start_s = time.monotonic()
+                touch(journal, run_id, host)
+                _until_count(lambda: cells.all_inner_texts().count("under way"), number)
+                took_s.append(time.monotonic() - start_s)
+    return min(took_s)
+
+
+def _until_count(count: Callable[[], int], wanted: int) -> None:
+    until(lambda: count() == wanted, f"{wanted} devices under way")
+
+
+@figure("MiB")
+def backup_peak_mib() -> float:
+    """Measure the most memory that a backup with 64 MiB of events, and putting it back, have at any moment."""
+    with _folder() as folder:
+        state = folder / "state"
+        with Journal(state) as journal:
+            journal.begin_run("stage")
+        (state / "events").mkdir(mode=0o700)
+        with (state / "events" / "r1.jsonl").open("wb") as events:
+            events.truncate(64 << 20)
+        tracemalloc.start()
+        try:
+            put_back(back_up(folder / "backups", state=state).path, state=folder / "other")
+            return tracemalloc.get_traced_memory()[1] / (1 << 20)
+        finally:
+            tracemalloc.stop()
+
+
+@figure("s")
+def transcript_disk_hangs_s() -> float:
+    """Measure how long a session is held up in which 700 kB come while the disk of its transcript hangs."""
+    hangs, back, write = threading.Event(), threading.Event(), os.write
+
+    def slow(number: int, data: bytes) -> int:
+        hangs.set()
+        back.wait(PATIENCE_S)
+        return write(number, data)
+
+    with _folder() as folder, mock.patch.object(os, "write", slow):
+        made = Transcripts(folder, tell=lambda _: None)
+        recorder = Recorder(Recent(), made.of("r1"))
+        recorder.came("first\r\n")
+        hangs.wait(PATIENCE_S)
+        start_s = time.monotonic()
+        for number in range(7000):
+            recorder.came(f"{number:098}\r\n")
+        took_s = time.monotonic() - start_s
+        back.set()
+        made.close()
+    return took_s

@@ -1,0 +1,37 @@
+"""The one limit on how long a test waits, and the one way to wait: for an event, never for a time.
+
+The limit is generous, because it is reached only where the product is broken: a machine that is busy with other work
+must never turn a test red. See docs/testing.md.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+PATIENCE_S = 120.0
+"""Limit on every wait of a test, in seconds."""
+
+_POLL_S = 0.02
+
+T = TypeVar("T")
+
+
+def until(condition: Callable[[], T], what: str | Callable[[], object]) -> T:
+    """Wait until a condition is true and return its value.
+
+    Args:
+        condition: Called again and again; its first true value is returned.
+        what: What is waited for, for the failure's message; a function is called when the limit is reached.
+
+    Raises:
+        AssertionError: The limit passed without it.
+    """
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not (value := condition()):
+        if time.monotonic() > deadline_s:
+            expected = what() if callable(what) else what
+            raise AssertionError(f"waited {PATIENCE_S:.0f} s for {expected}; last seen: {value!r}")
+        time.sleep(_POLL_S)
+    return value
