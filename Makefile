@@ -33,7 +33,7 @@ test: $(VENV)/.ready
 # The names of what failed are left in build/soak-red.txt.
 soak: $(VENV)/.ready
 	@mkdir -p build
-	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal -m "soak or quarantined" --red-list build/soak-red.txt \
+	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal -m "soak or quarantined" --red-list=build/soak-red.txt \
 	  $(if $(ROOM),$(or $(wildcard tests/*/$(ROOM)* tests/*/test_$(ROOM)*),$(error no tests of "$(ROOM)"))) $(PYTEST_ARGS)
 
 # Figures held inside bands, on an idle machine: `make measured FIGURES="name name"`. See docs/testing.md.
