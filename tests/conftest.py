@@ -66,18 +66,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _RedList:
-    """Keep the names of failed tests in a file, the file empty where none failed."""
+    """Keep the names of failed tests in a file as they fail, so that a run that is ended early leaves them, too."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._names: dict[str, None] = {}
+        self._names: set[str] = set()
+        path.write_text("", encoding="utf-8")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:
-            self._names[report.nodeid] = None
-
-    def pytest_sessionfinish(self) -> None:
-        self._path.write_text("".join(f"{name}\n" for name in self._names), encoding="utf-8")
+        if report.failed and report.nodeid not in self._names:
+            self._names.add(report.nodeid)
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(f"{report.nodeid}\n")
 
 
 @cache
