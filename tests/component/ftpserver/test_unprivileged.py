@@ -33,7 +33,7 @@ _SCRIPT = """
         for _ in range(2):
             ticket = server.issue_ticket(TicketRequest(image_name="image.bin"))
             with ftplib.FTP() as client:
-                client.connect("127.0.0.1", server.port, timeout=PATIENCE_S)
+                client.connect("127.0.0.1", server.port, timeout=120)
                 client.login(ticket.username, ticket.password)
                 client.retrbinary("RETR image.bin", lambda _: None)
             senders.append(server.wait_final(ticket.ticket_id, 5).record.to_json()["sender"])
