@@ -10,7 +10,7 @@ from flashferry import api
 from flashferry.cli.options.shared import DepotOption, JsonOption, RunsOption, StateOption
 from flashferry.cli.terminal.output import finish, here
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, is_wide, line, names, rate, table
-from flashferry.cli.view.run_tables import BAD_OUTCOMES, STATES, standing, tally
+from flashferry.cli.view.run_tables import BAD_OUTCOMES, STATES, progress, standing, tally
 from flashferry.core.described import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.states import State
@@ -124,7 +124,7 @@ def _print_left(found: Status) -> None:
     left = (*found.to_recover, *found.lost)
     by_run: dict[str, list[str]] = {}
     for run, device in found.to_recover:
-        by_run.setdefault(run.run_id, []).append(f"{device.host} ({device.state}, {device.address})")
+        by_run.setdefault(run.run_id, []).append(f"{device.host} ({progress(device)}, {device.address})")
     if left and found.runs:
         console().print()
     for one in found.lost:
@@ -167,7 +167,7 @@ def _status_row(run: RunStatus, device: DeviceStatus, *, has_by: bool) -> _Row:
 
 
 def _result(device: DeviceStatus) -> str:
-    words = device.outcome or device.state
+    words = device.outcome or progress(device)
     return words if device.attempt == 1 else f"{words}, attempt {device.attempt}"
 
 

@@ -63,6 +63,7 @@ class DeviceStatus:
         wave: Number of its wave.
         attempt: Which attempt of the run this is, 1 for the first.
         transport: By what it fetched, or was to, or None where the run has not told.
+        activation: Phase of the activation that it is in hand for; None where it is in none.
     """
 
     host: str
@@ -79,6 +80,7 @@ class DeviceStatus:
     wave: int = 0
     attempt: int = 1
     transport: str | None = None
+    activation: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,4 +407,5 @@ def _device_status(device: StoredDevice) -> DeviceStatus:
         wave=device.wave,
         attempt=device.attempt,
         transport=record.text("transport") or (USUAL if device.record else None),
+        activation=device.activation,
     )

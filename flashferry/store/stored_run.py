@@ -39,6 +39,7 @@ class StoredDevice:
         attempts: Records of the attempts before, the first one first.
         transfers: All its transfers in this run, the oldest first.
         updated_at: Last change, ISO 8601, UTC.
+        activation: Phase of the activation that it is in hand for; None where it is in none.
     """
 
     host: str
@@ -54,6 +55,7 @@ class StoredDevice:
     attempts: tuple[dict[str, Any], ...] = ()
     transfers: tuple[StoredTransfer, ...] = ()
     updated_at: str = ""
+    activation: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +201,7 @@ class _RunReader:
             attempts=tuple(attempts),
             transfers=tuple(kept),
             updated_at=row.updated_at,
+            activation=Node(parsed(row.activation)).text("phase") if row.touched else None,
         )
 
 

@@ -16,7 +16,7 @@ from flashferry.store.run_lock import RunState
 
 if TYPE_CHECKING:
     from flashferry.store.control import ControlRequest
-    from flashferry.store.status import RunStatus
+    from flashferry.store.status import DeviceStatus, RunStatus
     from flashferry.store.stored_run import StoredDevice, StoredRun
     from flashferry.store.wishes import Wish
 
@@ -38,9 +38,18 @@ def standing(run: RunStatus) -> Text:
     return Text(", ".join(words), style=STATES[run.state])
 
 
+def progress(device: DeviceStatus | StoredDevice) -> str:
+    """Return how far a device has come: the phase of the activation that it is in hand for, or its state."""
+    if device.activation is None:
+        return device.state
+    from flashferry.model.activation import Phase
+
+    return "in hand" if device.activation == Phase.INTENDED else device.activation
+
+
 def tally(run: RunStatus) -> str:
     """Return how many devices of a run came to what, the most first."""
-    counts = Counter(device.outcome or device.state for device in run.devices)
+    counts = Counter(device.outcome or progress(device) for device in run.devices)
     return ", ".join(f"{count} {name}" for name, count in counts.most_common())
 
 
@@ -93,7 +102,7 @@ def _print_devices(run: StoredRun) -> None:
     if len(shown) == len(run.devices):
         return
     hosts = {device.host for device in shown}
-    rest = [str(one.record.get("outcome") or one.state) for one in run.devices if one.host not in hosts]
+    rest = [str(one.record.get("outcome") or progress(one)) for one in run.devices if one.host not in hosts]
     told = ", ".join(f"{count} {word}" for word, count in Counter(rest).most_common())
     console().print(
         f"{'and ' if shown else ''}{counted(len(rest), 'device')}{' more' if shown else ''}: {told}; --json has all"
@@ -126,7 +135,7 @@ def _device_row(device: StoredDevice) -> dict[str, str | Text]:
         "wave": str(device.wave) if device.wave >= 0 else "-",
         "attempt": str(device.attempt),
         "image": device.image or "-",
-        "state": device.state,
+        "state": progress(device),
         "result": Text(str(outcome), style=GOOD if good else BAD) if outcome else Text("-"),
         "config": Text("in hand") if device.is_held else Text(_restored(device)),
     }

@@ -386,7 +386,7 @@ def _device(one: DeviceStatus, motion: Motion | None, size_bytes: int, *, is_ali
         site=one.site or "",
         wave=one.wave,
         phase=moves.phase if moves else phase,
-        step=(moves.step if moves else "") or one.state,
+        step=(moves.step if moves else "") or one.activation or one.state,
         text=(moves.waits or moves.text if moves else "") or one.reason or "",
         is_changed=one.is_held,
         restored=one.restored,

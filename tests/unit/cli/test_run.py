@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -12,9 +13,12 @@ from typer.testing import CliRunner
 from flashferry.cli.history import blocks
 from flashferry.cli.main import build
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.activation import Activation, ActivationLimits, Phase
+from flashferry.model.record import DeviceRecord
 from flashferry.model.states import State
 from flashferry.store.journal import Journal
-from tests.unit.conftest import take
+from tasks.activating.service_state import ServiceState
+from tests.unit.conftest import SNAPSHOT, take
 
 COPY = (
     "INSERT INTO transfers (run_id, host, at, identity, kind, tuned, target, image, ticket_id, outcome, size_bytes, "
@@ -161,6 +165,39 @@ def test_a_dead_run_is_told_how_it_goes_on(call, tmp_path):
         run_id = journal.begin_run("stage")
         journal.add_device(run_id, host="r1", address="x", port=22, platform="ios")
     assert f"'flashferry stage --resume {run_id} --state-dir " in " ".join(call("status").split())
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_a_device_in_an_activation_shows_its_phase(call, tmp_path, phase):
+    """A device in mid-restart is in a phase that the journal has, and so is one that a killed run left there."""
+    before = ServiceState(release="17.06.03", running_file="flash:packages.conf")
+    activation = Activation(
+        phase=Phase.INTENDED,
+        is_install=True,
+        image="x.bin",
+        path="flash:x.bin",
+        version="17.12.04.0.1",
+        before=before,
+        order=None,
+        limits=ActivationLimits(),
+        since="2026-11-26T12:00:00+00:00",
+    )
+    word = "in hand" if phase is Phase.INTENDED else phase.value
+    with Journal(tmp_path) as journal:
+        run_id = journal.begin_run("activate")
+        journal.add_device(run_id, host="r1", address="x", port=22, platform="ios")
+        given = {"snapshot": SNAPSHOT, "changes": (), "target": "flash:x.bin", "activation": activation}
+        journal.acquire_lease(run_id, "r1", identity="SN/r1", **given)
+        journal.activating(run_id, "r1", replace(activation, phase=phase))
+        for words in (("status",), ("run", "list"), ("run", "show", "latest")):
+            assert word in call(*words)
+            assert "journaled" not in call(*words)
+        (device,) = json.loads(call("status", "--json"))["status"]["runs"][0]["devices"]
+        assert (device["state"], device["activation"]) == ("journaled", phase.value)
+    assert f"left in its hands: r1 ({word}, x)" in call("status")
+    with Journal(tmp_path) as journal:
+        journal.release(run_id, "r1", DeviceRecord(host="r1", seconds_by_step={}))
+    assert json.loads(call("status", "--json"))["status"]["runs"][0]["devices"][0]["activation"] is None
 
 
 def test_alike_reasons_are_told_once(call, tmp_path):
