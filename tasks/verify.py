@@ -120,18 +120,6 @@ def verify_image(
     return report
 
 
-def verify_file(
-    session: DeviceSession,
-    *,
-    path: str,
-    md5: str,
-    size_bytes: int,
-    interrupted: Callable[[], bool] = lambda: False,
-) -> VerifyReport:
-    """Prove that a file on the device has the expected MD5; see `verify_image`."""
-    return verify_image(session, path, Digests(md5=md5), size_bytes=size_bytes, interrupted=interrupted)
-
-
 def verify_signature(
     session: DeviceSession,
     path: str,

@@ -149,10 +149,3 @@ class NoDifference(Row):
     """The line that tells that two configurations are equal."""
 
     text: str
-
-
-@row
-class BootSystem(Row):
-    """A `boot system` line of the configuration."""
-
-    path: str

@@ -17,7 +17,6 @@ import textfsm
 from templates.configured import (
     ArchiveEntry,
     ArchiveSection,
-    BootSystem,
     CommandAuthorization,
     ConfigDifference,
     ConfigLock,
@@ -74,7 +73,6 @@ __all__ = [
     "AbortTimer",
     "ArchiveEntry",
     "ArchiveSection",
-    "BootSystem",
     "BootVariable",
     "CommandAuthorization",
     "ConfigDifference",

@@ -12,7 +12,7 @@ from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.images.digests import Digests
 from tasks.hashing import Dots, Ended, HashLimits, LimitReached, hash_limits
 from tasks.signature import Signature, read_signature
-from tasks.verify import commands_for, digest_of, verify_file, verify_image
+from tasks.verify import commands_for, digest_of, verify_image
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "verify"
 GOOD, BAD = "a" * 32, "b" * 32
@@ -25,7 +25,7 @@ def result(digest: str, algorithm: str = "md5") -> dict[str, str]:
 
 def test_a_good_digest_is_a_report(table_device):
     """The report tells what proved the file; a hash that took no time tells no speed."""
-    found = verify_file(table_device(result(GOOD)), path="bootflash:x.bin", md5=GOOD.upper(), size_bytes=100)
+    found = verify_image(table_device(result(GOOD)), "bootflash:x.bin", Digests(md5=GOOD.upper()), size_bytes=100)
     assert (found.algorithm, found.digest, found.md5, found.signature) == ("md5", GOOD, GOOD, None)
     assert found.hash_bytes_per_s is None
 
@@ -43,14 +43,14 @@ def test_the_speed_of_a_hash_that_took_a_while(table_device, monkeypatch):
     """Two seconds for eight megabytes are four megabytes a second."""
     times = iter([10.0, 10.0, 10.0, 10.0, 12.0, 12.0])
     monkeypatch.setattr("tasks.hashing.time", SimpleNamespace(monotonic=lambda: next(times)))
-    found = verify_file(table_device(result(GOOD)), path="bootflash:x.bin", md5=GOOD, size_bytes=8_000_000)
+    found = verify_image(table_device(result(GOOD)), "bootflash:x.bin", Digests(md5=GOOD), size_bytes=8_000_000)
     assert (found.duration_s, found.hash_bytes_per_s) == (2.0, 4_000_000)
 
 
 def test_the_expected_digest_is_never_sent(table_device):
     """What the device would echo proves nothing, so it is never told what we expect."""
     device = table_device(result(GOOD))
-    verify_file(device, path="bootflash:x.bin", md5=GOOD, size_bytes=100)
+    verify_image(device, "bootflash:x.bin", Digests(md5=GOOD), size_bytes=100)
     assert device.asked == ["verify /md5 bootflash:x.bin"]
 
 
@@ -78,13 +78,15 @@ def test_what_a_dry_run_tells_is_what_is_sent(table_device, sha512, signature):
 def test_the_digest_of_another_file_proves_nothing(table_device, told):
     """The right digest under another name, or on another device, is not that of our file."""
     with pytest.raises(OutputNotUnderstood, match=r"expected a digest of bootflash:x\.bin, found one of"):
-        verify_file(table_device({"verify": f"....Done!\n{told}\n"}), path="bootflash:x.bin", md5=GOOD, size_bytes=100)
+        verify_image(
+            table_device({"verify": f"....Done!\n{told}\n"}), "bootflash:x.bin", Digests(md5=GOOD), size_bytes=100
+        )
 
 
 def test_the_digest_of_our_file_is_found_beside_anothers(table_device):
     """Somebody else's may run into our output; an alias of the file system is the same device."""
     told = f"verify /md5 (bootflash:other.bin) = {'0' * 32}\nverify /md5 (flash:/x.bin) = {GOOD}\n"
-    found = verify_file(table_device({"verify": told}), path="bootflash:x.bin", md5=GOOD, size_bytes=100)
+    found = verify_image(table_device({"verify": told}), "bootflash:x.bin", Digests(md5=GOOD), size_bytes=100)
     assert found.digest == GOOD
 
 

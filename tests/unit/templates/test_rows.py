@@ -175,18 +175,14 @@ def test_no_kind_reads_anything_into_noise():
     assert [kind for kind in row_kinds() for text in ("", noise) if rows(kind, text)] == []
 
 
-READINESS = {"BootSystem"}
-"""What a device boots next, and from what: read for the step after the copy, which is not built yet."""
-
-
-def test_every_kind_of_row_is_read_by_somebody():
-    """A template that nobody uses is not known to be right; those kept for the step after the copy are named."""
+def test_the_product_reads_every_kind_of_row():
+    """A template that nothing uses is not known to be right."""
     packages = {PRODUCT / "tasks", PRODUCT / "flashferry"}
     sources = [path for path in source_files() if not packages.isdisjoint(path.parents)]
     trees = [tree_of(path) for path in (*sources, PRODUCT / "templates/version.py")]
     imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     used = {name.name for node in imports if node.module == "templates.rows" for name in node.names}
-    assert {kind.__name__ for kind in row_kinds()} - used == READINESS
+    assert {kind.__name__ for kind in row_kinds()} - used == set()
 
 
 def test_every_template_and_row_class_agree():
