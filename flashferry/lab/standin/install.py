@@ -402,6 +402,7 @@ def _reload(vty: Vty) -> None:
 
 
 def _restart(device: Device) -> None:
+    device.note_guess("install: log line of its reload")
     device.syslog("%SYS-5-RELOAD: Reload requested by install. Reload Reason: Image Install.")
     device.restart(reason="Image Install")
 

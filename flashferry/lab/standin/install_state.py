@@ -181,6 +181,7 @@ class InstallState:
     def _run_out(self) -> None:
         self._timer = None
         self._device.happened.append("timer: ran out")
+        self._device.note_guess("install: log line of the timer that ran out")
         self.abort()
         self._device.syslog(
             "%INSTALL-3-AUTO_ABORT_TIMER_EXPIRED: R0/0: rollback_timer: Install auto abort timer has expired"

@@ -49,6 +49,7 @@ def leave(device: Device, place: str) -> None:
     """Have a member leave."""
     away = (*device.faults.members_away, place)
     device.faults = device.faults.with_switches({"members_away": away, "member_leaves_after_bytes": None})
+    device.note_guess("members: log line of one that left")
     if place == STANDBY:
         device.syslog("%REDUNDANCY-3-STANDBY_LOST: Standby processor fault (PEER_NOT_PRESENT)")
     else:
@@ -63,13 +64,16 @@ def without_away(device: Device, text: str) -> str:
             for old, new in _SIMPLEX:
                 text = re.sub(old, new, text, flags=re.MULTILINE)
         else:
-            text = _without_switch(text, place)
+            text = _without_switch(device, text, place)
     return text
 
 
-def _without_switch(text: str, number: str) -> str:
+def _without_switch(device: Device, text: str, number: str) -> str:
     row = rf"\g<1>{number}       Member   0000.0000.0000     0      V01     Removed             "
-    text = re.sub(rf"^([ *]){number} +\w+ +[0-9a-f.]{{14}} +\d+ +\w+ +\w+ *$", row, text, flags=re.MULTILINE)
+    own_row = rf"^([ *]){number} +\w+ +[0-9a-f.]{{14}} +\d+ +\w+ +\w+ *$"
+    text, count = re.subn(own_row, row, text, flags=re.MULTILINE)
+    if count:
+        device.note_guess("members: row of one that is away")
     text = re.sub(rf"^ +{number} +\d+ +C\d.*\n", "", text, flags=re.MULTILINE)  # `show version`, `show platform`
     own = rf"(-+\n)?Switch 0?{number}\n-+\n(?:(?!-+\nSwitch|Switch \d|Configuration register|\Z).*\n)*"
     return re.sub(own, "", text)

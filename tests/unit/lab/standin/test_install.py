@@ -127,6 +127,7 @@ def test_activation_runs_the_new_release_uncommitted_with_a_timer(make_console: 
     screen = console.type("install activate auto-abort-timer 60 prompt-level none")
     assert re.search(r"Install will reload the system now!\nSUCCESS: install_activate  .*\nr1#", screen)
     assert "Cisco IOS XE Software, Version 17.15.01a" in console.show("show version")
+    assert device.guesses["install: log line of its reload"] == 1
     device.boot()
     version = console.show("show version")
     assert "Cisco IOS XE Software, Version 17.15.03a" in version

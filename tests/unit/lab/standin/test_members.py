@@ -48,6 +48,7 @@ def test_a_member_that_is_away_is_in_no_table_but_one(make_console: Callable[...
     device.file_system("flash-2").write(IMAGE, b"x")
     switch(device, {"members_away": ("2",)})
     assert _members(console) == [(1, "Ready"), (2, "Removed"), (3, "Ready")]
+    assert device.guesses == {"members: row of one that is away": 1}
     assert [one.number for one in parse_version(console.show("show version")).members] == [1, 3]
     assert "flash-2:" not in console.show("show file systems")
     assert "Switch 2" not in console.show("show boot")
@@ -79,7 +80,7 @@ def test_a_member_leaves_in_the_middle_of_its_copy(
     assert "bytes copied" not in screen
     assert len(device.faults.members_away) == 1
     assert device.faults.member_leaves_after_bytes is None
-    assert device.guesses["copy: text of a member that left"] == 1
+    assert device.guesses == {"copy: text of a member that left": 1, "members: log line of one that left": 1}
     switch(device, {"members_away": ()})
     assert 100_000 <= device.file_system(target.rstrip(":")).find(IMAGE).size_bytes < 300_000
 
