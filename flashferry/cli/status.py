@@ -124,7 +124,8 @@ def _print_left(found: Status) -> None:
     left = (*found.to_recover, *found.lost)
     by_run: dict[str, list[str]] = {}
     for run, device in found.to_recover:
-        by_run.setdefault(run.run_id, []).append(f"{device.host} ({progress(device)}, {device.address})")
+        applet = f", applet {device.applet}" if device.applet else ""
+        by_run.setdefault(run.run_id, []).append(f"{device.host} ({progress(device)}, {device.address}{applet})")
     if left and found.runs:
         console().print()
     for one in found.lost:

@@ -64,6 +64,7 @@ class DeviceStatus:
         attempt: Which attempt of the run this is, 1 for the first.
         transport: By what it fetched, or was to, or None where the run has not told.
         activation: Phase of the activation that it is in hand for; None where it is in none.
+        applet: Name of the applet that it may carry while it is in hand (`stage --dead-man`), or None.
     """
 
     host: str
@@ -81,6 +82,7 @@ class DeviceStatus:
     attempt: int = 1
     transport: str | None = None
     activation: str | None = None
+    applet: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,4 +410,5 @@ def _device_status(device: StoredDevice) -> DeviceStatus:
         attempt=device.attempt,
         transport=record.text("transport") or (USUAL if device.record else None),
         activation=device.activation,
+        applet=device.applet,
     )

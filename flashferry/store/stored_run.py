@@ -5,6 +5,7 @@ A row that cannot be read hides no other: what it would have said is missing, an
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from flashferry.store.run_lock import RunState, run_state
 from flashferry.store.tables import RecordRow, RunRow, attempts_of, devices_of, run_row, transfers_of, wishes_of
 from flashferry.store.transfer_row import utc
 from flashferry.store.wishes import Wish
+from tasks.applet import applet_of, is_applet
 
 __all__ = ["StoredDevice", "StoredRun", "StoredTransfer", "read_run"]
 
@@ -40,6 +42,7 @@ class StoredDevice:
         transfers: All its transfers in this run, the oldest first.
         updated_at: Last change, ISO 8601, UTC.
         activation: Phase of the activation that it is in hand for; None where it is in none.
+        applet: Name of the applet that it may carry while it is in hand (`stage --dead-man`), or None.
     """
 
     host: str
@@ -56,6 +59,7 @@ class StoredDevice:
     transfers: tuple[StoredTransfer, ...] = ()
     updated_at: str = ""
     activation: str | None = None
+    applet: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +206,17 @@ class _RunReader:
             transfers=tuple(kept),
             updated_at=row.updated_at,
             activation=Node(parsed(row.activation)).text("phase") if row.touched else None,
+            applet=_applet(row.changes) if row.touched else None,
         )
+
+
+def _applet(changes: str | None) -> str | None:
+    """Return the name of the last applet among the changes of a lease, or None."""
+    try:
+        lines = [Node(one).text("ours") or "" for one in json.loads(changes or "[]")]
+    except (ValueError, TypeError):
+        return None
+    return next((applet_of(line) for line in reversed(lines) if is_applet(line)), None)
 
 
 def _whole(record: dict[str, Any], transfers: list[StoredTransfer]) -> dict[str, Any]:

@@ -72,9 +72,10 @@ class DeviceRow:
 
 @dataclass(frozen=True, slots=True)
 class RecordRow(DeviceRow):
-    """A device of a run with its record, and the activation that it is or was in."""
+    """A device of a run with its record, what was set there, and the activation that it is or was in."""
 
     record: str | None
+    changes: str | None
     activation: str | None
 
 

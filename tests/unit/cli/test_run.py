@@ -18,6 +18,7 @@ from flashferry.model.record import DeviceRecord
 from flashferry.model.states import State
 from flashferry.store.journal import Journal
 from tasks.activating.service_state import ServiceState
+from tasks.tcp_config import Change
 from tests.unit.conftest import SNAPSHOT, take
 
 COPY = (
@@ -165,6 +166,18 @@ def test_a_dead_run_is_told_how_it_goes_on(call, tmp_path):
         run_id = journal.begin_run("stage")
         journal.add_device(run_id, host="r1", address="x", port=22, platform="ios")
     assert f"'flashferry stage --resume {run_id} --state-dir " in " ".join(call("status").split())
+
+
+def test_status_names_the_applet_that_a_killed_run_left(call, tmp_path):
+    """It takes our lines back by itself, should recovery never run."""
+    applet = Change(keyword="FLASHFERRY-3F2A", before=None, ours="event manager applet FLASHFERRY-3F2A")
+    with Journal(tmp_path) as journal:
+        run_id = journal.begin_run("stage")
+        journal.add_device(run_id, host="r1", address="x", port=22, platform="ios")
+        given = {"snapshot": SNAPSHOT, "changes": (applet,), "target": "flash:x.bin"}
+        journal.acquire_lease(run_id, "r1", identity="SN/r1", **given)
+    told = " ".join(call("status").split())
+    assert "left in its hands: r1 (journaled, x, applet FLASHFERRY-3F2A)" in told
 
 
 @pytest.mark.parametrize("phase", Phase)

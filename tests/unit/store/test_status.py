@@ -70,6 +70,19 @@ def test_what_a_dead_run_left_is_to_be_recovered(tmp_path):
     ]
 
 
+def test_the_applet_of_a_device_in_hand_is_named(tmp_path):
+    """A killed run may have left it there; once the lease has ended it is gone, and so is its name."""
+    applet = Change(keyword="FLASHFERRY-3F2A", before=None, ours="event manager applet FLASHFERRY-3F2A")
+    with Journal(tmp_path) as journal:
+        run_id = begin(journal, "r1", "r2")
+        given = {"snapshot": SNAPSHOT, "target": "flash:x"}
+        journal.acquire_lease(run_id, "r1", identity="r1", changes=(applet, CHANGE), **given)
+        journal.acquire_lease(run_id, "r2", identity="r2", changes=(CHANGE,), **given)
+        assert [one.applet for one in read_status(tmp_path).runs[0].devices] == ["FLASHFERRY-3F2A", None]
+        journal.release(run_id, "r1", DeviceRecord(host="r1", seconds_by_step={}))
+        assert [one.applet for one in read_status(tmp_path).runs[0].devices] == [None, None]
+
+
 def test_the_last_results_are_told(tmp_path):
     """Outcome, restoration and reason come from the record; a damaged record tells nothing and hides nothing."""
     failure = Failure(step="check", reason="no room", hint=None, kind="PolicyViolation")
