@@ -47,9 +47,14 @@ class Life:
         self._now = now
 
     def view(self, lab: Lab, node: Node) -> NodeView:
-        """Return what is told of a node: the runtime's view under the switches."""
+        """Return what is reported of a node: the runtime's view under the switches.
+
+        A switch may hold a node back that runs already: its addresses, too, are seen only once it is BOOTED.
+        """
         view = self._runtime.state(lab.lab_id, node.node_id)
-        return NodeView(state=self._told(lab, node, view.state), addresses=view.addresses, console=view.console)
+        state = self._told(lab, node, view.state)
+        addresses = view.addresses if state is NodeState.BOOTED else {}
+        return NodeView(state=state, addresses=addresses, console=view.console)
 
     def state(self, lab: Lab, node: Node) -> NodeState:
         """Return the state that is told of a node."""

@@ -104,7 +104,9 @@ def test_what_cannot_be_kept_is_refused_and_people_can_look(disk: Path) -> None:
         assert names == {"root", "first", "last", *taken}
         found = json.loads(inside(pid, *SERVICE, "audit", "verify", "--json", "--state-dir", disk))
         assert found["is_whole"]
-        assert found["entries"] == len(names) - 1, "one for each that was made, none for what was refused"
+        kept = inside(pid, *SERVICE, "audit", "export", "--action", "user.made", "--state-dir", disk).splitlines()
+        made = sorted(json.loads(line)["object"] for line in kept)
+        assert made == sorted(f"user:{name}" for name in names - {"root"}), "one for each, none for what was refused"
 
 
 def test_a_service_begins_on_no_full_disk(disk: Path) -> None:

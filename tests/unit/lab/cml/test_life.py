@@ -121,6 +121,26 @@ def test_a_node_that_fails_keeps_the_lab_from_converging(desk: Desk, switches: d
     assert life.is_converged(lab)
 
 
+@pytest.mark.parametrize(
+    "switches", [{"stuck": {"xe1": "STARTED"}}, {"disconnected": ["xe1"]}, {"no_boot": ["xe1"]}], ids=str
+)
+def test_a_node_that_is_not_booted_shows_no_address(desk: Desk, switches: dict[str, object]) -> None:
+    """Also one that has booted already and that a switch holds back; its neighbour shows its own."""
+    lab = desk.take()
+    desk.set(**switches)
+    desk.start(lab)
+    desk.clock.now += 60
+
+    def seen(label: str) -> list[object]:
+        node = next(node for node in lab.nodes.values() if node.label == label)
+        shown = desk.controller.shapes.addresses(lab, node, hidden=False)
+        return [address for each in shown["interfaces"].values() for address in each["ip4"]]
+
+    assert (len(seen("xe1")), len(seen("xe2"))) == (0, 1)
+    desk.controller.switches.clear()
+    assert len(seen("xe1")) == 1
+
+
 def test_a_stop_that_takes_long_holds_the_state_and_the_wipe(desk: Desk) -> None:
     """Until its time has come the nodes look as before, the lab does not converge, and it cannot be wiped."""
     lab, life = desk.take(), desk.controller.life
