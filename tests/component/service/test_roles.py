@@ -1,4 +1,4 @@
-"""The table of access, row by row: each route x who calls it x whose the object is, as `calls.py` says how."""
+"""Each route x each role x each site, as `rights.py` has it, by the calls of `calls.py`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 import httpx
 import pytest
 
-from flashferry.service.access import ROUTES, Access, routes_in
-from flashferry.service.actor import WHOLE_ROLES, Grant, Role
+from flashferry.service.access import ROUTES, routes_in
+from flashferry.service.actor import Grant, Role
 from flashferry.service.app import ROUTERS
 from flashferry.service.people.accounts import give_grants
 from flashferry.store.journal import Journal
 from flashferry.store.service import people
 from tests.component.service.calls import STREAMS, Call, World, call_of, lacking, world
+from tests.component.service.rights import RIGHTS, WITHOUT_SITE, Right
 from tests.served import ADMIN, Browser
 
 REFUSED = frozenset({401, 403, 404})
@@ -33,13 +34,13 @@ class Case:
     is_let_in: bool
 
 
-def cases(row: Access) -> Iterator[Case]:
+def cases(row: Right) -> Iterator[Case]:
     """Yield everybody who makes a difference to a row; objects are at AMS, and `maker` made them."""
     yield Case(name="nothing", grants=(), is_let_in=not row.roles)
     for role in Role:
         is_let_in = not row.roles or role in row.roles
         yield Case(name=f"{role}-everywhere", grants=(role.value,), is_let_in=is_let_in)
-        if row.is_per_site and role not in WHOLE_ROLES:
+        if row.is_per_site and role not in WITHOUT_SITE:
             yield Case(name=f"{role}-here", grants=(f"{role}@AMS",), is_let_in=is_let_in)
             yield Case(name=f"{role}-elsewhere", grants=(f"{role}@LIM",), is_let_in=False)
     if row.roles and row.roles != frozenset(Role):
@@ -86,16 +87,17 @@ def ask(
 
 
 def test_every_route_has_a_row_and_an_entry(made):
-    """Nothing is served that is not tried here, and nothing stands in the table that is not served."""
+    """Nothing is served that is not tried here, and nothing stands in a table that is not served."""
+    assert set(RIGHTS) == set(ROUTES), "decide who may call it, then add it to tests/component/service/rights.py"
     assert lacking() == [], "add them to tests/component/service/calls.py"
     assert routes_in(ROUTERS) == set(ROUTES)
     assert made.served.app.state.routes == set(ROUTES)
 
 
-@pytest.mark.parametrize("route", sorted(ROUTES), ids=" ".join)
+@pytest.mark.parametrize("route", sorted(RIGHTS), ids=" ".join)
 def test_who_may_call(made, route):
     """Whoever the row names is let in, at the object's site; nobody else is, whatever other roles he has."""
-    row, call = ROUTES[route], call_of(route)
+    row, call = RIGHTS[route], call_of(route)
     assert call is not None, "add it to tests/component/service/calls.py"
     names, sent = call.arrange(made, "maker"), sent_with(made, call)
     if row.is_public:
@@ -117,19 +119,19 @@ def test_who_may_call(made, route):
         assert state_of(made) == before, "a look changed something"
 
 
-OF_A_RUN = sorted(route for route in ROUTES if "{run_id}" in route[1])
+OF_A_RUN = sorted(route for route in RIGHTS if "{run_id}" in route[1])
 
 
 @pytest.mark.parametrize("route", OF_A_RUN, ids=" ".join)
 def test_a_run_at_two_sites(made, route):
     """Who sees one of them looks, and is told of no device of the other; who changes something needs both."""
-    row, call = ROUTES[route], call_of(route)
+    row, call = RIGHTS[route], call_of(route)
     assert call is not None
     names = call.arrange(made, "maker")
     with Journal(made.served.service.state) as journal:
         more = {"address": "x", "port": 22, "platform": "ios", "wave": 0, "image": "new.bin"}
         journal.add_device(names["run_id"], host="gva-r9", site="GVA", **more)
-    for role in sorted(row.roles - WHOLE_ROLES):
+    for role in sorted(row.roles - WITHOUT_SITE):
         here = browser(made, f"{role}-here", (f"{role}@AMS",))
         answer = ask(made, route, here, names, sent_with(made, call))
         if route[0] == "GET":
@@ -143,7 +145,7 @@ def test_a_run_at_two_sites(made, route):
 
 
 @pytest.mark.parametrize(
-    "route", sorted(route for route, row in ROUTES.items() if route[0] != "GET" and not row.is_public), ids=" ".join
+    "route", sorted(route for route, row in RIGHTS.items() if route[0] != "GET" and not row.is_public), ids=" ".join
 )
 def test_a_browser_brings_the_forms_token(made, route):
     """Every change that a cookie can make is refused without it, and where it was begun elsewhere."""
@@ -160,7 +162,7 @@ def test_a_browser_brings_the_forms_token(made, route):
     assert state_of(made) == before
 
 
-@pytest.mark.parametrize("route", sorted(route for route, row in ROUTES.items() if row.not_own), ids=" ".join)
+@pytest.mark.parametrize("route", sorted(route for route, row in RIGHTS.items() if row.not_own), ids=" ".join)
 def test_nobody_decides_about_what_he_made(tmp_path, route):
     """Also with every role there is; an admin is no approver by himself."""
     call = call_of(route)
