@@ -428,6 +428,17 @@ def test_a_ticket_that_was_used_elsewhere_is_worthless_here(tries: int, is_deliv
     room.tickets.use_elsewhere("unknown", 0, is_delivered=True)
 
 
+def test_a_transfer_that_was_granted_here_may_not_begin_after_a_delivery_elsewhere() -> None:
+    """Its data connection came too late: another process has delivered the image with the same ticket."""
+    room = _Room()
+    ticket = room.ticket(tries=3)
+    account = room.account(ticket)
+    room.tickets.use(account)
+    assert not account.withdrawn(room.now_s)
+    room.tickets.use_elsewhere(ticket.ticket_id, 1, gives_way=False, is_delivered=True)
+    assert account.withdrawn(room.now_s)
+
+
 def test_a_try_is_told_with_those_that_others_used() -> None:
     """Before anything else of it, so that the other processes hear of it first; what is left is what all have left."""
     room = _Room()

@@ -10,7 +10,8 @@ from nornir.core.exceptions import NornirSubTaskError
 from nornir.core.inventory import Defaults, Host
 
 from flashferry.devices.platforms.ios import IOS_XE
-from flashferry.fileserver import Ticket, TransferState
+from flashferry.fileserver import ImageFile, Ticket, TransferState
+from flashferry.images.files import FileIdentity
 from flashferry.run.context import RunContext
 from flashferry.run.device.tickets import CopyOrder
 from flashferry.run.device.way import parts_of
@@ -54,6 +55,7 @@ class Journal:
     def __init__(self) -> None:
         self.changes: tuple[str, ...] = ()
         self.kept: object = None
+        self.transfers: list[object] = []
 
     def replan(self, run_id, host, changes):
         self.changes = tuple(change.ours for change in changes)
@@ -66,6 +68,9 @@ class Journal:
 
     def record(self, run_id, host, record):
         self.kept = record
+
+    def add_transfer(self, run_id, host, entry):
+        self.transfers.append(entry)
 
 
 class Server:
@@ -83,11 +88,25 @@ class Server:
         self.account = SimpleNamespace(record=None, state="waiting", bytes_acked=0)
 
     def image(self, name):
-        return SimpleNamespace(name=name, size_bytes=IMAGE_BYTES, md5="0" * 32, sha512="0" * 128)
+        return ImageFile(
+            name=name,
+            size_bytes=IMAGE_BYTES,
+            md5="0" * 32,
+            sha512="0" * 128,
+            path=Path("/nonexistent", name),
+            identity=FileIdentity(device=1, inode=2, size_bytes=IMAGE_BYTES, mtime_ns=3, ctime_ns=4),
+        )
 
     def issue_ticket(self, request):
         self.requests.append(request)
         return Ticket(ticket_id=f"t{next(self.tickets)}", username="u" * 8, password="p" * 16, image_name="x.bin")
+
+    def prepare_push(self, socket):
+        pass
+
+    def open_push(self, request, close):
+        self.requests.append(request)
+        return SimpleNamespace(ticket_id=f"t{next(self.tickets)}", close=close)
 
     def progress(self, ticket_id):
         return self.account

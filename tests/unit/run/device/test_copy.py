@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,8 @@ from flashferry.fileserver import TransferState
 from flashferry.model.recovery_rules import Decision
 from flashferry.model.states import State
 from flashferry.run.device import copy as device_copy
+from flashferry.run.device.way import parts_of
+from flashferry.transports import PUSH
 from tests.unit.run.device.scripted import Steps, account, checked, context, order
 
 
@@ -81,3 +84,38 @@ def test_a_copy_that_is_given_up_says_what_was_found():
     with pytest.raises(DeviceUnreachable, match="lost; found"):
         parts.copy.copy(order(parts.context))
     assert not parts.traces.may_be_writing
+
+
+@pytest.mark.parametrize(
+    ("error", "is_theirs", "may_be_writing"),
+    [
+        (CopyFailed("I/O"), False, False),
+        (FileInTheWay("exists"), True, False),
+        (DeviceUnreachable("lost"), False, True),
+    ],
+)
+def test_a_push_that_fails_leaves_to_be_known_what_is_on_flash(error, is_theirs, may_be_writing):
+    """A file in the way is not ours; a device whose connection was lost may still write what it has buffered."""
+    parts = pushing(raising(error))
+    with pytest.raises(type(error)):
+        parts.copy._attempt(order(parts.context))
+    assert (parts.traces.is_theirs, parts.traces.may_be_writing) == (is_theirs, may_be_writing)
+    assert parts.traces.began
+
+
+def test_a_push_that_is_done_is_kept():
+    """Nothing writes any more; the device has no figures of its own."""
+    parts = pushing(raising())
+    parts.copy._attempt(order(parts.context))
+    assert (parts.traces.may_be_writing, parts.keeper.record.pull) == (False, None)
+    assert parts.keeper.record.state is State.COPYING
+
+
+def pushing(script):
+    """Return a device that is pushed to: its ticket is opened, and the push ends as the script says."""
+    opened = Steps(pull=lambda task, order: (order.open_account(lambda: None), script(task))[1])
+    parts = parts_of(opened, replace(context(), transports=(PUSH,)))
+    release = SimpleNamespace(release="17.12.04a")
+    parts.keeper.update(check=SimpleNamespace(rtt_s=0.1, file_system="flash:", version=release))
+    parts.context.server.account = account(TransferState.TRANSFERRING, 500)
+    return parts

@@ -140,3 +140,119 @@ def test_no_login_for_the_leftover_of_a_device_that_could_not_be_restored(monkey
     monkeypatch.setattr(login, "session_of", lambda task: pytest.fail("another login"))
     parts.leftover.see_to()
     assert parts.keeper.record.partial_file.startswith("cannot tell: ")
+
+
+def test_a_file_of_somebody_else_is_neither_named_nor_removed(monkeypatch):
+    """It came to the target since the check: no copy of ours wrote it, whatever an earlier one began."""
+    clock_of(monkeypatch)
+    flash(monkeypatch, lambda: 10)
+    parts = failed_run(DeviceUnreachable("lost"), server_account=account(), may_be_writing=False)
+    parts.traces.is_theirs = True
+    parts.leftover.see_to()
+    assert (parts.task.done, parts.keeper.record.partial_file) == ([], None)
+
+
+def test_a_proven_image_is_no_leftover(monkeypatch):
+    """What failed came after the proof: the file is what was asked for."""
+    flash(monkeypatch, lambda: IMAGE_BYTES)
+    parts = failed_run(DeviceUnreachable("lost"), server_account=account(), may_be_writing=False)
+    parts.keeper.update(verify=object())
+    parts.leftover.see_to()
+    assert (parts.task.done, parts.keeper.record.partial_file) == ([], None)
+
+
+def test_a_speed_test_leaves_nothing(monkeypatch):
+    """`null:` keeps no file."""
+    parts = failed_run(DeviceUnreachable("lost"), server_account=account(), may_be_writing=False)
+    parts.traces.order = order(parts.context, target="null:")
+    monkeypatch.setattr(login, "session_of", lambda task: pytest.fail("another look"))
+    parts.leftover.see_to()
+    assert parts.keeper.record.partial_file is None
+
+
+def test_a_copy_that_never_began_left_nothing(monkeypatch):
+    """The server can tell: the device fetched no byte, so a file at the target is not ours."""
+    flash(monkeypatch, lambda: 10)
+    parts = failed_run(DeviceUnreachable("lost"), server_account=account(TransferState.WAITING, 0))
+    parts.traces.began = False
+    parts.leftover.see_to()
+    assert (parts.task.done, parts.keeper.record.partial_file) == ([], None)
+
+
+def test_a_run_without_a_ticket_left_nothing(monkeypatch):
+    """It failed before the copy; no look at the flash."""
+    parts = failed_run(DeviceUnreachable("lost"), server_account=account())
+    parts.traces.ticket = None
+    monkeypatch.setattr(login, "session_of", lambda task: pytest.fail("another look"))
+    parts.leftover.see_to()
+    assert parts.keeper.record.partial_file is None
+
+
+def test_a_neighbour_s_copy_is_ours_without_a_ticket(monkeypatch):
+    """Our server knows nothing of it; what it left is named, and removed where that is allowed."""
+    clock_of(monkeypatch)
+    flash(monkeypatch, lambda: 10)
+    parts = failed_run(DeviceUnreachable("lost"), server_account=account(), may_be_writing=False)
+    parts.traces.ticket, parts.traces.is_from_neighbour = None, True
+    parts.leftover.see_to()
+    assert parts.keeper.record.partial_removed
+
+
+def test_without_leave_nothing_is_removed(monkeypatch):
+    """It is named with what to do."""
+    clock_of(monkeypatch)
+    flash(monkeypatch, lambda: 10)
+    parts = failed_run(OutputNotUnderstood("?"), server_account=account(), may_be_writing=False, may_remove=False)
+    parts.leftover.see_to()
+    assert (parts.task.done, parts.keeper.record.partial_removed) == ([], False)
+    assert "--remove-partial" in parts.keeper.record.partial_advice
+
+
+def test_what_is_removed_is_no_larger_than_what_we_sent(monkeypatch):
+    """A larger file is not what a copy of ours left: the removal is bound to the most that any of them got."""
+    clock_of(monkeypatch)
+    flash(monkeypatch, lambda: 999)
+    parts = failed_run(OutputNotUnderstood("?"), server_account=account(), may_be_writing=False)
+    given = []
+    parts.task.scripts["remove"] = lambda task, **arguments: given.append(arguments)
+    parts.traces.sent_bytes = 999
+    parts.leftover.see_to()
+    assert given == [{"path": "flash:x.bin", "no_larger_than_bytes": 999}]
+    assert parts.context.server.revoked
+
+
+def test_a_removed_file_needs_no_advice(monkeypatch):
+    """The record has what it was, and that it is gone."""
+    clock_of(monkeypatch)
+    flash(monkeypatch, lambda: 10)
+    parts = failed_run(OutputNotUnderstood("?"), server_account=account(), may_be_writing=False)
+    parts.leftover.see_to()
+    record = parts.keeper.record
+    assert (record.partial_file, record.partial_advice) == ("flash:x.bin, 10 bytes", None)
+
+
+def test_a_removal_that_fails_is_reported_and_the_file_stays_named(monkeypatch):
+    """The record says what is there, and not that it was removed."""
+    clock_of(monkeypatch)
+    flash(monkeypatch, lambda: 10)
+    parts = failed_run(OutputNotUnderstood("?"), server_account=account(), may_be_writing=False)
+
+    def refuse(task, **arguments):
+        raise DeviceUnreachable("reset")
+
+    parts.task.scripts["remove"] = refuse
+    parts.leftover.see_to()
+    record = parts.keeper.record
+    assert (record.partial_file, record.partial_removed) == ("flash:x.bin, 10 bytes", False)
+    assert "--remove-partial" in record.partial_advice
+
+
+def test_the_ticket_is_worthless_before_the_flash_is_looked_at(monkeypatch):
+    """Whoever still fetches with it would go on writing to what is looked at."""
+    parts = failed_run(DeviceUnreachable("lost"), server_account=account(), may_be_writing=False, may_remove=False)
+    looked = []
+    monkeypatch.setattr(
+        leftover, "describe_partial_file", lambda session, path: looked.append(list(parts.context.server.revoked))
+    )
+    parts.leftover.see_to()
+    assert looked == [["t1"]]
