@@ -23,6 +23,9 @@ from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_wo
 from tests.patience import until
 
 DEVICE = "xe1"
+HELD_BYTES = 100_000
+IMAGE_BYTES = 300_000
+"""Of an image whose copy is held: once all of it is in the device's window the product waits two minutes for the rest."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,25 @@ class Rig:
         """Wait until a condition is true; return that it is."""
         return until(condition, "what the test waits for")
 
+    def hold_copies(self, *names: str, at_bytes: int = HELD_BYTES) -> None:
+        """Hold every copy to devices, the first one's unless named, once it has brought so many bytes."""
+        for name in names or (self.world.devices[0].name,):
+            self.world.fault(name, hold_copy_at_bytes=at_bytes)
+
+    def until_held(self, *names: str, times: int = 1) -> None:
+        """Wait until a copy to each device, the first one unless named, is held for the n-th time in the test."""
+        for name in names or (self.world.devices[0].name,):
+            until(lambda name=name: len(self.held(name)) >= times, lambda name=name: f"hold {times} of {name}")
+
+    def held(self, name: str) -> list[str]:
+        """Return what has been held on a device since the world began."""
+        return [one for one in self.world.happened(name) if one.startswith("held: ")]
+
+    def release(self, *names: str) -> None:
+        """Release what is held on devices, the first one unless named, and hold nothing more."""
+        for name in names or (self.world.devices[0].name,):
+            self.world.fault(name, hold_copy_at_bytes=None, hold_command_pattern=None, hold_boot=False)
+
     def configure_by_hand(self, *lines: str) -> None:
         """Change the first device's configuration in an SSH session of its own, as a colleague would."""
         one = self.world.devices[0]
@@ -186,7 +208,7 @@ def wan_rig(tmp_path: Path) -> Iterator[Rig]:
 
 
 @pytest.fixture
-def slow_rig(rig: Rig) -> Rig:
-    """A router whose flash takes 1 MB/s, so that a copy lasts long enough to do something to it."""
-    rig.world.fault(DEVICE, slow_flash_bytes_per_s=1_000_000)
+def held_rig(rig: Rig) -> Rig:
+    """A router that holds each copy at `HELD_BYTES` until `Rig.release`."""
+    rig.hold_copies()
     return rig

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tasks.mark import is_mark
+from tests.e2e.conftest import HELD_BYTES, IMAGE_BYTES
 from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.lab, pytest.mark.soak]
+pytestmark = pytest.mark.lab
 DEVICE = "xe1"
-DROP_BYTES = 500_000
 
 
 def device_of(text: str) -> dict:
@@ -39,28 +39,32 @@ def decisions(device: dict) -> list[str]:
     return [entry["decision"] for entry in device["reconciled"]]
 
 
-def test_a_copy_that_went_on_without_its_session_is_a_success(slow_rig):
+def test_a_copy_that_went_on_without_its_session_is_a_success(held_rig):
     """The vty is gone, the device copies on: the hash proves the file, and the configuration is what it was."""
-    rig, before, image = slow_rig, slow_rig.configurations(), slow_rig.image(4_000_000)
-    rig.world.fault(DEVICE, drop_ssh_after_bytes=DROP_BYTES, copy_outlives_session=True)
-    done = rig.verb("stage", "--image", image)
-    device = device_of(done.out)
-    assert (done.code, device["outcome"], device["restored"]) == (0, "done", "restored"), done.err
+    rig, before, image = held_rig, held_rig.configurations(), held_rig.image(IMAGE_BYTES)
+    rig.world.fault(DEVICE, copy_outlives_session=True)
+    with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", image) as stage:
+        rig.until_held()
+        rig.world.fault(DEVICE, drop_ssh=True)
+        rig.release()
+        out, err = stage.communicate(timeout=PATIENCE_S)
+    device = device_of(out)
+    assert (stage.returncode, device["outcome"], device["restored"]) == (0, "done", "restored"), err
     assert decisions(device) == ["done"]
     assert device["pull"] is None
-    assert device["transfer"]["bytes_acked"] == 4_000_000
+    assert device["transfer"]["bytes_acked"] == IMAGE_BYTES
     assert device["verify"]["md5"] == md5(image) == rig.flash_md5("image.bin")
     assert rig.configurations() == before
 
 
-def test_a_copy_that_broke_off_is_begun_again_once(slow_rig):
+def test_a_copy_that_broke_off_is_begun_again_once(held_rig):
     """The device deleted the partial file itself: a second copy, tuned like the first, brings the image."""
-    rig, before, image = slow_rig, slow_rig.configurations(), slow_rig.image(4_000_000)
-    rig.world.fault(DEVICE, drop_ssh_after_bytes=DROP_BYTES)
+    rig, before, image = held_rig, held_rig.configurations(), held_rig.image(IMAGE_BYTES)
     with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", image) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 100_000)
-        assert rig.until(lambda: rig.flash_bytes("image.bin") == 0)
-        rig.world.fault(DEVICE, drop_ssh_after_bytes=None)
+        rig.until_held()
+        rig.world.fault(DEVICE, drop_ssh=True)
+        rig.until_held(times=2)
+        rig.release()
         out, err = stage.communicate(timeout=PATIENCE_S)
     device = device_of(out)
     assert (stage.returncode, device["outcome"], device["restored"]) == (0, "done", "restored"), err
@@ -70,11 +74,11 @@ def test_a_copy_that_broke_off_is_begun_again_once(slow_rig):
     assert rig.configurations() == before
 
 
-def test_a_second_loss_ends_it(slow_rig):
+def test_a_second_loss_ends_it(rig):
     """Never a third copy: the failure says what was found, and nothing is left behind."""
-    rig, before = slow_rig, slow_rig.configurations()
-    rig.world.fault(DEVICE, drop_ssh_after_bytes=DROP_BYTES)
-    done = rig.verb("stage", "--image", rig.image(4_000_000))
+    before = rig.configurations()
+    rig.world.fault(DEVICE, drop_ssh_after_bytes=HELD_BYTES)
+    done = rig.verb("stage", "--image", rig.image(IMAGE_BYTES))
     device = device_of(done.out)
     assert (done.code, device["failure"]["kind"], device["restored"]) == (3, "DeviceUnreachable", "restored")
     assert decisions(device) == ["copy again", "give up"]
@@ -83,11 +87,11 @@ def test_a_second_loss_ends_it(slow_rig):
     assert rig.configurations() == before
 
 
-def test_a_partial_file_is_named_and_kept(slow_rig):
+def test_a_partial_file_is_named_and_kept(rig):
     """Without leave nothing is removed: the copy is not begun again, and path and size are told."""
-    rig, before = slow_rig, slow_rig.configurations()
-    rig.world.fault(DEVICE, drop_ssh_after_bytes=DROP_BYTES, keeps_partial_file=True)
-    done = rig.verb("stage", "--image", rig.image(4_000_000))
+    before = rig.configurations()
+    rig.world.fault(DEVICE, drop_ssh_after_bytes=HELD_BYTES, keeps_partial_file=True)
+    done = rig.verb("stage", "--image", rig.image(IMAGE_BYTES))
     device = device_of(done.out)
     assert (done.code, device["restored"], device["partial_removed"]) == (3, "restored", False)
     assert decisions(device) == ["give up"]
@@ -96,12 +100,12 @@ def test_a_partial_file_is_named_and_kept(slow_rig):
     assert rig.configurations() == before
 
 
-def test_a_partial_file_is_removed_with_leave(slow_rig):
+def test_a_partial_file_is_removed_with_leave(rig):
     """With leave it is removed and the copy begun again; what the second leaves is removed too. Others' files stay."""
-    rig, before = slow_rig, slow_rig.configurations()
+    before = rig.configurations()
     others = [file.name for file in rig.world.files(DEVICE)]
-    rig.world.fault(DEVICE, drop_ssh_after_bytes=DROP_BYTES, keeps_partial_file=True)
-    done = rig.verb("stage", "--remove-partial", "--image", rig.image(4_000_000))
+    rig.world.fault(DEVICE, drop_ssh_after_bytes=HELD_BYTES, keeps_partial_file=True)
+    done = rig.verb("stage", "--remove-partial", "--image", rig.image(IMAGE_BYTES))
     device = device_of(done.out)
     assert (done.code, device["restored"], device["partial_removed"]) == (3, "restored", True), done.err
     assert decisions(device) == ["remove the partial file and copy again", "give up"]
@@ -118,14 +122,14 @@ def test_a_file_of_a_wrong_hash_is_removed_with_leave(rig):
     assert rig.flash_bytes("image.bin") == 0
 
 
-def test_a_restart_in_mid_copy(slow_rig):
+def test_a_restart_in_mid_copy(held_rig):
     """The router restarts: it is waited for, tuned again, and brings the image at the second copy."""
-    rig, before, image = slow_rig, slow_rig.configurations(), slow_rig.image(4_000_000)
-    rig.world.fault(DEVICE, reboot_after_bytes=DROP_BYTES, boot_s=3.0)
+    rig, before, image = held_rig, held_rig.configurations(), held_rig.image(IMAGE_BYTES)
     with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", image) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 100_000)
-        assert rig.until(lambda: rig.flash_bytes("image.bin") == 0)
-        rig.world.fault(DEVICE, reboot_after_bytes=None)
+        rig.until_held()
+        rig.world.fault(DEVICE, reboot=1.0)
+        rig.until_held(times=2)
+        rig.release()
         out, err = stage.communicate(timeout=PATIENCE_S)
     device = device_of(out)
     assert (stage.returncode, device["outcome"], device["restored"]) == (0, "done", "restored"), err

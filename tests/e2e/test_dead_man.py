@@ -9,7 +9,7 @@ import pytest
 
 from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.lab, pytest.mark.soak]
+pytestmark = pytest.mark.lab
 DEVICE = "xe1"
 NAME = "c8000v-universalk9.17.15.03a.SPA.bin"
 SIZE_BYTES = 300_000
@@ -87,13 +87,14 @@ def test_an_applet_without_bypass_runs_where_nobody_is_asked(router):
 
 def killed_in_mid_copy(rig):
     """Begin to stage, and kill the controller once the copy runs."""
-    image = rig.image(20_000_000, NAME)
-    rig.world.fault(DEVICE, slow_flash_bytes_per_s=200_000)
+    image = rig.image(SIZE_BYTES, NAME)
+    rig.hold_copies()
     with rig.started("stage", "--inventory", rig.inventory, "--image", image, "--dead-man") as run:
-        assert rig.until(lambda: rig.flash_bytes(NAME) > 0)
+        rig.until_held()
         assert "event manager applet FLASHFERRY-" in rig.configurations()[0]
         run.kill()
         run.wait()
+    rig.release()
 
 
 def test_a_controller_that_dies_for_good_leaves_nothing(router):
@@ -117,14 +118,15 @@ def test_recovery_takes_an_applet_back_that_still_counts(router):
 
 def test_a_countdown_that_ends_in_mid_copy_costs_nothing(router):
     """The copy goes on, and the restore finds its work done."""
-    before, image = router.configurations(), router.image(4_000_000, NAME)
-    router.world.fault(DEVICE, slow_flash_bytes_per_s=500_000)
+    before, image = router.configurations(), router.image(SIZE_BYTES, NAME)
+    router.hold_copies()
     with ThreadPoolExecutor(1) as beside:
         run = beside.submit(router.verb, "stage", "--image", image, "--dead-man")
-        assert router.until(lambda: router.flash_bytes(NAME) > 0)
+        router.until_held()
         assert "event manager applet FLASHFERRY-" in router.configurations()[0]
         router.world.fault(DEVICE, applets_fire=True)
         assert router.configurations() == before
+        router.release()
         done = run.result(timeout=PATIENCE_S)
     (device,) = done.json["run"]["devices"]
     assert (done.code, device["outcome"], device["restored"]) == (0, "done", "restored"), device["failure"]

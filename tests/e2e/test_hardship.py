@@ -9,9 +9,10 @@ import subprocess
 
 import pytest
 
+from tests.e2e.conftest import IMAGE_BYTES
 from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.lab, pytest.mark.soak]
+pytestmark = pytest.mark.lab
 DEVICE = "xe1"
 
 
@@ -20,12 +21,13 @@ def device_of(text: str) -> dict:
     return device
 
 
-def test_a_closed_terminal_changes_nothing(slow_rig):
+def test_a_closed_terminal_changes_nothing(held_rig):
     """Standard error goes away in mid-copy: the run goes on, and the router is what it was."""
-    rig, before = slow_rig, slow_rig.configurations()
-    with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(4_000_000)) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000)
+    rig, before = held_rig, held_rig.configurations()
+    with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(IMAGE_BYTES)) as stage:
+        rig.until_held()
         stage.stderr.close()
+        rig.release()
         out = stage.stdout.read()
         assert stage.wait(timeout=PATIENCE_S) == 0
     assert device_of(out)["restored"] == "restored"
@@ -33,11 +35,11 @@ def test_a_closed_terminal_changes_nothing(slow_rig):
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
-def test_hang_up_and_termination_restore_like_ctrl_c(slow_rig, number):
+def test_hang_up_and_termination_restore_like_ctrl_c(held_rig, number):
     """A closed session window and a stopped service end the run in good order."""
-    rig, before = slow_rig, slow_rig.configurations()
-    with rig.started("stage", "--inventory", rig.inventory, "--image", rig.image(8_000_000)) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000)
+    rig, before = held_rig, held_rig.configurations()
+    with rig.started("stage", "--inventory", rig.inventory, "--image", rig.image(IMAGE_BYTES)) as stage:
+        rig.until_held()
         os.kill(stage.pid, number)
         stage.communicate(timeout=PATIENCE_S)
     assert stage.returncode == 130
@@ -45,15 +47,16 @@ def test_hang_up_and_termination_restore_like_ctrl_c(slow_rig, number):
 
 
 @pytest.mark.parametrize(("retries", "code", "outcome"), [(0, 3, "failed"), (1, 0, "done")])
-def test_a_dead_server_is_told_and_the_router_restored(slow_rig, retries, code, outcome):
+def test_a_dead_server_is_told_and_the_router_restored(held_rig, retries, code, outcome):
     """The server's process is killed in mid-copy: nothing is called a success; tried again, a new one delivers."""
-    rig, before = slow_rig, slow_rig.configurations()
-    options = ("--json", "--retries", retries, "--image", rig.image(8_000_000))
+    rig, before = held_rig, held_rig.configurations()
+    options = ("--json", "--retries", retries, "--image", rig.image(IMAGE_BYTES))
     with rig.started("stage", "--inventory", rig.inventory, *options) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000)
+        rig.until_held()
         children = subprocess.run(["pgrep", "-P", str(stage.pid)], capture_output=True, text=True, check=True).stdout
         for pid in children.split():
             os.kill(int(pid), signal.SIGKILL)
+        rig.release()
         out, err = stage.communicate(timeout=PATIENCE_S)
     device = device_of(out)
     assert stage.returncode == code, err
@@ -63,11 +66,11 @@ def test_a_dead_server_is_told_and_the_router_restored(slow_rig, retries, code, 
     assert rig.configurations() == before
 
 
-def test_one_router_under_two_names_is_one_router(slow_rig):
+def test_one_router_under_two_names_is_one_router(held_rig):
     """A second run that reaches the same router by another address is refused, and changes nothing."""
-    rig, before = slow_rig, slow_rig.configurations()
-    with rig.started("stage", "--inventory", rig.inventory, "--image", rig.image(60_000_000)) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000)
+    rig, before = held_rig, held_rig.configurations()
+    with rig.started("stage", "--inventory", rig.inventory, "--image", rig.image(IMAGE_BYTES)) as stage:
+        rig.until_held()
         # Another way to write 198.18.1.11 (inet_aton): stands for a DNS name beside an address.
         rig.write_inventory(hostname="198.18.267")
         second = rig.verb("stage", "--image", rig.image(300_000, "other.bin"), "--ftp-port", "2121")
@@ -88,12 +91,13 @@ def test_a_line_set_between_look_and_snapshot_comes_back(new_rig):
         assert rig.configurations() == before
 
 
-def test_a_colleagues_line_is_told_without_its_secret(slow_rig):
+def test_a_colleagues_line_is_told_without_its_secret(held_rig):
     """Somebody's new line with brackets and a secret: kept, told by its keywords, and nowhere in full."""
-    rig = slow_rig
-    with rig.started("stage", "--inventory", rig.inventory, "--image", rig.image(5_000_000)) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000)
+    rig = held_rig
+    with rig.started("stage", "--inventory", rig.inventory, "--image", rig.image(IMAGE_BYTES)) as stage:
+        rig.until_held()
         rig.configure_by_hand("snmp-server location [/rack S3cretWord]")
+        rig.release()
         out, err = stage.communicate(timeout=PATIENCE_S)
     kept = b"".join(path.read_bytes() for path in rig.state.rglob("*") if path.is_file())
     assert stage.returncode == 5, err
@@ -134,12 +138,13 @@ def test_a_name_too_long_for_the_command_line_leaves_the_router_alone(rig):
     assert "an IOS line takes 253" in device["failure"]["reason"]
 
 
-def test_recover_twice_at_once(slow_rig):
+def test_recover_twice_at_once(held_rig):
     """A second recovery beside a first one is refused in a sentence, and the router is restored once."""
-    rig, before = slow_rig, slow_rig.configurations()
-    with rig.started("stage", "--inventory", rig.inventory, "--image", rig.image(8_000_000)) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000)
+    rig, before = held_rig, held_rig.configurations()
+    with rig.started("stage", "--inventory", rig.inventory, "--image", rig.image(IMAGE_BYTES)) as stage:
+        rig.until_held()
         os.kill(stage.pid, signal.SIGKILL)
+    rig.release()
     with (
         rig.started("recover", "--inventory", rig.inventory, "--json") as one,
         rig.started("recover", "--inventory", rig.inventory, "--json") as two,
@@ -150,13 +155,14 @@ def test_recover_twice_at_once(slow_rig):
     assert rig.configurations() == before
 
 
-def test_recover_finds_a_device_that_left_the_inventory(slow_rig):
+def test_recover_finds_a_device_that_left_the_inventory(held_rig):
     """The inventory is empty meanwhile: the journal's address and the environment's credentials are enough."""
-    rig, before = slow_rig, slow_rig.configurations()
+    rig, before = held_rig, held_rig.configurations()
     access = rig.world.devices[0]
-    with rig.started("stage", "--inventory", rig.inventory, "--image", rig.image(8_000_000)) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000)
+    with rig.started("stage", "--inventory", rig.inventory, "--image", rig.image(IMAGE_BYTES)) as stage:
+        rig.until_held()
         os.kill(stage.pid, signal.SIGKILL)
+    rig.release()
     (rig.inventory / "hosts.yaml").write_text("{}\n")
     rig.environment = {
         "FLASHFERRY_USERNAME": access.username,

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.conftest import HELD_BYTES, IMAGE_BYTES
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.lab
@@ -89,56 +90,57 @@ def test_a_push_that_nobody_allowed_touches_nothing(rig):
     assert rig.configurations() == before
 
 
-@pytest.mark.soak
-def test_what_came_to_the_target_since_the_check_is_not_overwritten(slow_rig):
+def test_what_came_to_the_target_since_the_check_is_not_overwritten(rig):
     """A file that appears between check and first byte stays as it is: the target is looked at right before."""
-    allow_push(slow_rig)
-    image = slow_rig.image(300_000)
-    flash = slow_rig.world.files("xe1")[0].path.parent
-    with slow_rig.started(
-        "stage", "--inventory", slow_rig.inventory, "--json", "--retries", "0", "--image", image, "--transport", "push",
+    allow_push(rig)
+    image = rig.image(300_000)
+    flash = rig.world.files("xe1")[0].path.parent
+    rig.world.fault("xe1", hold_command_pattern=f"^{SERVER}")
+    with rig.started(
+        "stage", "--inventory", rig.inventory, "--json", "--retries", "0", "--image", image, "--transport", "push",
     ) as process:  # fmt: skip
-        assert slow_rig.until(lambda: SERVER in slow_rig.configurations()[0])
+        rig.until_held()
         (flash / "image.bin").write_bytes(b"somebody else's")
+        rig.release()
         out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode != 0
     assert "nothing is overwritten" in out
-    assert slow_rig.flash_bytes("image.bin") == len(b"somebody else's")
-    assert SERVER not in slow_rig.configurations()[0]
+    assert rig.flash_bytes("image.bin") == len(b"somebody else's")
+    assert SERVER not in rig.configurations()[0]
 
 
 @contextmanager
 def pushing(rig: Any) -> Iterator[subprocess.Popen[str]]:
-    """Stage an image of 20 MB by push; return the process once the device has a part of it."""
+    """Stage an image by push; yield the process once the device has a part of it, and holds the rest until the end."""
+    rig.hold_copies()
     with rig.started(
-        "stage", "--inventory", rig.inventory, "--json", "--image", rig.image(20_000_000), "--transport", "push"
+        "stage", "--inventory", rig.inventory, "--json", "--image", rig.image(IMAGE_BYTES), "--transport", "push"
     ) as process:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 1_000_000)
+        rig.until_held()
         yield process
+    rig.release()
 
 
-@pytest.mark.soak
-def test_killed_in_mid_push_recover_switches_the_server_off(slow_rig):
+def test_killed_in_mid_push_recover_switches_the_server_off(rig):
     """The journal has the line before it is set: a fresh process puts it back; the partial file is named and stays."""
-    allow_push(slow_rig)
-    before = slow_rig.configurations()
-    with pushing(slow_rig) as process:
+    allow_push(rig)
+    before = rig.configurations()
+    with pushing(rig) as process:
         os.kill(process.pid, signal.SIGKILL)
         process.wait(timeout=PATIENCE_S)
-    assert SERVER in slow_rig.configurations()[0]
-    done = slow_rig.verb("recover")
+    assert SERVER in rig.configurations()[0]
+    done = rig.verb("recover")
     assert done.code == 0, done.out
-    assert slow_rig.configurations() == before
-    assert 0 < slow_rig.flash_bytes("image.bin") < 20_000_000
+    assert rig.configurations() == before
+    assert rig.flash_bytes("image.bin") == HELD_BYTES
 
 
-@pytest.mark.soak
-def test_interrupt_ends_a_push_and_restores(slow_rig):
+def test_interrupt_ends_a_push_and_restores(rig):
     """Ctrl-C in mid-push: the connection is closed, the server is off again before the prompt comes back."""
-    allow_push(slow_rig)
-    before = slow_rig.configurations()
-    with pushing(slow_rig) as process:
+    allow_push(rig)
+    before = rig.configurations()
+    with pushing(rig) as process:
         os.kill(process.pid, signal.SIGINT)
         out, _ = process.communicate(timeout=PATIENCE_S)
     assert '"outcome": "interrupted"' in out
-    assert slow_rig.configurations() == before
+    assert rig.configurations() == before

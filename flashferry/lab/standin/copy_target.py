@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from flashferry.lab.standin.copy_files import STARTUP, merge_into_running
 from flashferry.lab.standin.copy_questions import begin_questions
 from flashferry.lab.standin.flash import FlashWriter, NoSpaceError, NullWriter, Pace
+from flashferry.lab.standin.holding import HeldWriter
 from flashferry.lab.standin.show_files import free_bytes
 from flashferry.lab.standin.verify import verify_copied
 
@@ -102,7 +103,7 @@ class FlashTarget(NullTarget):
         self._has_begun = True
         rate = faults.slow_flash_bytes_per_s or flash.figures.write_bytes_per_s
         writer = FlashWriter(flash, self._name, Pace(rate, stop), room_bytes=room_bytes)
-        return _Spoiled(writer) if faults.flip_byte else writer
+        return HeldWriter(self._vty.device, _Spoiled(writer) if faults.flip_byte else writer, stop)
 
     def drop(self) -> None:
         """Delete the partial file where the platform does; one that was there before the copy began stays."""
@@ -169,6 +170,9 @@ class _Spoiled:
 
     def write(self, chunk: bytes) -> None:
         self._inner.write(chunk)
+
+    def flush(self) -> None:
+        self._inner.flush()
 
     def close(self) -> None:
         self._inner.flip_byte()

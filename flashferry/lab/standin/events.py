@@ -58,6 +58,11 @@ def _reboot(device: Device, seconds: float | bool) -> None:
     device.restart(None if seconds is True else float(seconds), reason="power-on")
 
 
+def _drop_ssh(device: Device, _: bool) -> None:
+    if device.listener is not None:
+        device.listener.drop_connections()
+
+
 def _new_host_key(device: Device, _: bool) -> None:
     if device.listener is not None:
         device.listener.use_key(asyncssh.generate_private_key("ssh-rsa", key_size=2048))
@@ -76,6 +81,7 @@ _EVENTS: dict[str, Callable[[Device, Any], None]] = {
     "other_user_saves": _other_user_saves,
     "other_user_removes_inactive": _other_user_removes_inactive,
     "reboot": _reboot,
+    "drop_ssh": _drop_ssh,
     "new_host_key": _new_host_key,
     "syslog": _syslog,
     "applets_fire": _applets_fire,

@@ -203,6 +203,10 @@ class FlashWriter:
         self._file.write(chunk)
         self._pace.spend(len(chunk))
 
+    def flush(self) -> None:
+        """Have what was written seen in the file."""
+        self._file.flush()
+
     def flip_byte(self) -> None:
         """Spoil the byte in the middle, as a bad flash would."""
         middle = self._file.tell() // 2

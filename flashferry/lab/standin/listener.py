@@ -11,6 +11,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from flashferry.lab.standin import receive_window
+from flashferry.lab.standin.holding import hold
 from flashferry.lab.standin.tcp_settings import tcp_settings
 
 if TYPE_CHECKING:
@@ -76,11 +77,15 @@ class Listener:
         """Drop every session, stay away for a while, and come back."""
         self._is_up = False
         self._device.shut_down()
-        for connection in list(self._connections):
-            connection.abort()
+        self.drop_connections()
         self._connections.clear()
         self._follow()
         self._spawn(self._come_back(seconds))
+
+    def drop_connections(self) -> None:
+        """Drop every session; new ones are taken as before."""
+        for connection in list(self._connections):
+            connection.abort()
 
     def use_key(self, key: asyncssh.SSHKey) -> None:
         """Take another host key for new connections."""
@@ -100,6 +105,8 @@ class Listener:
 
     async def _come_back(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+        if self._device.faults.hold_boot:
+            await hold(self._device, "restart", lambda: self._device.faults.hold_boot)
         if not self._device.boot():
             return
         self._is_up = True

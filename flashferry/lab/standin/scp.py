@@ -19,6 +19,7 @@ import asyncssh
 from asyncssh.channel import SSHServerChannel
 
 from flashferry.lab.standin import receive_window
+from flashferry.lab.standin.holding import hold, room_bytes
 from flashferry.lab.standin.ssh_client.settings import ssh_settings
 from flashferry.lab.standin.tcp_settings import tcp_settings
 
@@ -63,6 +64,7 @@ class DeviceFiles(asyncssh.SFTPServer):
     def __init__(self, channel: asyncssh.SSHServerChannel[bytes], device: Device) -> None:
         super().__init__(channel)
         self._device = device
+        self._own_channel = channel
         self._user = str(channel.get_extra_info("username"))
         self._flash = device.flash
         self._socket = channel.get_extra_info("socket")
@@ -104,9 +106,20 @@ class DeviceFiles(asyncssh.SFTPServer):
             self._is_full = True
             raise asyncssh.SFTPFailure("No space left on device")
         await self._spend(len(data))
-        written = super().write(file_obj, offset, data)
-        assert isinstance(written, int)
-        return written
+        taken = 0
+        while taken < len(data):
+            left_bytes = room_bytes(self._device, offset + taken)
+            if left_bytes == 0:
+                at = offset + taken
+                await hold(self._device, f"copy at {at} bytes", lambda: self._is_held(at))
+                if self._own_channel.is_closing():
+                    raise asyncssh.SFTPConnectionLost("the session is gone")
+                continue
+            part = data[taken:] if left_bytes is None else data[taken : taken + left_bytes]
+            written = super().write(file_obj, offset + taken, part)
+            assert isinstance(written, int)
+            taken += written
+        return taken
 
     def close(self, file_obj: object) -> None:
         """Finish the file; one that did not fit does not stay."""
@@ -125,6 +138,9 @@ class DeviceFiles(asyncssh.SFTPServer):
         self._free_at_s = max(self._free_at_s, now_s) + took_s
         if self._free_at_s - now_s > _OWED_S:
             await asyncio.sleep(self._free_at_s - now_s)
+
+    def _is_held(self, size_bytes: int) -> bool:
+        return room_bytes(self._device, size_bytes) == 0 and not self._own_channel.is_closing()
 
     def _check(self) -> None:
         running = self._device.running

@@ -14,6 +14,7 @@ from flashferry.lab.standin.config_text import banner_text
 from flashferry.lab.standin.editor import Ended
 from flashferry.lab.standin.filters import BadFilterError, filter_text, split_pipe
 from flashferry.lab.standin.grammar import Ambiguous, Incomplete, Invalid, Matched, Node, match, walk
+from flashferry.lab.standin.holding import hold
 from flashferry.lab.standin.interfaces import canonical_interface
 from flashferry.lab.standin.levels import allows, exec_timeout_s, is_denied
 from flashferry.lab.standin.pager import page
@@ -122,6 +123,10 @@ class Vty:
     async def _take(self, line: str, ended: Ended) -> str:
         """Act on a line; return what the next one begins with."""
         self.device.archive.note_key(self.user)
+        if self._is_held(line):
+            await hold(self.device, line.strip(), lambda: self._is_held(line) and not self.terminal.closed.is_set())
+            if self.terminal.closed.is_set():
+                raise DisconnectedError
         if ended is Ended.HELP:
             self._help(line)
             return line
@@ -134,6 +139,10 @@ class Vty:
         elif line.strip() and not line.lstrip().startswith("!"):
             await self._execute(line)
         return ""
+
+    def _is_held(self, line: str) -> bool:
+        pattern = self.device.faults.hold_command_pattern
+        return pattern is not None and re.search(pattern, line) is not None
 
     async def _execute(self, line: str, *, offset: int = 0) -> None:
         pattern = self.device.faults.refuse_exec_pattern
