@@ -25,7 +25,7 @@ from tests.patience import until
 DEVICE = "xe1"
 HELD_BYTES = 100_000
 IMAGE_BYTES = 300_000
-"""Of an image whose copy is held: once all of it is in the device's window the product waits two minutes for the rest."""
+"""Of an image whose copy is held: all of it fits into the device's window, so the product waits two minutes."""
 
 
 @dataclass(frozen=True)

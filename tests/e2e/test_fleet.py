@@ -17,13 +17,12 @@ import pytest
 from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
 from flashferry.lab.world_inventory import write_inventory
 from flashferry.lab.world_spec import SiteSpec
-from tests.e2e.conftest import Done, Rig, unstamped
+from tests.e2e.conftest import IMAGE_BYTES, Done, Rig, unstamped
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.lab
 
 A, B = ("a1", "a2", "a3"), ("b1", "b2", "b3")
-IMAGE_BYTES = 3_000_000
 
 
 class FleetRig(Rig):
@@ -45,11 +44,6 @@ class FleetRig(Rig):
             )
             for one in self.world.devices
         }
-
-    def slow(self, bytes_per_s: int, *names: str) -> None:
-        """Let flash take so much, so that a copy lasts long enough to do something to it."""
-        for name in names or (*A, *B):
-            self.world.fault(name, slow_flash_bytes_per_s=bytes_per_s)
 
     def begun(self, name: str, image: Path) -> bool:
         """Tell whether some of an image is on a device."""
@@ -101,11 +95,13 @@ def test_a_killed_run_is_gone_on_with(fleet):
     """Killed in mid-copy, resumed under its name: all staged, all as before, nothing copied without need."""
     before = fleet.everywhere()
     image = fleet.image(IMAGE_BYTES)
-    fleet.slow(1_000_000, *B)
+    fleet.hold_copies(*B)
     given = ("--inventory", fleet.inventory, "--image", image, "--wave-by", "all", "--remove-partial")
     with fleet.started("stage", *given, "--json") as stage:
-        assert fleet.until(lambda: all(fleet.has(name, image) for name in A) and fleet.begun("b1", image))
+        assert fleet.until(lambda: all(fleet.has(name, image) for name in A))
+        fleet.until_held(*B)
         os.killpg(stage.pid, signal.SIGKILL)
+    fleet.release(*B)
     (run_id,) = (path.stem for path in (fleet.state / "runs").glob("*.lock"))
     done = fleet.run("stage", "--resume", run_id, "--json")
     assert done.code == 0, done.err
@@ -121,12 +117,12 @@ def test_pause_and_stop_from_another_terminal(fleet):
     """Paused: what runs goes on and nothing new begins. Stopped: all is restored, and the rest can be gone on with."""
     before = fleet.everywhere()
     image = fleet.image(IMAGE_BYTES)
-    # Ten seconds a copy: on a busy machine the other terminal's command takes some of them.
-    fleet.slow(300_000)
+    fleet.hold_copies("a2", "a3")
     given = ("--inventory", fleet.inventory, "--image", image, "--json")
     with fleet.started("stage", *given) as stage:
-        assert fleet.until(lambda: all(fleet.begun(name, image) for name in A))
+        fleet.until_held("a2", "a3")
         assert fleet.run("run", "pause", "latest").code == 0
+        fleet.release("a2", "a3")
         assert fleet.until(lambda: all(fleet.has(name, image) for name in A))
         assert not any(fleet.begun(name, image) for name in B)
         assert fleet.run("run", "stop", "latest").code == 0
@@ -142,7 +138,7 @@ def test_the_time_is_over(fleet):
     """What copies when the time ends is ended and restored, what has not begun never begins, and each says why."""
     before = fleet.everywhere()
     image = fleet.image(IMAGE_BYTES)
-    fleet.slow(25_000)
+    fleet.hold_copies(*A, *B)
     # Two minutes are kept to restore.
     until = datetime.now(UTC) + timedelta(seconds=120 + 40)
     done = fleet.verb("stage", "--image", image, "--no-canary", "--until", until.isoformat())

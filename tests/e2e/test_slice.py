@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.conftest import HELD_BYTES, IMAGE_BYTES
 from tests.patience import PATIENCE_S
 from tests.some import some
 
@@ -89,13 +90,14 @@ def test_prior_lines_come_back_exactly(new_rig):
         assert "ip tcp window-size 65535" in before[0]
 
 
-def test_kill_and_recover(wan_rig):
+def test_kill_and_recover(held_rig):
     """After kill -9 in mid-copy the router is tuned; recover puts it back, names the partial file and proves it."""
-    rig = wan_rig
-    image, before = rig.image(20_000_000), rig.configurations()
+    rig = held_rig
+    image, before = rig.image(IMAGE_BYTES), rig.configurations()
     with rig.started("stage", "--inventory", rig.inventory, "--image", image) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 1_000_000)
+        rig.until_held()
         os.kill(stage.pid, signal.SIGKILL)
+    rig.release()
     assert "ip tcp window-size" in rig.configurations()[0]
 
     done = rig.verb("recover")
@@ -109,13 +111,14 @@ def test_kill_and_recover(wan_rig):
 
 
 @pytest.mark.soak
-def test_stage_warns_of_what_a_dead_run_left(slow_rig):
+def test_stage_warns_of_what_a_dead_run_left(held_rig):
     """A router that a dead run left tuned is not touched by the next one; it is told to recover, and does so."""
-    rig = slow_rig
-    image, before = rig.image(20_000_000), rig.configurations()
+    rig = held_rig
+    image, before = rig.image(IMAGE_BYTES), rig.configurations()
     with rig.started("stage", "--inventory", rig.inventory, "--image", image) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 100_000)
+        rig.until_held()
         os.kill(stage.pid, signal.SIGKILL)
+    rig.release()
     again = rig.verb("stage", "--image", rig.image(1000, "other.bin"))
     assert again.code == 3
     assert "warning: a dead run had xe1 in its hands; run 'flashferry recover'" in again.err
@@ -125,12 +128,12 @@ def test_stage_warns_of_what_a_dead_run_left(slow_rig):
 
 
 @pytest.mark.soak
-def test_kill_ends_the_server_too(slow_rig):
+def test_kill_ends_the_server_too(held_rig):
     """After kill -9 nobody serves images any more: the server process ends with its parent."""
-    rig = slow_rig
-    image = rig.image(20_000_000)
+    rig = held_rig
+    image = rig.image(IMAGE_BYTES)
     with rig.started("stage", "--inventory", rig.inventory, "--image", image) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 100_000)
+        rig.until_held()
         helpers = _living(parent=stage.pid)
         assert helpers
         os.kill(stage.pid, signal.SIGKILL)
@@ -152,12 +155,12 @@ def _living(parent: int | None = None, pids: list[int] | None = None) -> list[in
     return found
 
 
-def test_interrupt_restores_before_the_prompt_comes_back(slow_rig):
+def test_interrupt_restores_before_the_prompt_comes_back(held_rig):
     """Ctrl-C in mid-copy ends the copy, restores the router, reports, and exits with 130."""
-    rig = slow_rig
+    rig = held_rig
     before = rig.configurations()
-    with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(20_000_000)) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 500_000)
+    with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(IMAGE_BYTES)) as stage:
+        rig.until_held()
         os.kill(stage.pid, signal.SIGINT)
         out, err = stage.communicate(timeout=PATIENCE_S)
     assert stage.returncode == 130, err
@@ -167,12 +170,13 @@ def test_interrupt_restores_before_the_prompt_comes_back(slow_rig):
 
 
 @pytest.mark.soak
-def test_a_foreign_change_is_kept_and_named(slow_rig):
+def test_a_foreign_change_is_kept_and_named(held_rig):
     """A line that somebody else changes while we are tuned stays as they set it; the exit code says so."""
-    rig = slow_rig
-    with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(5_000_000)) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 500_000)
+    rig = held_rig
+    with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(IMAGE_BYTES)) as stage:
+        rig.until_held()
         rig.configure_by_hand("ip tcp window-size 99999")
+        rig.release()
         out, err = stage.communicate(timeout=PATIENCE_S)
     assert stage.returncode == 5, err
     (foreign,) = device_of(json.loads(out))["restore"]["foreign"]
@@ -283,12 +287,11 @@ def test_a_wrong_hash_is_no_success(rig):
 
 
 @pytest.mark.soak
-def test_a_lost_session_is_opened_anew_to_restore(slow_rig):
+def test_a_lost_session_is_opened_anew_to_restore(rig):
     """SSH drops in mid-copy: the copy failed, nothing is called a success, and the router is what it was."""
-    rig = slow_rig
     before = rig.configurations()
-    rig.world.fault(DEVICE, drop_ssh_after_bytes=500_000)
-    done = rig.verb("stage", "--image", rig.image(5_000_000))
+    rig.world.fault(DEVICE, drop_ssh_after_bytes=HELD_BYTES)
+    done = rig.verb("stage", "--image", rig.image(IMAGE_BYTES))
     device = device_of(done.json)
     assert (done.code, device["failure"]["kind"], device["restored"]) == (3, "DeviceUnreachable", "restored")
     assert rig.configurations() == before
@@ -318,11 +321,11 @@ def test_a_refused_line_ends_before_the_copy(rig):
 
 
 @pytest.mark.soak
-def test_flash_that_fills_up_under_way(wan_rig):
+def test_flash_that_fills_up_under_way(rig):
     """Room is gone after the check: the device's own words are the reason, and the router is restored."""
-    rig, before = wan_rig, wan_rig.configurations()
-    rig.world.fault(DEVICE, disk_full_after_bytes=500_000)
-    done = rig.verb("stage", "--image", rig.image(2_000_000))
+    before = rig.configurations()
+    rig.world.fault(DEVICE, disk_full_after_bytes=HELD_BYTES)
+    done = rig.verb("stage", "--image", rig.image(IMAGE_BYTES))
     device = device_of(done.json)
     assert (done.code, device["outcome"], device["restored"]) == (3, "failed", "restored"), done.err
     assert "Not enough space on device" in device["failure"]["reason"]
@@ -330,12 +333,14 @@ def test_flash_that_fills_up_under_way(wan_rig):
 
 
 @pytest.mark.soak
-def test_room_that_is_gone_before_the_copy(wan_rig):
+def test_room_that_is_gone_before_the_copy(rig):
     """Looked at again right before the copy: no image byte is sent for nothing."""
-    rig, before = wan_rig, wan_rig.configurations()
-    with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(2_000_000)) as stage:
-        assert rig.until(lambda: "alias exec flashferry-" in rig.configurations()[0])
+    before = rig.configurations()
+    rig.world.fault(DEVICE, hold_command_pattern="^ip tcp selective-ack")
+    with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(IMAGE_BYTES)) as stage:
+        rig.until_held()
         rig.world.fault(DEVICE, flash_full=True)
+        rig.release()
         out, err = stage.communicate(timeout=PATIENCE_S)
     device = device_of(json.loads(out))
     assert (stage.returncode, device["outcome"], device["restored"]) == (3, "failed", "restored"), err

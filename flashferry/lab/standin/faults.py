@@ -21,10 +21,10 @@ class Faults:
         syslog_in_copy: A syslog line and a foreign autoconfig error appear inside the run of marks of a copy that
             succeeds, as C9300 captures show.
         silent_start_s: A copy is silent for so long before its first mark, and takes no data meanwhile.
-        hold_copy_at_bytes: A copy, or a push to the device's SCP server, takes nothing more once so many bytes are on the
-            flash, until this is None again: what comes waits in the window. Each time `happened` gets a line that starts
-            with ``held:``.
-        hold_command_pattern: A line that this expression finds, in any mode, is held the same way before it is executed.
+        hold_copy_at_bytes: A copy, or a push to the device's SCP server, takes nothing more once so many bytes are on
+            the flash, until this is None again: what comes waits in the window. Each time `happened` gets a line that
+            starts with ``held:``.
+        hold_command_pattern: A line that this expression finds, in any mode, is held like that before it is executed.
         hold_boot: A restart does not end until this is false again.
         drop_ssh_after_bytes: The SSH connection dies when a copy has brought so many bytes; None for never.
         copy_outlives_session: A copy goes on when its session is gone; what IOS does is unconfirmed.
@@ -184,5 +184,5 @@ EVENTS = (
     "applets_fire",
 )
 """What happens at once instead of being switched: lines that another user types (a list), who saves (a name), `install
-remove inactive` with a yes (true), a restart (seconds, or true for the platform's), the end of all SSH connections (true), another host key (true), a syslog
-line (its text), the end of all countdowns of applets (true)."""
+remove inactive` with a yes (true), a restart (seconds, or true for the platform's), the end of all SSH connections
+(true), another host key (true), a syslog line (its text), the end of all countdowns of applets (true)."""

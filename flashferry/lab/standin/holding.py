@@ -27,7 +27,7 @@ def note(device: Device, what: str) -> None:
 
 
 def room_bytes(device: Device, size_bytes: int) -> int | None:
-    """Return how many bytes a copy that has so many may still take, 0 where it is held; None for as many as there are."""
+    """Return how many bytes a copy that has so many may still take: 0 while it is held, None for all there are."""
     limit = device.faults.hold_copy_at_bytes
     return None if limit is None else max(0, limit - size_bytes)
 

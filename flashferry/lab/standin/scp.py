@@ -110,10 +110,7 @@ class DeviceFiles(asyncssh.SFTPServer):
         while taken < len(data):
             left_bytes = room_bytes(self._device, offset + taken)
             if left_bytes == 0:
-                at = offset + taken
-                await hold(self._device, f"copy at {at} bytes", lambda: self._is_held(at))
-                if self._own_channel.is_closing():
-                    raise asyncssh.SFTPConnectionLost("the session is gone")
+                await self._hold(offset + taken)
                 continue
             part = data[taken:] if left_bytes is None else data[taken : taken + left_bytes]
             written = super().write(file_obj, offset + taken, part)
@@ -139,8 +136,15 @@ class DeviceFiles(asyncssh.SFTPServer):
         if self._free_at_s - now_s > _OWED_S:
             await asyncio.sleep(self._free_at_s - now_s)
 
-    def _is_held(self, size_bytes: int) -> bool:
-        return room_bytes(self._device, size_bytes) == 0 and not self._own_channel.is_closing()
+    async def _hold(self, size_bytes: int) -> None:
+        """Take nothing more until that is released, or the pusher is gone."""
+
+        def is_held() -> bool:
+            return room_bytes(self._device, size_bytes) == 0 and not self._own_channel.is_closing()
+
+        await hold(self._device, f"copy at {size_bytes} bytes", is_held)
+        if self._own_channel.is_closing():
+            raise asyncssh.SFTPConnectionLost("the session is gone")
 
     def _check(self) -> None:
         running = self._device.running

@@ -208,6 +208,21 @@ def named(name: str) -> Cell:
     return Cell(point=points.BY_NAME[point], fault=faults.BY_NAME[fault])
 
 
+GATE_CELLS = tuple(
+    Cell(point=points.BY_NAME[point], fault=faults.BY_NAME[fault])
+    for point, fault in (
+        ("tune.done", "second kill"),
+        ("dead-man.proof", "dead-man"),
+        ("pull.quarter", "applet fires"),
+        ("pull.quarter", "by push"),
+        ("pull.most", "none"),
+        ("verify.asked", "foreign value"),
+        ("restore.mode", "foreign save"),
+        ("restore.between", "none"),
+    )
+)
+"""What `make test` plays: a kill in each step that leaves lines of ours, a push, an applet, a colleague."""
+
 _WAITS = ("undo refused", "locked", "stall", "no server")
 
 

@@ -13,10 +13,11 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from tests.e2e.matrix.cells import Cell, Job, slowest_first
-from tests.e2e.matrix.faults import FLASH_BYTES_PER_S, INSTALL_BYTES_PER_S, PUSH
+from tests.e2e.matrix.faults import FLASH_BYTES_PER_S, IMAGE_BYTES, INSTALL_BYTES_PER_S, PUSH
 from tests.e2e.matrix.finding import Ending, Finding, NextRun, Recovery
 from tests.e2e.matrix.ground import Ground, Router
 from tests.e2e.matrix.leaks import INVENTORY, SECRETS, leaks
+from tests.e2e.matrix.points import AtFlash
 from tests.e2e.matrix.rules import expected, strikes_at_kill
 
 _MOST_RECOVERIES = 12
@@ -53,8 +54,9 @@ class _Play:
         started = time.monotonic()
         self._write_inventory()
         before = ground.configurations(self._router)
-        ground.world.fault(self._name, **_PACE, **fault.switches)
+        ground.world.fault(self._name, **_PACE, **fault.switches, hold_copy_at_bytes=self._held_at_bytes())
         ending = ground.play(self._job("stage"))
+        ground.world.fault(self._name, hold_copy_at_bytes=None)
         if ending is Ending.KILLED and (strikes := strikes_at_kill(self._cell.point, fault)):
             ground.world.fault(self._name, **strikes)
         alone = ground.configurations(self._router) if ending is Ending.KILLED else None
@@ -81,6 +83,13 @@ class _Play:
             leaks=leaks(self._folder, secrets),
             seconds=time.monotonic() - started,
         )
+
+    def _held_at_bytes(self) -> int | None:
+        """Return where the copy stands still for a kill that comes by what is on flash."""
+        trigger = self._cell.point.trigger
+        if not isinstance(trigger, AtFlash) or trigger.on_member:
+            return None
+        return int(trigger.share * IMAGE_BYTES)
 
     def _recoveries(self) -> Iterator[Recovery]:
         """Recover until there is nothing left to do, as an operator would."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tests.e2e.service_kills.ground import Ground
 
 SERVICE, RUN = "service", "run"
+IN_COPY = {"hold_copy_at_bytes": 100_000}
+IN_RESTORE = {"hold_command_pattern": "^no ip tcp"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +23,7 @@ class Cell:
         moment: When, in words.
         is_now: Whether it is that moment.
         killed: Who: the service, the run, or both.
+        held: Faults that hold the routers there until the kill has come; without any the moment is a short one.
         is_asleep: Whether the service sleeps (SIGSTOP) from before the job is asked for, so that it surely dies first.
     """
 
@@ -28,6 +31,7 @@ class Cell:
     moment: str
     is_now: Callable[[Ground], bool]
     killed: tuple[str, ...] = (SERVICE,)
+    held: Mapping[str, Any] = field(default_factory=dict)
     is_asleep: bool = False
 
 
@@ -51,29 +55,34 @@ CELLS = (
     Cell(
         name="in-copy",
         moment="a router fetches the image",
-        is_now=lambda ground: ground.has_event("pull", "progress"),
+        is_now=lambda ground: ground.is_held(),
+        held=IN_COPY,
     ),
     Cell(
         name="in-restore",
         moment="a router's configuration is being put back",
-        is_now=lambda ground: ground.has_event("restore", "started"),
+        is_now=lambda ground: ground.is_held(),
+        held=IN_RESTORE,
     ),
     Cell(
         name="run-in-copy",
         moment="a router fetches the image",
-        is_now=lambda ground: ground.has_event("pull", "progress"),
+        is_now=lambda ground: ground.is_held(),
+        held=IN_COPY,
         killed=(RUN,),
     ),
     Cell(
         name="run-in-restore",
         moment="a router's configuration is being put back",
-        is_now=lambda ground: ground.has_event("restore", "started"),
+        is_now=lambda ground: ground.is_held(),
+        held=IN_RESTORE,
         killed=(RUN,),
     ),
     Cell(
         name="both-in-copy",
         moment="a router fetches the image",
-        is_now=lambda ground: ground.has_event("pull", "progress"),
+        is_now=lambda ground: ground.is_held(),
+        held=IN_COPY,
         killed=(SERVICE, RUN),
     ),
 )

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,7 +39,6 @@ from flashferry.store.tables import runs_by_age
 from tests.e2e.service_kills.cells import RUN, SERVICE, Cell
 
 IMAGE_BYTES = 400_000
-SLOW_FLASH_BYTES_PER_S = 200_000
 WITHIN_S = 120.0
 _STAMPS = ("! Last configuration change at", "! NVRAM config last updated")
 
@@ -135,12 +134,24 @@ class Ground:
         """Return whether the job's process has taken it."""
         return JobFolder.of(self.state, self.job().job_id).begun.exists()
 
-    def has_event(self, step: str, status: str) -> bool:
-        """Return whether the run has told something."""
-        with suppress(OSError):
-            lines = JobFolder.of(self.state, self.job().job_id).events.read_text().splitlines()
-            return any(f'"step":"{step}","status":"{status}"' in line for line in lines)
-        return False
+    def hold(self, cell: Cell) -> None:
+        """Have the routers stand still at the cell's moment."""
+        self._held_before = self._holds()
+        for device in self.world.devices:
+            self.world.fault(device.name, **cell.held)
+
+    def is_held(self) -> bool:
+        """Return whether a router stands still."""
+        return self._holds() > self._held_before
+
+    def release(self, cell: Cell) -> None:
+        """Have the routers go on."""
+        for device in self.world.devices:
+            self.world.fault(device.name, **dict.fromkeys(cell.held))
+
+    def _holds(self) -> int:
+        happened = (one for device in self.world.devices for one in self.world.happened(device.name))
+        return sum(one.startswith("held: ") for one in happened)
 
     def kill(self, cell: Cell) -> None:
         """Kill who is to be killed."""
@@ -165,11 +176,9 @@ class Ground:
 
 @contextmanager
 def open_lab() -> Iterator[World]:
-    """Start two routers at one site, whose flash is slow enough for a kill to hit their copies."""
+    """Start two routers at one site."""
     devices = tuple(DeviceSpec(name=f"r{number}") for number in (1, 2))
     with start_world(WorldSpec(sites=(SiteSpec(name="north", profile="lan", devices=devices),))) as world:
-        for device in world.devices:
-            world.fault(device.name, slow_flash_bytes_per_s=SLOW_FLASH_BYTES_PER_S)
         yield world
 
 
@@ -186,9 +195,11 @@ def play(world: World, folder: Path, cell: Cell) -> Played:
         _until((ground.state / "service.lock").exists, "no service came up")
         if cell.is_asleep:
             _put_to_sleep(first, ground.state)
+        ground.hold(cell)
         begin(ground.service, ground.maker, digest, reason=cell.name)
         _until(lambda: cell.is_now(ground), f"{cell.moment}: it never was so", pause_s=0.002)
         ground.kill(cell)
+        ground.release(cell)
         killed_s = time.monotonic()
         if SERVICE in cell.killed:
             ground.serve()
@@ -197,6 +208,7 @@ def play(world: World, folder: Path, cell: Cell) -> Played:
         jobs = tuple((job.kind.value, job.state.value, job.exit_code) for job in ground.jobs())
         return Played(cell=cell, seconds=seconds, jobs=jobs, complaints=tuple(_complaints(ground, cell, before)))
     finally:
+        ground.release(cell)
         ground.end()
 
 
