@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase, moment
 from flashferry.store.service.people import GivenGrant, Person, insert_grant, insert_person, person
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -84,11 +83,9 @@ class Serving:
             self.process = subprocess.Popen(
                 [*command, "--state-dir", str(self.state)], stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )
-        until_s = time.monotonic() + PATIENCE_S
-        while not self._answers():
-            if time.monotonic() > until_s or self.process.poll() is not None:
-                raise AssertionError(f"the service did not begin: {(self.state / 'service.log').read_text()}")
-            time.sleep(0.05)
+        log_of = lambda: f"the service to begin: {(self.state / 'service.log').read_text()}"  # noqa: E731
+        until(lambda: self._answers() or self.process is None or self.process.poll() is not None, log_of)
+        assert self.process.poll() is None, log_of()
 
     def kill(self) -> None:
         """End it as a crash does."""
@@ -99,7 +96,7 @@ class Serving:
 
     def _answers(self) -> bool:
         try:
-            with urlopen(f"{self.url}/healthz", timeout=2) as answer:
+            with urlopen(f"{self.url}/healthz", timeout=PATIENCE_S) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False

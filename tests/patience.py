@@ -6,6 +6,7 @@ must never turn a test red. See docs/testing.md.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -18,20 +19,38 @@ _POLL_S = 0.02
 T = TypeVar("T")
 
 
-def until(condition: Callable[[], T], what: str | Callable[[], object]) -> T:
+def until(condition: Callable[[], T], what: str | Callable[[], object], *, poll_s: float = _POLL_S) -> T:
     """Wait until a condition is true and return its value.
 
     Args:
         condition: Called again and again; its first true value is returned.
         what: What is waited for, for the failure's message; a function is called when the limit is reached.
+        poll_s: Pause between two calls, in seconds; a state that lasts briefly needs a shorter one.
 
     Raises:
         AssertionError: The limit passed without it.
     """
     deadline_s = time.monotonic() + PATIENCE_S
     while not (value := condition()):
-        if time.monotonic() > deadline_s:
-            expected = what() if callable(what) else what
-            raise AssertionError(f"waited {PATIENCE_S:.0f} s for {expected}; last seen: {value!r}")
-        time.sleep(_POLL_S)
+        _check(deadline_s, what, value)
+        time.sleep(poll_s)
     return value
+
+
+async def until_async(condition: Callable[[], T], what: str | Callable[[], object]) -> T:
+    """Wait like `until` in a coroutine: the event loop goes on meanwhile.
+
+    Raises:
+        AssertionError: The limit passed without it.
+    """
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not (value := condition()):
+        _check(deadline_s, what, value)
+        await asyncio.sleep(_POLL_S)
+    return value
+
+
+def _check(deadline_s: float, what: str | Callable[[], object], seen: object) -> None:
+    if time.monotonic() > deadline_s:
+        expected = what() if callable(what) else what
+        raise AssertionError(f"waited {PATIENCE_S:.0f} s for {expected}; last seen: {seen!r}")

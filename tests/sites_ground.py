@@ -9,8 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
@@ -33,7 +32,7 @@ from flashferry.sites.wire import (
     opened_word,
     sealed_order,
 )
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 
 class Redis:
@@ -74,7 +73,7 @@ class Redis:
         self.process.wait()
 
     def _answers(self) -> bool:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1.0) as asked:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S) as asked:
             asked.sendall(b"PING\r\n")
             return asked.recv(16).startswith(b"+PONG")
         return False
@@ -281,11 +280,3 @@ class Agents:
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-
-
-def until(condition: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> None:
-    """Wait for a condition."""
-    ends_s = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < ends_s, f"not within {within_s:.0f} s: {what}"
-        time.sleep(0.05)

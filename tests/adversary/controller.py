@@ -19,6 +19,7 @@ from typing import Any
 
 from tests.adversary.finding import Ending, Held
 from tests.adversary.router.world import SSH_PORT, Access
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST_COMMAND_S = 180.0
@@ -45,7 +46,7 @@ class Zygote:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(10)
+        self._process.wait(PATIENCE_S)
         self._process.stdout.close()
 
     def start(self, job: dict[str, Any]) -> Process:

@@ -29,6 +29,7 @@ from tests.adversary.router.knobs import Knobs
 from tests.adversary.router.platforms import MODELS, PLATFORMS
 from tests.adversary.router.terminal import Passage
 from tests.adversary.router.world import Access, Loop, World
+from tests.patience import until
 
 IMAGES = {"a": "newimage-universalk9.bin", "b": "otherimage-universalk9.bin"}
 _ADDRESSES = itertools.count(1)
@@ -221,8 +222,7 @@ class _Play:
         """Run two commands at once: the second begins at a moment of the first, or when that has ended."""
         with ThreadPoolExecutor(max_workers=1) as pool:
             first = pool.submit(self._run, one, is_alone=False)
-            while not first.done() and not self._has_come(one.beside_at):
-                time.sleep(0.02)
+            until(lambda: first.done() or self._has_come(one.beside_at), f"{one.beside_at}, or the end of the command")
             self._run(other, is_alone=False)
             first.result()
 
@@ -321,9 +321,7 @@ class _Play:
 
 def _wait_for_children(process: Process) -> None:
     """Wait until a command's helpers are gone too: what they still do is the command's doing."""
-    deadline = time.monotonic() + 3
-    while time.monotonic() < deadline and Path(f"/proc/{process.pid}").exists():
-        time.sleep(0.01)
+    until(lambda: not Path(f"/proc/{process.pid}").exists(), "the end of the command's helpers")
 
 
 def _access(dice: Random, *, needs_enable: bool) -> Access:

@@ -13,6 +13,7 @@ from tests.adversary.router.copying import Copy, Goal
 from tests.adversary.router.ftp import FtpError, Source
 from tests.adversary.router.storage import Owner
 from tests.adversary.test_router import device
+from tests.patience import PATIENCE_S
 
 ADDRESS = "127.0.0.1"
 IMAGE = os.urandom(120_000)
@@ -66,8 +67,9 @@ async def served() -> AsyncIterator[int]:
     server = await asyncio.start_server(Server().serve, ADDRESS, 0)
     async with server:
         yield server.sockets[0].getsockname()[1]
-        # The last connection's end reaches the server in the next turn of the loop.
-        await asyncio.sleep(0.02)
+        # The last connection's end reaches the server in the next turns of the loop.
+        for _ in range(10):
+            await asyncio.sleep(0)
 
 
 def pull(
@@ -88,7 +90,7 @@ def pull(
 
             job = asyncio.ensure_future(Copy(router, source, goal, ADDRESS, moment, lambda _: None).run())
             try:
-                await asyncio.wait_for(asyncio.shield(job), 10)
+                await asyncio.wait_for(asyncio.shield(job), PATIENCE_S)
             except FtpError as error:
                 return str(error)
             except asyncio.CancelledError:

@@ -16,6 +16,7 @@ from tests.adversary.router.platforms import MODELS, PLATFORMS
 from tests.adversary.router.shows import directory, filtered, show
 from tests.adversary.router.storage import File, Owner
 from tests.adversary.router.terminal import Asked, HungUp, Terminal, Transcript
+from tests.patience import PATIENCE_S
 from tests.some import some
 
 
@@ -237,7 +238,8 @@ class Line:
             loop = asyncio.get_running_loop()
             for at_s, keys in typed:
                 loop.call_later(at_s, self.terminal.feed, keys.encode())
-            return await asyncio.wait_for(self.terminal.ask(question, "Erase flash:? [confirm]", by_key=True), 5)
+            asked = self.terminal.ask(question, "Erase flash:? [confirm]", by_key=True)
+            return await asyncio.wait_for(asked, PATIENCE_S)
 
         return asyncio.run(scene())
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from tests.patience import PATIENCE_S, until
 
 IMAGE = "csr1000v-universalk9.16.11.01.SPA.bin"
 OTHER = "other.bin"
-_READINGS = 50
+_READINGS = 20
 
 
 @dataclass(kw_only=True)
@@ -46,14 +46,12 @@ class ServerBench:
 
     def until(self, ticket: Ticket, wanted: Callable[[TransferProgress], bool]) -> TransferProgress:
         """Wait until a snapshot is as wanted; fail with what it was."""
-        deadline = time.monotonic() + PATIENCE_S
-        progress = self.server.progress(ticket.ticket_id)
-        while not wanted(progress):
-            assert time.monotonic() < deadline, f"never came about; last seen: {progress}"
-            if progress.state.is_final:
-                time.sleep(0.01)  # of a ticket that has more tries: nobody waits for news of an ended one
-            progress = self.server.wait(ticket.ticket_id, 5)
-        return progress
+
+        def seen() -> TransferProgress | None:
+            progress = self.server.progress(ticket.ticket_id)
+            return progress if wanted(progress) else None
+
+        return until(seen, lambda: f"another snapshot than {self.server.progress(ticket.ticket_id)}")  # type: ignore[return-value]
 
     def delivered(self, ticket: Ticket) -> TransferProgress:
         """Wait until a ticket is delivered, whatever became of a try before."""
@@ -66,11 +64,8 @@ class ServerBench:
 
     @staticmethod
     def settles(condition: Callable[[], bool]) -> bool:
-        """Return whether a condition comes to hold."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not condition() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return condition()
+        """Wait until a condition holds, and return that it does."""
+        return until(condition, "a condition of the server's")
 
     def descriptors(self) -> int:
         """Count what the process has open."""
@@ -99,12 +94,10 @@ def cpu_s(pid: int) -> float:
 
 def until_asleep(pid: int) -> None:
     """Wait until a process sleeps in nine of ten readings: one that spins is never seen asleep, on any machine."""
+    states: deque[str] = deque(maxlen=_READINGS)
 
     def asleep() -> bool:
-        states = []
-        for _ in range(_READINGS):
-            states.append(_stat(pid)[0])
-            time.sleep(0.002)
+        states.append(_stat(pid)[0])
         return states.count("S") >= 0.9 * _READINGS
 
     until(asleep, "a process that sleeps while it has nothing to do")

@@ -6,7 +6,6 @@ import json
 import random
 import signal
 import subprocess
-import time
 import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,7 +15,7 @@ from typing import Any
 from tests.contract import product
 from tests.contract.normal import event_lines, metrics_page, shape, words
 from tests.contract.tables import tables
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 IMAGE_BYTES = 250_000
 METRICS = "127.0.0.1:9912"
@@ -133,8 +132,12 @@ def _shaped(folder: Path, code: int, document: Any) -> str:
 def _last_page(process: subprocess.Popen[str]) -> str:
     """Return the last page of metrics that a run gave."""
     page = ""
-    while process.poll() is None:
-        with suppress(OSError), urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=2) as answer:
+
+    def is_over() -> bool:
+        nonlocal page
+        with suppress(OSError), urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=PATIENCE_S) as answer:
             page = answer.read().decode()
-        time.sleep(0.1)
+        return process.poll() is not None
+
+    until(is_over, "the end of the run")
     return page

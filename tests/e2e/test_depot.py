@@ -20,7 +20,7 @@ from flashferry.lab.world_spec import SiteSpec
 from flashferry.model.links import payload_cap_bytes_per_s
 from tests.e2e.conftest import Done
 from tests.e2e.test_fleet import FleetRig, outcomes
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
@@ -119,11 +119,15 @@ def test_a_site_s_slots_are_all_runs(rig):
         assert rig.until(lambda: all(rig.begun(name, image) for name in FIRST))
         with rig.staging(image, SECOND, "--site-copies", "2") as two:
             most = 0
-            while one.poll() is None or two.poll() is None:
+
+            def are_over() -> bool:
+                nonlocal most
                 for site in rig.seen().sites:
                     most = max(most, site.copies)
                     assert site.limit in {None, 2}
-                time.sleep(0.1)
+                return one.poll() is not None and two.poll() is not None
+
+            until(are_over, "the end of both runs", poll_s=0.1)
             done = ended(one), ended(two)
     assert [one.code for one in done] == [0, 0], [one.err for one in done]
     assert most == 2

@@ -9,14 +9,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.component.httpserver.conftest import make_certificate
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 pytestmark = [pytest.mark.soak]
 
@@ -65,7 +65,7 @@ class Ground:
         ) as process:
             assert process.stdout is not None
             self.port = json.loads(process.stdout.readline())["ports"]["https"]
-            assert until(lambda: "offers 1 image " in process.stdout.readline())
+            until(lambda: "offers 1 image " in process.stdout.readline(), "the depot's offer")
             yield process
             process.kill()
 
@@ -103,15 +103,6 @@ class Ground:
         assert not path.exists() or path.read_bytes() == self.data
 
 
-def until(condition: Callable[[], bool]) -> bool:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline_s:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
-
-
 @pytest.fixture
 def ground(tmp_path: Path) -> Ground:
     return Ground(tmp_path)
@@ -123,7 +114,7 @@ def test_a_sync_that_is_killed_again_and_again(ground: Ground) -> None:
     with ground.centre():
         for point in points:
             with ground.sync() as process:
-                assert until(lambda at=point: ground.written() >= at or process.poll() is not None)
+                until(lambda at=point: ground.written() >= at or process.poll() is not None, "the point of the kill")
                 process.send_signal(signal.SIGKILL)
                 process.wait(PATIENCE_S)
             ground.assert_no_wrong_name()
@@ -132,7 +123,7 @@ def test_a_sync_that_is_killed_again_and_again(ground: Ground) -> None:
             assert process.returncode == 0, err
         (image,) = json.loads(out)["images"]
         assert (ground.catalogue / NAME).read_bytes() == ground.data
-        assert until(lambda: ground.fetched_bytes() >= SIZE)
+        until(lambda: ground.fetched_bytes() >= SIZE, "all bytes in the log")
         time.sleep(0.5)
     again = ground.fetched_bytes() - SIZE
     print(f"{again} bytes were sent again after {len(points)} kills; the last one fetched {image['came_bytes']}")  # noqa: T201
@@ -143,7 +134,7 @@ def test_a_sync_that_is_killed_again_and_again(ground: Ground) -> None:
 def test_a_centre_that_is_killed_and_changes_its_image(ground: Ground) -> None:
     """The sync waits, sees that there is another image, and brings that one whole; the old one never gets the name."""
     with ground.centre() as centre, ground.sync("--wait-minutes", "2") as process:
-        assert until(lambda: ground.written() >= CHUNK)
+        until(lambda: ground.written() >= CHUNK, "a chunk on disk")
         centre.send_signal(signal.SIGKILL)
         centre.wait(PATIENCE_S)
         assert not (ground.catalogue / NAME).exists()
@@ -161,7 +152,7 @@ def test_ctrl_c_keeps_what_is_verified(ground: Ground) -> None:
     """It ends with 130, and the same command goes on."""
     with ground.centre():
         with ground.sync() as process:
-            assert until(lambda: ground.written() >= CHUNK + 1_000_000)
+            until(lambda: ground.written() >= CHUNK + 1_000_000, "more than a chunk on disk")
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=PATIENCE_S)
             assert process.returncode == 130, err

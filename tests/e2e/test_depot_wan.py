@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from flashferry.lab.experiment.bulk.ground import Sshd
 from flashferry.lab.link import load_profile
 from flashferry.lab.world import DepotSpec, DeviceSpec, SiteSpec, World, WorldSpec, start_world
+from tests.patience import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
@@ -93,12 +93,11 @@ class Ground:
                 stderr=errors,
                 env=self.environment("site") | {"FLASHFERRY_DEPOT_PASSWORD": WORD},
             )
-        until_s = time.monotonic() + PATIENCE_S
-        while process.poll() is None and time.monotonic() < until_s:
-            meanwhile()
-            time.sleep(0.3)
-        process.kill()
-        process.wait()
+        try:
+            until(lambda: meanwhile() or process.poll() is not None, "the end of the command", poll_s=0.3)
+        finally:
+            process.kill()
+            process.wait()
         told = out.read_text() + err.read_text()
         assert process.returncode == 0, told
         assert WORD not in told
@@ -117,11 +116,12 @@ def entering(pid: int) -> list[str]:
 
 
 def await_word(path: Path, word: str, process: subprocess.Popen[bytes] | None = None) -> None:
-    until_s = time.monotonic() + PATIENCE_S
-    while word not in path.read_text():
-        assert process is None or process.poll() is None, path.read_text()
-        assert time.monotonic() < until_s, path.read_text()
-        time.sleep(0.05)
+    def has_come() -> bool:
+        is_there = word in path.read_text()
+        assert is_there or process is None or process.poll() is None, path.read_text()
+        return is_there
+
+    until(has_come, lambda: f"{word!r} in {path.read_text()!r}")
 
 
 @contextmanager

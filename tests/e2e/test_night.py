@@ -98,7 +98,7 @@ class Surroundings:
 
     def has_ended_clean(self, spent: set[str]) -> list[str]:
         """Return what is left, once nothing is or a while has passed."""
-        until(lambda: not self.leftovers(spent), 20)
+        until(lambda: not self.leftovers(spent), PATIENCE_S)
         return self.leftovers(spent)
 
 
@@ -209,7 +209,7 @@ def test_a_killed_night_is_reaped(surroundings, said):
             assert len(surroundings.namespaces()) == len(before) + 4
             reap = surroundings.begin(*_INSIDE, "reap", house["description"], said=told)
             assert reap.wait(PATIENCE_S) == 0, text_of(told)
-        assert until(lambda: surroundings.namespaces() == before, 30)
+        assert until(lambda: surroundings.namespaces() == before, PATIENCE_S)
     finally:
         down = surroundings.begin("lab", "down", said=said)
         down.wait(PATIENCE_S)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from collections.abc import Callable
 
 import pytest
@@ -15,12 +14,13 @@ from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.images.keeping import vouch
 from flashferry.service.images.tending import tend
 from flashferry.service.plans.deciding import approve
+from tests import patience
 from tests.component.service.tokens import token_of
 from tests.e2e.service_kills.ground import Ground, configurations, open_lab
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
-WITHIN_S = 180
 PORT = 8077
 """In a network of the lab's own, so that nobody else has it."""
 
@@ -43,7 +43,7 @@ def test_a_plan_is_staged_by_a_service_for_who_sits_elsewhere(tmp_path):
         before, plan, told = configurations(world), tmp_path / "plan.json", tmp_path / "told.txt"
         options = ("--no-canary", "--wave-by", "all", "--tune", "always", "--output", plan, "--state-dir", ground.state)
         words = ("plan", "--inventory", ground.inventory, "--image", ground.image, *options)
-        subprocess.run(ground.command(*words), check=True, capture_output=True, timeout=WITHIN_S)
+        subprocess.run(ground.command(*words), check=True, capture_output=True, timeout=PATIENCE_S)
         try:
             serve(ground)
             stage = ("--service", f"http://127.0.0.1:{PORT}", "stage", "--plan", plan, "--wait", "--json")
@@ -63,7 +63,7 @@ def test_a_plan_is_staged_by_a_service_for_who_sits_elsewhere(tmp_path):
             ground.services[-1].wait()
             until(lambda: "It is tried again" in told.read_text())
             serve(ground)
-            out, _ = asking.communicate(timeout=WITHIN_S)
+            out, _ = asking.communicate(timeout=PATIENCE_S)
         finally:
             ground.end()
         document, said = json.loads(out), told.read_text()
@@ -85,7 +85,4 @@ def serve(ground: Ground) -> None:
 
 def until(is_so: Callable[[], bool]) -> None:
     """Wait for something."""
-    deadline_s = time.monotonic() + WITHIN_S
-    while not is_so():
-        assert time.monotonic() < deadline_s, "it never was so"
-        time.sleep(0.05)
+    patience.until(is_so, "an event of the service or the page")

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
@@ -25,13 +24,13 @@ from flashferry.lab.world import DeviceSpec, SiteSpec, WorldSpec
 from flashferry.store.service.database import ServiceDatabase, moment
 from flashferry.store.service.schedules import ScheduleState, set_schedule
 from tests.e2e.conftest import Rig
+from tests.patience import PATIENCE_S, until
 from tests.some import some
 
 pytestmark = pytest.mark.soak
 
 ROUTERS = {"n1": "north", "s1": "south"}
 IMAGE_BYTES = 300_000
-WITHIN_S = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +53,12 @@ def people(ground: Ground) -> Iterator[tuple[Person, Person]]:
 
 def ended(who: Person, job_id: str) -> dict:
     """Return a job that has ended well."""
-    until_s = time.monotonic() + WITHIN_S
-    while (job := who.get(f"/jobs/{job_id}"))["is_open"] or (job["kind"] == "plan" and job["digest"] is None):
-        assert time.monotonic() < until_s, job
-        time.sleep(0.2)
+
+    def seen() -> dict | None:
+        job = who.get(f"/jobs/{job_id}")
+        return None if job["is_open"] or (job["kind"] == "plan" and job["digest"] is None) else job
+
+    job = until(seen, lambda: f"the end of {who.get(f'/jobs/{job_id}')}")
     assert job["exit_code"] == 0, job
     return job
 
@@ -120,10 +121,7 @@ def test_a_schedule_begins_an_approved_plan_when_it_is_due(ground, people):
     with ServiceDatabase(ground.state).writing() as database:
         active = {"state": ScheduleState.ACTIVE, "owner": "anna", "sentence": ""}
         set_schedule(database, schedule["schedule_id"], next_at=due, **active)
-    until_s = time.monotonic() + WITHIN_S
-    while not (occasions := anna.get(f"/schedules/{schedule['schedule_id']}")["occasions"]):
-        assert time.monotonic() < until_s
-        time.sleep(0.2)
+    occasions = until(lambda: anna.get(f"/schedules/{schedule['schedule_id']}")["occasions"], "an occasion")
     (occasion,) = occasions
     assert (occasion["outcome"], occasion["due_at"]) == ("started", due)
     job = ended(anna, occasion["job_id"])
@@ -159,7 +157,7 @@ def test_the_demo_ends_whenever_it_is_told_to():
                 assert any(BEN.name in line for line in demo.stdout)
                 assert any(folder in line for line in _command_lines())
                 demo.send_signal(signal.SIGINT)
-                demo.communicate(timeout=WITHIN_S)
+                demo.communicate(timeout=PATIENCE_S)
             finally:
                 demo.kill()
         assert demo.returncode == 130

@@ -18,8 +18,8 @@ from flashferry.model.plan_file import read_plan
 from flashferry.sites.wire import OrderJob, WordKind
 from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
-from tests.patience import PATIENCE_S
-from tests.sites_ground import Agents, Centre, redis_in, until
+from tests.patience import PATIENCE_S, until
+from tests.sites_ground import Agents, Centre, redis_in
 
 pytestmark = pytest.mark.soak
 

@@ -20,13 +20,13 @@ from flashferry.lab.world import DeviceSpec, Rung, World, WorldSpec, start_world
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.plan_file import read_plan
 from flashferry.store.status import read_status
+from tests.patience import PATIENCE_S, until
 from tests.sites_ground import Agents, Centre, redis_in
 
 pytestmark = pytest.mark.soak
 
 DEVICES = ("xe1", "xe2")
 IMAGE = "image.bin"
-WITHIN_S = 180.0
 
 
 class Ground:
@@ -112,7 +112,7 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
 
 
 def ended(command: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
-    out, said = command.communicate(timeout=WITHIN_S)
+    out, said = command.communicate(timeout=PATIENCE_S)
     return command.returncode, json.loads(out) if out.strip() else {}, said
 
 
@@ -143,9 +143,7 @@ def test_centre_and_agent_killed_in_mid_copy_leave_a_whole_run(ground: Ground) -
         ground.world.fault(name, slow_flash_bytes_per_s=250_000)
     with ground.agents.started() as agent:
         centre = ground.stage(plan)
-        until_s = time.monotonic() + WITHIN_S
-        while not read_status_of(ground) and time.monotonic() < until_s:
-            time.sleep(0.2)
+        until(lambda: read_status_of(ground), "the status of the run")
         time.sleep(2)
         centre.kill()
         centre.communicate()

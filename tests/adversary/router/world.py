@@ -17,6 +17,7 @@ import asyncssh
 
 from tests.adversary.router.shell import Shell
 from tests.adversary.router.terminal import HungUp, Terminal, Transcript
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -240,7 +241,7 @@ class World:
         if self._server is not None:
             self._server.close()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._server.wait_closed(), 2)
+                await asyncio.wait_for(self._server.wait_closed(), PATIENCE_S)
 
     def began(self, session: Session) -> int:
         """Take a new session; return its number."""
@@ -413,5 +414,5 @@ class Loop:
 
         self.run(settle())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
         self._loop.close()

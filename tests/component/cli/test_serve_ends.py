@@ -12,13 +12,12 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.soak
 
@@ -58,18 +57,20 @@ class Serving:
 
     def login(self) -> ftplib.FTP:
         client = ftplib.FTP()
-        for _ in range(400):
+
+        def is_connected() -> bool:
             with contextlib.suppress(ConnectionRefusedError):
-                client.connect("127.0.0.1", self.port, timeout=PATIENCE_S)
-                break
-            time.sleep(0.05)
-        for _ in range(400):
-            # It listens a moment before it knows its logins.
+                return bool(client.connect("127.0.0.1", self.port, timeout=PATIENCE_S))
+            return False
+
+        def is_let_in() -> bool:
             with contextlib.suppress(ftplib.error_perm):
-                client.login("lab", WORD)
-                return client
-            time.sleep(0.05)
-        raise AssertionError("the fixed login was never let in")
+                return bool(client.login("lab", WORD))
+            return False
+
+        until(is_connected, "the server listens")
+        until(is_let_in, "the fixed login is let in")  # it listens a moment before it knows its logins
+        return client
 
     def slow_copy(self) -> tuple[ftplib.FTP, socket.socket]:
         """Begin a copy that goes no further before it is read."""
@@ -77,7 +78,7 @@ class Serving:
         host, port = client.makepasv()
         data = socket.socket()
         data.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2304)
-        data.settimeout(20)
+        data.settimeout(PATIENCE_S)
         data.connect((host, port))
         client.sendcmd("RETR a.bin")
         return client, data
@@ -140,8 +141,7 @@ def test_a_server_that_is_killed_is_told_and_ends_it(serve):
     with contextlib.closing(client), data:
         # Under way for both sides: a server that dies before the first byte has nothing to cut, nor told of a copy.
         assert data.recv(1)
-        while "start" not in serving.kinds():
-            time.sleep(0.02)
+        until(lambda: "start" in serving.kinds(), "the copy starts")
         os.kill(serving.child(), signal.SIGKILL)
         assert serving.ended() == 3
         with pytest.raises(ConnectionResetError):
@@ -174,8 +174,7 @@ def test_a_second_signal_ends_the_copies(serve):
     client, data = serving.slow_copy()
     with contextlib.closing(client), data:
         serving.process.send_signal(signal.SIGINT)
-        while not any("Ctrl-C again" in line for line in serving.said):
-            time.sleep(0.02)
+        until(lambda: any("Ctrl-C again" in line for line in serving.said), "the first signal is answered")
         serving.process.send_signal(signal.SIGINT)
         assert serving.ended() == 0
         with pytest.raises(ConnectionResetError):

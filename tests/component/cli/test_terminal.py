@@ -2,12 +2,12 @@
 
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
-import time
 
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 SCRIPT = """
 from flashferry.cli.terminal.interrupt import graceful_interrupt
@@ -25,15 +25,20 @@ print("left in good order", flush=True)
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 
 
-def _read(master: int, until: str, timeout_s: float = 30.0) -> str:
+def _read(master: int, last: str) -> str:
     """Return what the terminal got until a text is there, or until it was hung up."""
-    text, deadline = "", time.monotonic() + timeout_s
-    while until not in text and time.monotonic() < deadline:
-        try:
-            text += os.read(master, 4096).decode(errors="replace")
-        except OSError:
-            break
-    return text
+    parts: list[str] = []
+
+    def is_read() -> bool:
+        while select.select([master], (), (), 0)[0] and last not in "".join(parts):
+            try:
+                parts.append(os.read(master, 4096).decode(errors="replace"))
+            except OSError:
+                return True
+        return last in "".join(parts)
+
+    until(is_read, lambda: f"{last!r} after {''.join(parts)!r}")
+    return "".join(parts)
 
 
 def test_ctrl_c_leaves_a_sane_terminal() -> None:

@@ -30,6 +30,7 @@ from flashferry.fileserver import (
 from flashferry.httpserver import http_listener, https_listener
 from ftpserver import ftp_listener
 from tests.component.clients.starting import LARGE, SMALL
+from tests.patience import PATIENCE_S
 
 SIZES_BYTES = {SMALL: 400_000, LARGE: 4_000_000}
 COLUMNS = {
@@ -61,14 +62,14 @@ class Site:
         return self.server.issue_ticket(TicketRequest(image_name=image_name, **more))
 
     def final(self, ticket: Ticket) -> TransferProgress:
-        progress = self.server.wait_final(ticket.ticket_id, 10)
+        progress = self.server.wait_final(ticket.ticket_id, PATIENCE_S)
         assert progress.state.is_final, progress
         return progress
 
     def until_flowing(self, ticket: Ticket) -> None:
         """Wait until some of the image was acknowledged, but fail if all of it was."""
         for _ in range(500):
-            progress = self.server.wait(ticket.ticket_id, 10)
+            progress = self.server.wait(ticket.ticket_id, PATIENCE_S)
             if progress.bytes_acked:
                 assert not progress.state.is_final, progress
                 return

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +27,7 @@ from flashferry.fileserver.tickets import issue
 from flashferry.httpserver import http_listener
 from flashferry.images.digests import ImageFile
 from flashferry.images.manifest import CATALOGUE_NAME, Manifest, manifest_of
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 CHUNK = 65_536
 NAME = "image.bin"
@@ -79,12 +78,10 @@ class SyncBench:
 
     def settled_bytes(self) -> int:
         """Return the same once no transfer is under way, and all have been told: one behind them is told last."""
-        while self._has_clients():
-            time.sleep(0.01)
+        until(lambda: not self._has_clients(), "no transfer under way")
         others = self._others()
         self.source.fetch_small(CATALOGUE_NAME, 1_000_000)
-        while self._others() == others:
-            time.sleep(0.01)
+        until(lambda: self._others() != others, "the record of the last transfer")
         return self.acked_bytes()
 
     def _others(self) -> int:
@@ -131,8 +128,7 @@ class SyncBench:
 
         thread = threading.Thread(target=fetch, daemon=True)
         thread.start()
-        while not count[0] and thread.is_alive():
-            time.sleep(0.01)
+        until(lambda: count[0] or not thread.is_alive(), "the first byte")
         try:
             yield lambda: count[0]
         finally:

@@ -16,6 +16,7 @@ from flashferry.depot.places import NotForUs
 from flashferry.fileserver import TicketUnknown, TransferState
 from flashferry.images.errors import CatalogueInvalid, ImageUnknown, ImageUnreadable
 from tests.component.depot.conftest import IMAGE, until
+from tests.patience import PATIENCE_S
 
 SITE = "AMS"
 
@@ -28,7 +29,7 @@ def test_a_run_s_image_is_fetched(shared_depot):
     other.events(lambda event: heard.append(event.text) if event.progress is not None else None)
     ticket = depot.ticket(ours)
     assert depot.fetch(ours, ticket) == depot.content
-    seen = ours.wait_final(ticket.ticket_id, 20)
+    seen = ours.wait_final(ticket.ticket_id, PATIENCE_S)
     assert (seen.state, seen.record.bytes_acked) == (TransferState.DELIVERED, len(depot.content))
     assert heard == []
     with pytest.raises(TicketUnknown):
@@ -53,7 +54,7 @@ def test_readings_are_taken_as_often_as_each_run_asks(shared_depot):
         tickets.append(depot.ticket(run, cap_bytes_per_s=2_500_000))
         depot.fetch(run, tickets[-1])
     many, few = (
-        len(run.wait_final(ticket.ticket_id, 20).record.samples)
+        len(run.wait_final(ticket.ticket_id, PATIENCE_S).record.samples)
         for run, ticket in zip((often, seldom), tickets, strict=True)
     )
     assert many >= 5 > few
@@ -74,7 +75,7 @@ def test_a_cap_holds_over_runs(shared_depot):
         one.close()
         until(lambda: look_for_depot(depot.folder / "state").view.sites[0].cap_bytes_per_s == 800_000)
         two.set_site_cap(SITE, None)
-    assert two.wait_final(second.ticket_id, 20).state is TransferState.DELIVERED
+    assert two.wait_final(second.ticket_id, PATIENCE_S).state is TransferState.DELIVERED
 
 
 def test_what_a_run_leaves_is_cleared_up(shared_depot):

@@ -69,7 +69,7 @@ def test_killed_it_takes_its_tickets_along_and_runs_go_on(depot):
         depot.end(signal.SIGKILL)
         for one in (ticket, unused):
             with pytest.raises(ServerGone, match="the line to it broke"):
-                run.wait(one.ticket_id, 20)
+                run.wait(one.ticket_id, PATIENCE_S)
     assert len(fetched[0]) < len(depot.content)
     run.revoke(ticket.ticket_id)
     depot.start()
@@ -109,7 +109,7 @@ def test_its_serving_process_may_die(depot):
     (child,) = _children(depot.process.pid)
     os.kill(child, signal.SIGKILL)
     with pytest.raises(ServerGone, match="killed by SIGKILL"):
-        run.wait(ticket.ticket_id, 20)
+        run.wait(ticket.ticket_id, PATIENCE_S)
     again = depot.ticket(run)
     assert depot.fetch(run, again) == depot.content
 

@@ -8,6 +8,7 @@ import pytest
 
 from flashferry.fileserver import SettingsInvalid, TicketRequest, TransferState
 from tests.component.depot.conftest import IMAGE, until
+from tests.patience import PATIENCE_S
 
 SITE = "AMS"
 CAP = 400_000
@@ -32,7 +33,7 @@ def test_a_push_and_another_run_s_copy_share_a_cap(shared_depot):
             other.revoke(copy.ticket_id)
         until(lambda: (account.look(), _pacing(ours))[1] == CAP)
         account.conclude("the device went away")
-    seen = pusher.wait_final(account.ticket_id, 20)
+    seen = pusher.wait_final(account.ticket_id, PATIENCE_S)
     assert (seen.state, seen.record.sender.cap_bytes_per_s) == (TransferState.FAILED, CAP)
 
 

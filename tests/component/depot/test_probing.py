@@ -8,7 +8,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -25,7 +24,7 @@ from flashferry.depot.probing.methods import Method
 from flashferry.depot.probing.web import WebSource
 from flashferry.lab.experiment.bulk.ground import Sshd
 from flashferry.store.bulk_paths import BulkPaths
-from tests.patience import PATIENCE_S
+from tests.patience import until
 
 CIPHERS = ("aes128-gcm@openssh.com", "aes128-ctr")
 MACS = ("hmac-sha2-256", "umac-64@openssh.com")
@@ -128,11 +127,8 @@ def test_nothing_stays_at_the_source(sshd, is_killed):
         assert is_open(port)
         if is_killed:
             far._process.kill()
-    deadline = time.monotonic() + PATIENCE_S
-    while (folder.exists() or is_open(port)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not folder.exists()
-    assert not is_open(port)
+    until(lambda: not folder.exists(), "no folder at the source")
+    until(lambda: not is_open(port), "no listener at the source")
 
 
 def is_open(port: int) -> bool:

@@ -22,7 +22,7 @@ from flashferry.depot.sync.errors import SourceRefused, SourceUnreachable, Sourc
 from flashferry.depot.sync.rsync import RsyncSource
 from flashferry.depot.sync.syncing import Offered, offered_as
 from flashferry.images.manifest import Manifest, manifest_of, to_text
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 CHUNK, SIZE, NAME = 65_536, 20 * 65_536 + 999, "image.bin"
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin:/sbin")
@@ -86,13 +86,11 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHost]:
     Path("/run/sshd").mkdir(exist_ok=True)
     assert SSHD is not None
     with subprocess.Popen([SSHD, "-D", "-e", "-f", str(config)], stderr=subprocess.PIPE) as sshd:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while sshd.poll() is None and time.monotonic() < deadline_s:
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
-                time.sleep(0.05)
+        listening = f":{port:04X} 00000000:0000 0A"
+        until(
+            lambda: sshd.poll() is not None or listening in Path("/proc/net/tcp").read_text(),
+            "sshd listens",
+        )
         if sshd.poll() is not None:
             why = (sshd.stderr.read() if sshd.stderr else b"").decode()
             (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"sshd does not start: {why}")

@@ -1,7 +1,7 @@
 """A protocol by which a client takes the serving process over: what it sends goes to the parent as it is."""
 
 import socket
-import time
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,6 +48,6 @@ class Intruder(AsyncChat):
         (link,) = (each for each in self.ioloop.socket_map.values() if type(each).__name__ == ControlLink.__name__)
         if self._said == STAYS:
             link.socket.shutdown(socket.SHUT_RDWR)
-            time.sleep(60)
+            threading.Event().wait()
         else:
             link.push(self._said)

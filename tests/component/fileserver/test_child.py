@@ -60,5 +60,5 @@ def test_what_is_no_message_ends_the_process(
         assert gone.wait(PATIENCE_S)
         assert not server.ended_in_order
         with pytest.raises(ServerGone, match="SIGKILL"):
-            server.wait(ticket.ticket_id, 5)
+            server.wait(ticket.ticket_id, PATIENCE_S)
     assert not made.exists()

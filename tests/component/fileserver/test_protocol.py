@@ -1,7 +1,6 @@
 """One serving process, several listeners, each with a protocol that is loaded by its name."""
 
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from flashferry.fileserver import (
     TicketRequest,
 )
 from ftpserver import ftp_listener
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 _HERE = Path(__file__).parent
 
@@ -95,9 +94,7 @@ def test_all_of_them_drain_and_the_last_transfer_ends_the_process(server: FileSe
             socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
     assert EventKind.GONE not in ends
     left.close()
-    deadline_s = time.monotonic() + PATIENCE_S
-    while EventKind.GONE not in ends and time.monotonic() < deadline_s:
-        time.sleep(0.02)
+    until(lambda: EventKind.GONE in ends, "the end of the process")
     assert ends[-1] is EventKind.GONE
     assert server.ended_in_order
     for client in (ftp, right):

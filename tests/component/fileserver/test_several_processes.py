@@ -7,7 +7,6 @@ import queue
 import select
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -94,10 +93,10 @@ def _drained(data: socket.socket) -> None:
 
 
 def _until(server: FileServer, ticket: Ticket, state: TransferState) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while (seen := server.progress(ticket.ticket_id)).state is not state:
-        assert time.monotonic() < deadline_s, seen
-        server.wait(ticket.ticket_id, 0.5)
+    until(
+        lambda: server.progress(ticket.ticket_id).state is state,
+        lambda: f"{state} instead of {server.progress(ticket.ticket_id)}",
+    )
 
 
 def test_each_process_has_its_listeners_and_its_tickets(server: FileServer) -> None:
@@ -156,16 +155,19 @@ def test_tries_begun_at_the_same_moment_count_each(server: FileServer) -> None:
                 client.putcmd("RETR a.bin")
             for pid in server.pids.values():
                 os.kill(pid, signal.SIGCONT)
-            ended, deadline_s = 0, time.monotonic() + PATIENCE_S
-            while server.progress(ticket.ticket_id).tries_left > left or ended < 1:
-                assert time.monotonic() < deadline_s, server.progress(ticket.ticket_id)
-                for one in select.select(data, [], [], 0.05)[0]:
+
+            def is_one_ended(data: list[socket.socket] = data) -> bool:
+                for one in select.select(data, [], [], 0)[0]:
                     with contextlib.suppress(ConnectionResetError):
                         if one.recv(65536):
                             continue
                     data.remove(one)
-                    ended += 1
-            assert (server.progress(ticket.ticket_id).tries_left, ended) == (left, 1)
+                return len(data) < 2
+
+            until(is_one_ended, "the end of one of two copies")
+            until(lambda left=left: server.progress(ticket.ticket_id).tries_left <= left, "two tries less")  # type: ignore[misc]
+            is_one_ended()
+            assert (server.progress(ticket.ticket_id).tries_left, len(data)) == (left, 1)
             assert data[0].recv(1)
     with pytest.raises(ftplib.error_perm, match="530"), _client(server, 0, ticket):
         pass
@@ -182,7 +184,7 @@ def test_transfers_of_a_site_share_its_cap_over_processes(server: FileServer) ->
         # Who asks hears of a copy's begin and end behind the other process: no time has to pass.
         for ticket in tickets:
             server.revoke(ticket.ticket_id)
-            record = server.wait_final(ticket.ticket_id, 20).record
+            record = server.wait_final(ticket.ticket_id, PATIENCE_S).record
             assert record is not None
             caps.append((record.sender.cap_bytes_per_s, record.sender.shared_cap_bytes_per_s))
     assert caps == [(20_000, 40_000), (40_000, 40_000)]
@@ -197,7 +199,7 @@ def test_the_end_of_one_leaves_the_other(server: FileServer) -> None:
     with _slow_copy(server, 0, here):
         os.kill(server.pids["other"], signal.SIGKILL)
         with pytest.raises(ServerGone, match="killed by SIGKILL"):
-            server.wait(there.ticket_id, 20)
+            server.wait(there.ticket_id, PATIENCE_S)
         assert f"{_KILLED} ('other'); the others go on" in server.notices
         assert (server.gone, server.ended_in_order) == ("", True)
         assert server.progress(here.ticket_id).state is TransferState.TRANSFERRING
@@ -232,15 +234,14 @@ def test_one_that_died_is_replaced_by_itself(tmp_path: Path) -> None:
         here = _ticket(server, transports=("ftp",), site="branch")
         with _slow_copy(server, 0, here):
             os.kill(before["other"], signal.SIGKILL)
-            while not server.notices:
-                time.sleep(0.01)
+            until(lambda: server.notices, "the notice of its end")
             there = _ticket(server, site="branch")
             assert server.ports == ports
             assert server.pids["main"] == before["main"]
             assert server.pids["other"] != before["other"]
             with _slow_copy(server, 1, there):
                 server.revoke(here.ticket_id)
-                record = server.wait_final(here.ticket_id, 20).record
+                record = server.wait_final(here.ticket_id, PATIENCE_S).record
         assert record is not None
         assert (record.sender.cap_bytes_per_s, record.outcome) == (20_000, "ticket revoked")
 
@@ -296,10 +297,7 @@ def test_a_protocol_of_asyncio_has_a_process_with_its_loop(echoing: FileServer) 
         _ticket(echoing, transports=("echo",))
         client.sendall(b"break\n")
         assert lines.readline() == b"break\n"
-        deadline_s = time.monotonic() + PATIENCE_S
-        while "internal error: ZeroDivisionError" not in echoing.notices and time.monotonic() < deadline_s:
-            time.sleep(0.02)
-        assert "internal error: ZeroDivisionError" in echoing.notices
+        until(lambda: "internal error: ZeroDivisionError" in echoing.notices, "the notice of the error")
         echoing.close()
         assert lines.readline() == b"the server was stopped\n"
     assert echoing.ended_in_order
@@ -316,9 +314,16 @@ def test_a_process_of_asyncio_ends_as_the_others_do(echoing: FileServer, how: st
             os.kill(pid, signal.SIGTERM)
         else:
             assert echoing.drain() == 1
-        time.sleep(1)
-        assert Path(f"/proc/{pid}").exists()
-    deadline_s = time.monotonic() + PATIENCE_S
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline_s:
-        time.sleep(0.02)
-    assert not Path(f"/proc/{pid}").exists()
+        until(lambda: _refuses(echoing.ports[1]), "the end of its listener")
+        client.sendall(b"y\n")
+        assert client.recv(1) == b"\n"
+        assert client.recv(1) == b"y"
+    until(lambda: not Path(f"/proc/{pid}").exists(), "the end of the process")
+
+
+def _refuses(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S).close()
+    except ConnectionRefusedError:
+        return True
+    return False

@@ -36,7 +36,7 @@ def test_port_and_retr_in_one_packet_are_answered_in_order(
     ticket = bench.ticket(tries=1)
     client = closing.enter_context(contextlib.closing(bench.login(ticket)))
     listener = closing.enter_context(socket.create_server(("127.0.0.1", 0)))
-    listener.settimeout(20)
+    listener.settimeout(PATIENCE_S)
     assert client.sock is not None
     client.sock.sendall(f"{_port_command(listener, command)}\r\nRETR {bench.image_name}\r\n".encode())
     data, _ = listener.accept()

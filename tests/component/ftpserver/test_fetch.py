@@ -55,14 +55,14 @@ def test_all_four_modes_deliver(bench: "Bench", mode: str) -> None:
             client.sendcmd(f"RETR {IMAGE}")
         else:
             with socket.create_server(("127.0.0.1", 0)) as listener:
-                listener.settimeout(20)
+                listener.settimeout(PATIENCE_S)
                 port = listener.getsockname()[1]
                 given = f"127,0,0,1,{port // 256},{port % 256}" if mode == "PORT" else f"|1|127.0.0.1|{port}|"
                 client.sendcmd(f"{mode} {given}")
                 client.sendcmd(f"RETR {IMAGE}")
                 data, _ = listener.accept()
         with data:
-            data.settimeout(20)
+            data.settimeout(PATIENCE_S)
             assert bench.read_all(data) == bench.content
         assert client.voidresp().startswith("226")
     assert bench.final(ticket).state is TransferState.DELIVERED

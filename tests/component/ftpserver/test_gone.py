@@ -55,7 +55,7 @@ def test_everybody_is_told(bench: "Bench") -> None:
     assert (seen.state, seen.last_error) == (TransferState.FAILED, _KILLED)
     for one in (ticket, unused):
         with pytest.raises(ServerGone, match="killed by SIGKILL"):
-            bench.server.wait(one.ticket_id, 20)
+            bench.server.wait(one.ticket_id, PATIENCE_S)
     with pytest.raises(ServerGone, match="killed by SIGKILL"):
         bench.server.drain()
     late: list[ServerEvent] = []
@@ -120,7 +120,7 @@ def test_a_new_process_takes_its_place(tmp_path: Path, bench: "Bench", number: i
         after = server.issue_ticket(TicketRequest(image_name="b.bin", site="lab"))
         assert (server.port, server.pid == pid, server.gone) == (port, False, "")
         with pytest.raises(ServerGone):
-            server.wait(before.ticket_id, 20)
+            server.wait(before.ticket_id, PATIENCE_S)
         server.revoke(before.ticket_id)
         new = type(bench)(server=server, directory=tmp_path, content=(tmp_path / "b.bin").read_bytes())
         with new.login(after) as client:

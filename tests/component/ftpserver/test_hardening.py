@@ -198,7 +198,7 @@ def test_unread_replies_do_not_pile_up(bench: "Bench") -> None:
     before = bench.descriptors()
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2304)
-        connection.settimeout(20)
+        connection.settimeout(PATIENCE_S)
         connection.connect(("127.0.0.1", bench.server.port))
         with contextlib.suppress(ConnectionResetError, BrokenPipeError):
             connection.sendall(b"NOOP\r\n" * 20_000)

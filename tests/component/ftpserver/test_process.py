@@ -87,7 +87,7 @@ def test_leaving_the_context_ends_the_server(bench: "Bench") -> None:
     with pytest.raises(ServerGone, match="the server was stopped"):
         bench.ticket()
     with pytest.raises(ServerGone):
-        bench.server.wait(ticket.ticket_id, 1)
+        bench.server.wait(ticket.ticket_id, PATIENCE_S)
     assert bench.server.progress(ticket.ticket_id).state is TransferState.WAITING
 
 
@@ -96,7 +96,7 @@ def test_a_server_that_dies_is_noticed(bench: "Bench") -> None:
     ticket = bench.ticket()
     os.kill(bench.server.pid, signal.SIGKILL)
     with pytest.raises(ServerGone, match="killed by SIGKILL"):
-        bench.server.wait(ticket.ticket_id, 5)
+        bench.server.wait(ticket.ticket_id, PATIENCE_S)
 
 
 def test_stopping_fails_running_transfers_with_a_reason(bench: "Bench") -> None:

@@ -4,7 +4,6 @@ import contextlib
 import ftplib
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from flashferry.fileserver import (
 from flashferry.lab.namespaces import in_namespace
 from flashferry.lab.world import World, in_core, start_world
 from ftpserver import ftp_listener
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
@@ -92,12 +91,12 @@ def _fetching(world: World, server: FileServer) -> Iterator[Ticket]:
 
 def _until(server: FileServer, ticket: Ticket, wanted: Callable[[TransferProgress], bool]) -> TransferProgress:
     """Wait for a reading that is as wanted; return the last one of a transfer that has ended."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    progress = server.progress(ticket.ticket_id)
-    while not wanted(progress) and not progress.state.is_final:
-        assert time.monotonic() < deadline_s, f"not as wanted: {progress}"
-        progress = server.wait(ticket.ticket_id, 5)
-    return progress
+
+    def seen() -> TransferProgress | None:
+        progress = server.progress(ticket.ticket_id)
+        return progress if wanted(progress) or progress.state.is_final else None
+
+    return until(seen, lambda: f"another reading than {server.progress(ticket.ticket_id)}")  # type: ignore[return-value]
 
 
 def _until_moving(server: FileServer, ticket: Ticket) -> TransferProgress:

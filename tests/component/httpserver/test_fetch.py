@@ -2,7 +2,6 @@
 
 import contextlib
 import socket
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,9 +79,7 @@ def test_delivered_means_acknowledged(either: "Bench") -> None:
     with either.connect(receive_buffer=4096) as connection:
         connection.sendall(either.head(ticket))
         either.until(ticket, lambda seen: seen.bytes_acked > 0)
-        time.sleep(0.5)
-        progress = either.server.progress(ticket.ticket_id)
-        assert progress.state in (TransferState.TRANSFERRING, TransferState.STALLED)
+        progress = either.until(ticket, lambda seen: seen.state is TransferState.STALLED)
         assert 0 < progress.bytes_acked < len(either.content)
         assert either.answer(connection).body == either.content
     assert either.delivered(ticket).bytes_acked == len(either.content)

@@ -103,9 +103,10 @@ def plain_ssh(
     def run() -> None:
         with in_core(world):
             loop.run_until_complete(serve())
-            for task in asyncio.all_tasks(loop):
+            left = asyncio.all_tasks(loop)
+            for task in left:
                 task.cancel()
-            loop.run_until_complete(asyncio.sleep(0.05))
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
             loop.close()
 
     thread = threading.Thread(target=run)

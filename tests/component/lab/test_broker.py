@@ -19,7 +19,7 @@ from flashferry.lab.authority import Authority
 from flashferry.lab.broker import Broker, missing_broker
 from flashferry.lab.errors import LabError
 from flashferry.lab.world import DepotSpec, DeviceSpec, SiteSpec, WorldSpec, in_core, in_depot, start_world
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.soak
 
@@ -66,7 +66,7 @@ def test_with_certificates_it_knows_its_clients(new_redis_server: Callable[..., 
 def _is_answered(server: Broker, context: ssl.SSLContext | None) -> bool:
     """Tell whether a client gets an answer, be it that it needs a password."""
     try:
-        with socket.create_connection((server.address, server.port), 10) as plain:
+        with socket.create_connection((server.address, server.port), PATIENCE_S) as plain:
             if context is None:
                 plain.sendall(b"PING\r\n")
                 return plain.recv(99) != b""
@@ -84,7 +84,7 @@ def test_a_wrong_authority_is_found_out(new_redis_server: Callable[..., Broker],
     (tmp_path / "other.pem").write_text(Authority("Other").pem)
     context = ssl.create_default_context(cafile=str(tmp_path / "other.pem"))
     with (
-        socket.create_connection((server.address, server.port), 10) as plain,
+        socket.create_connection((server.address, server.port), PATIENCE_S) as plain,
         pytest.raises(ssl.SSLCertVerificationError),
         context.wrap_socket(plain, server_hostname=server.address),
     ):
@@ -99,7 +99,7 @@ def test_it_runs_in_a_worlds_core(new_redis_server: Callable[..., Broker]) -> No
         server = new_redis_server(world=world, tls=True)
         assert (server.address, server.port) == (world.server_address, 6379)
         for where in (in_core(world), in_depot(world, "s")):
-            with where, socket.create_connection((server.address, server.port), 10):
+            with where, socket.create_connection((server.address, server.port), PATIENCE_S):
                 pass
         world.cut("s")
         with in_depot(world, "s"), pytest.raises(TimeoutError):

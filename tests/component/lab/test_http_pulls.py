@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.soak]
 SECOND_ADDRESS = "198.18.1.200"
 CONTENT = bytes(range(256)) * 3000  # 768,000 bytes: three marks
 NAME = (r"filename \[[\w.]+\]\? ", "\n")
-PATIENCE_S = 3
+REPLY_TIMEOUT_S = 3
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def world() -> Iterator[World]:
         DeviceSpec(name="r1", config_lines=("interface Loopback0", f" ip address {SECOND_ADDRESS} 255.255.255.255")),
     )
     with start_world(WorldSpec(profile="lan", devices=devices)) as started:
-        started.fault("r1", reply_timeout_s=PATIENCE_S)
+        started.fault("r1", reply_timeout_s=REPLY_TIMEOUT_S)
         yield started
 
 

@@ -151,7 +151,7 @@ def test_what_is_not_spoken_is_tried_before_it_fails(world: World, connection: A
     """The server of an `rcp:` copy sees the connection; the device then reports an error, not a missing file."""
     with in_core(world):
         listener = socket.create_server((world.server_address, 0))
-    listener.settimeout(20)
+    listener.settimeout(PATIENCE_S)
     port = listener.getsockname()[1]
     shown = copy(connection, f"copy rcp://{world.server_address}:{port}/z.bin flash:", NAME)
     peer, address = listener.accept()
@@ -169,10 +169,10 @@ def test_silence_ends_as_a_timeout(world: World, connection: Any, copy: Any) -> 
 
 def test_the_server_answers_echoes(world: World, connection: Any) -> None:
     """Over the link, from the device's own address; a host that is not there does not."""
-    shown = connection.send_command(f"ping {world.server_address}", read_timeout=30)
+    shown = connection.send_command(f"ping {world.server_address}", read_timeout=PATIENCE_S)
     assert "!!!!!\n" in shown.replace("\r", "")
     assert "Success rate is 100 percent (5/5)" in shown
-    shown = connection.send_command("ping 198.18.0.77 repeat 2 timeout 1", read_timeout=30)
+    shown = connection.send_command("ping 198.18.0.77 repeat 2 timeout 1", read_timeout=PATIENCE_S)
     assert "Success rate is 0 percent (0/2)" in shown
     shown = connection.send_command(f"traceroute {world.server_address}", read_timeout=PATIENCE_S)
     assert f" {world.server_address} " in shown.partition("vrf out name")[2]

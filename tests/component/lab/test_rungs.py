@@ -39,7 +39,7 @@ def _rtt_s(world: World, name: str) -> float:
     """
     device = next(each for each in world.devices if each.name == name)
     with in_core(world), socket.create_connection((device.address, device.port), timeout=PATIENCE_S) as connection:
-        connection.settimeout(20)
+        connection.settimeout(PATIENCE_S)
         assert connection.recv(4) == b"SSH-"
         connection.sendall(b"SSH-2.0-nobody\r\n")
         assert connection.recv(1)

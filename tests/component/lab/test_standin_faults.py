@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -186,15 +185,15 @@ def _wait_until_cut(session: Any) -> None:
 
 
 def _answers_again(world: World, device: Any) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while True:
+    def is_logged_in() -> bool:
         with contextlib.suppress(OSError, netmiko.exceptions.NetmikoTimeoutException), in_core(world):
             netmiko.ConnectHandler(
                 device_type="cisco_xe", host=device.address, username=device.username, password=device.password
             ).disconnect()
-            return
-        assert time.monotonic() < deadline_s
-        time.sleep(0.2)
+            return True
+        return False
+
+    until(is_logged_in, "a login")
 
 
 def test_reload_and_a_changed_host_key(world: World, on: Any) -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
 from tests.component.lab.plain_ssh import LEGACY, SSH_WORD, PlainSsh, plain_ssh
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 pytestmark = [
     pytest.mark.lab,
@@ -274,16 +273,19 @@ PYATS_FAILURES = (
 def answered_as(session: Any, command: str, answers: tuple[tuple[str, str], ...], prompt: str) -> str:
     """Type a command and answer whatever pattern stands at the end of the screen, as an expect loop does."""
     session.write_channel(command + "\n")
-    shown, fresh, deadline_s = "", "", time.monotonic() + PATIENCE_S
-    while not fresh.endswith(f"\n{prompt}#"):
-        assert time.monotonic() < deadline_s, shown
+    shown = fresh = ""
+
+    def is_at_prompt() -> bool:
+        nonlocal shown, fresh
         more = session.read_channel().replace("\r", "")
         shown, fresh = shown + more, fresh + more
         found = [text for pattern, text in answers if re.search(pattern, fresh.rpartition("\n")[2])]
         if found and fresh.rpartition("\n")[2] != f"{prompt}#":
             fresh = ""
             session.write_channel(found[0] + "\n")
-        time.sleep(0.02)
+        return fresh.endswith(f"\n{prompt}#")
+
+    until(is_at_prompt, lambda: f"the prompt after {shown!r}")
     return shown
 
 

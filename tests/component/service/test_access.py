@@ -61,7 +61,7 @@ async def _stream() -> StreamingResponse:
     async def lines() -> AsyncIterator[bytes]:
         for number in range(40):
             yield f"{number}\n".encode()
-            await anyio.sleep(0.01)
+            await anyio.sleep(0)
 
     return StreamingResponse(lines())
 

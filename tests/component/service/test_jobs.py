@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -23,9 +23,7 @@ from flashferry.service.service import Service
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.service.jobs import Job, JobKind, JobState, job_of
-from tests.patience import PATIENCE_S
-
-WITHIN_S = PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 
 @pytest.fixture
@@ -60,13 +58,16 @@ class Services:
 
     def look_until(self, job_id: str, is_so: Callable[[Job], bool]) -> Job:
         """Look until a job is so."""
-        deadline = time.monotonic() + WITHIN_S
-        while not is_so(job := seen(self.service, job_id)):
-            assert time.monotonic() < deadline, job
-            self.killed.append(Supervisor())
-            self.killed[-1].look(self.service)
-            time.sleep(0.2)
-        return job
+        turns = count()
+
+        def looked() -> Job | None:
+            job = seen(self.service, job_id)
+            if not is_so(job) and next(turns) % 10 == 0:
+                self.killed.append(Supervisor())
+                self.killed[-1].look(self.service)
+            return job if is_so(job) else None
+
+        return until(looked, lambda: f"another state than that of {seen(self.service, job_id)}")
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def services(service: Service) -> Iterator[Services]:
     # Their children would be init's.
     for one in made.killed:
         for child in one._children.values():
-            child.wait(WITHIN_S)
+            child.wait(PATIENCE_S)
 
 
 def test_a_job_is_done_once_by_services_that_are_killed_all_the_time(service, services, monkeypatch):
@@ -103,8 +104,7 @@ def test_a_jobs_process_outlives_who_began_it(service, services):
     job_id = ask(service)
     job = services.look_until(job_id, lambda one: one.state is not JobState.QUEUED and one.pid is not None)
     process = Path(f"/proc/{job.pid}")
-    while b"check" not in (process / "cmdline").read_bytes():
-        time.sleep(0.01)
+    until(lambda: b"check" in (process / "cmdline").read_bytes(), "the command of the job")
     assert os.getsid(job.pid) == job.pid
     assert f"FLASHFERRY_JOB={job_id}".encode() in (process / "environ").read_bytes().split(b"\0")
     os.kill(job.pid, signal.SIGKILL)

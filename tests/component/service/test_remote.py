@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -26,6 +25,7 @@ from flashferry.store.journal import Journal
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.service.images import ImageState, StoredImage, add_image
 from flashferry.store.wishes import Origin
+from tests import patience
 from tests.component.service.calls import World
 from tests.component.service.processes import running
 from tests.component.service.tokens import client_of, token_of
@@ -155,7 +155,4 @@ def test_a_run_is_followed_over_a_service_that_was_killed(ground):
 
 def until(is_so):
     """Wait for something."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline_s, "it never was so"
-        time.sleep(0.05)
+    patience.until(is_so, "an event of the service or the page")

@@ -26,7 +26,7 @@ from flashferry.store.service.schedules import (
     set_schedule,
 )
 from tests.browsing import Serving
-from tests.patience import PATIENCE_S
+from tests.patience import until
 
 ROUNDS = 4
 MAKER = Actor(name="maker", via=Via.SESSION, grants=frozenset({Grant(role=Role.OPERATOR)}))
@@ -93,11 +93,9 @@ def test_a_service_that_is_killed_around_a_due_time(service):
 
 
 def _is_taken(service, schedule_id, due):
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
+    def is_moved() -> bool:
         with service.database.reading() as database:
             now = schedule_of(database, schedule_id)
-        if now.next_at is not None and now.next_at > moment(due):
-            return True
-        time.sleep(0.1)
-    return False
+        return now.next_at is not None and now.next_at > moment(due)
+
+    return until(is_moved, "the next time of the schedule")

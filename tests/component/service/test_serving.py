@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import urllib.error
 import urllib.request
 from contextlib import closing, suppress
@@ -27,7 +26,7 @@ from flashferry.service.settings import LogSettings, ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.service.schema import FILE, SCHEMA_VERSION
 from tests.component.service.processes import SERVICE, STREAMING, refused, running
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 
 def refusal(state, listen="127.0.0.1:0"):
@@ -203,9 +202,7 @@ def test_its_log_is_rotated_while_it_serves(tmp_path):
     with running(tmp_path / "state", "--config", config) as service:
         asked(f"{service.url}/healthz?token=ffy_s3cret")
         # Told once it is over, which is behind its last byte.
-        until_s = time.monotonic() + PATIENCE_S
-        while "/healthz" not in path.read_text() and time.monotonic() < until_s:
-            time.sleep(0.01)
+        until(lambda: "/healthz" in path.read_text(), "the line of the request")
         path.rename(tmp_path / "service.log.1")
         headers = {"Authorization": "Bearer ffy_s3cret", "Cookie": "__Host-flashferry=s3cret"}
         request = urllib.request.Request(f"{service.url}/ffy_s3cret/%0aforged", headers=headers)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import time
 
 import pytest
 
@@ -13,7 +12,7 @@ from benchmarks.subjects import free_port
 from flashferry.service.actor import Role
 from flashferry.service.images.arrivals import SYNC_BYTES
 from tests.browsing import browsing, cookie_of, serving, signed_in
-from tests.patience import PATIENCE_S
+from tests.patience import until
 
 NAME = "cat9k_iosxe.17.12.04.SPA.bin"
 _SLOW = {"offline": False, "latency": 5, "downloadThroughput": -1, "uploadThroughput": 8_000_000}
@@ -38,10 +37,10 @@ def test_an_upload_goes_on_after_a_break(tmp_path):
             page.fill("#f-sha512", hashlib.sha512(content).hexdigest())
             page.click("#upload button")
             part = state / "images" / ".arriving" / f"{NAME}.part"
-            until_s = time.monotonic() + PATIENCE_S
-            while not part.exists() or part.stat().st_size < 2 * SYNC_BYTES:
-                assert time.monotonic() < until_s, page.inner_text("#upload-state")
-                time.sleep(0.05)
+            until(
+                lambda: part.exists() and part.stat().st_size >= 2 * SYNC_BYTES,
+                lambda: page.inner_text("#upload-state"),
+            )
             service.kill()
             page.wait_for_function("/going on/.test(document.getElementById('upload-state').textContent)")
             service.start()

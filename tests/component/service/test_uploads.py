@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-import time
 
 import pytest
 
 from flashferry.service.images.arrivals import SYNC_BYTES
 from tests.component.service.processes import running
 from tests.component.service.uploads import IMAGES, Sender, token_for
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 NAME = "cat9k_iosxe.17.12.04.SPA.bin"
 
@@ -24,11 +23,7 @@ def token(tmp_path) -> str:
 
 def wait_for_offset(sender: Sender, least: int) -> int:
     """Return the offset once it is that far."""
-    until = time.monotonic() + PATIENCE_S
-    while (found := sender.offset(NAME)) < least:
-        assert time.monotonic() < until, found
-        time.sleep(0.05)
-    return found
+    return until(lambda: found if (found := sender.offset(NAME)) >= least else None, f"an offset of {least}")
 
 
 @pytest.mark.soak

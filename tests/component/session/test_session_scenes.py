@@ -352,7 +352,7 @@ def test_a_half_closed_channel_is_a_lost_session(device):
 
     session = DeviceSession(device(scene).login)
     with pytest.raises(DeviceUnreachable):
-        session.ask("show clock", limit_s=30)
+        session.ask("show clock", limit_s=PATIENCE_S)
     assert not session.alive
 
 

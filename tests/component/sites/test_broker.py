@@ -25,7 +25,8 @@ from flashferry.sites.broker import (
     control_queue,
     site_queue,
 )
-from tests.sites_ground import Redis, redis_in, until
+from tests.patience import PATIENCE_S, until
+from tests.sites_ground import Redis, redis_in
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +163,7 @@ def guarded(redis: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def _listens(port: int) -> bool:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S):
         return True
     return False
 

@@ -18,13 +18,11 @@ from flashferry.sites.broker import ORDER_TASK, Broker, BrokerSettings, BrokerUn
 from flashferry.sites.centre.listening import ListeningBroker
 from flashferry.sites.wire import OrderJob, WordKind
 from tests.component.sites.test_agent import Ground, stage
-from tests.patience import PATIENCE_S
-from tests.sites_ground import until
+from tests.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.soak
 
 PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
-STARTS_WITHIN_S = 180.0
 
 
 class Rabbit:
@@ -68,7 +66,7 @@ class Rabbit:
             self.process = subprocess.Popen(
                 [PROGRAM], stdout=out, stderr=out, env=os.environ | place, start_new_session=True
             )
-        until(self._answers, (self._folder / "out").read_text() or "rabbitmq answers", STARTS_WITHIN_S)
+        until(self._answers, (self._folder / "out").read_text() or "rabbitmq answers")
 
     def kill(self) -> None:
         """Kill it, as a power cut does."""
@@ -164,9 +162,9 @@ def test_a_broker_that_dies_is_told_and_found_again(rabbit: Rabbit) -> None:
             agent.worker([site_queue("rtm")], ORDER_TASK, seen.append),
         ):
             rabbit.start()
-            until(lambda: "before" in seen, "what waited is read", STARTS_WITHIN_S)
+            until(lambda: "before" in seen, "what waited is read")
             centre.send_order("rtm", "behind")
-            until(lambda: "behind" in seen, "what comes then is read", STARTS_WITHIN_S)
+            until(lambda: "behind" in seen, "what comes then is read")
 
 
 def test_the_centres_ear_hears_what_waited_and_goes_on_behind_a_restart(rabbit: Rabbit) -> None:
@@ -182,8 +180,8 @@ def test_the_centres_ear_hears_what_waited_and_goes_on_behind_a_restart(rabbit: 
             until(lambda: len(heard) == 50, "what waited is heard")
             rabbit.kill()
             rabbit.start()
-            until(lambda: _is_sent(agent, "behind"), "it takes words again", STARTS_WITHIN_S)
-            until(lambda: "behind" in heard, "and they are heard", STARTS_WITHIN_S)
+            until(lambda: _is_sent(agent, "behind"), "it takes words again")
+            until(lambda: "behind" in heard, "and they are heard")
 
 
 def _is_sent(broker: Broker, envelope: str) -> bool:

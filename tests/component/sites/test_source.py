@@ -23,7 +23,8 @@ from flashferry.model.exit_codes import ExitCode
 from flashferry.model.plan_file import plan_document, save_plan
 from flashferry.store.status import read_status
 from tests.component.httpserver.conftest import make_certificate
-from tests.sites_ground import Agents, Centre, redis_in, until
+from tests.patience import until
+from tests.sites_ground import Agents, Centre, redis_in
 from tests.unit.sites.centre.plans import IMAGE, device, plan
 
 pytestmark = pytest.mark.soak

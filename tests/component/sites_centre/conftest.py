@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +24,7 @@ from flashferry.sites.centre.centre import run_in
 from flashferry.sites.centre.overview import RunOverview, run_overview
 from flashferry.sites.keys import PrivateKey
 from flashferry.store.sites.database import SitesDatabase
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 from tests.unit.sites.centre.plans import plan
 
 
@@ -104,29 +103,25 @@ class Centre:
         ledger = SitesDatabase(self.state)
         return run_overview(ledger, run_in(ledger, "latest"))
 
-    def wait_for(self, outcome: str, least: int) -> None:
+    def wait_for_devices(self, outcome: str, least: int) -> None:
         """Wait until so many devices of the latest run came to something."""
-        until_s = time.monotonic() + PATIENCE_S
-        while time.monotonic() < until_s:
-            try:
-                if sum(part.devices.get(outcome, 0) for part in self.overview().parts) >= least:
-                    return
-            except Exception:  # noqa: BLE001 -- the run is not entered yet
-                pass
-            time.sleep(0.1)
-        pytest.fail(f"expected {least} devices {outcome} within {PATIENCE_S:.0f} s")
+        until(
+            lambda: sum(part.devices.get(outcome, 0) for part in self._parts()) >= least, f"{least} devices {outcome}"
+        )
 
     def wait_for_parts(self, *states: str) -> None:
         """Wait until all parts of the latest run are in one of some states."""
-        until_s = time.monotonic() + PATIENCE_S
-        while time.monotonic() < until_s:
-            try:
-                if all(part.state in states for part in self.overview().parts):
-                    return
-            except Exception:  # noqa: BLE001 -- the run is not entered yet
-                pass
-            time.sleep(0.1)
-        pytest.fail(f"expected all parts {' or '.join(states)}")
+        until(
+            lambda: (parts := self._parts()) and all(part.state in states for part in parts),
+            f"all parts {' or '.join(states)}",
+        )
+
+    def _parts(self):  # type: ignore[no-untyped-def]
+        """Return the parts of the latest run; none before the run is entered."""
+        try:
+            return self.overview().parts
+        except Exception:  # noqa: BLE001 -- the run is not entered yet
+            return ()
 
     def close(self) -> None:
         for command in self.commands:
@@ -144,7 +139,7 @@ def centre(tmp_path: Path, redis: RedisServer) -> Iterator[Centre]:
     made.close()
 
 
-def ended(command: subprocess.Popen[str], within_s: float = 120.0) -> tuple[int, Mapping[str, Any], str]:
+def ended(command: subprocess.Popen[str], within_s: float = PATIENCE_S) -> tuple[int, Mapping[str, Any], str]:
     """Return a command's exit code, its result, and what it said."""
     out, said = command.communicate(timeout=within_s)
     return command.returncode, json.loads(out) if out.strip() else {}, said

@@ -20,11 +20,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
 from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
+from tests.patience import until
 
 FOLDER = Path("/tmp/flashferry-contract")
 """A journal holds the paths of its images, and a checksum over them: who resumes its run has them in the same place."""
@@ -82,10 +82,7 @@ def main(target: Path, *more: str) -> None:
         world.fault("xe2", flip_byte=False)
         world.fault("xe1", slow_flash_bytes_per_s=300_000)
         dying = start("stage", "--image", str(FOLDER / "big.bin"), *more)
-        deadline = time.monotonic() + 60
-        while not (is_on("xe1", 300_000, world) and journal_has("'xe2'", "'done'")):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: is_on("xe1", 300_000, world) and journal_has("'xe2'", "'done'"), "one copies and one is done")
         steer("pause")
         steer("continue")
         os.killpg(dying.pid, signal.SIGKILL)

@@ -6,9 +6,7 @@ import os
 import re
 import signal
 import threading
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 from unittest.mock import patch
@@ -18,6 +16,7 @@ from netmiko import BaseConnection
 from flashferry.monitor.events import Event
 from flashferry.store.journal import Journal
 from tests.e2e.matrix.points import AtEvent, AtFlash, AtJournal, AtWrite, Trigger
+from tests.patience import until
 
 _LOOK_EVERY_S = 0.01
 
@@ -32,11 +31,7 @@ def when_on_flash(file: Path, wanted_bytes: float, act: Callable[[], object]) ->
     """Do something as soon as a file has so many bytes."""
 
     def look() -> None:
-        while True:
-            with suppress(FileNotFoundError):
-                if file.stat().st_size >= wanted_bytes:
-                    break
-            time.sleep(_LOOK_EVERY_S)
+        until(lambda: file.exists() and file.stat().st_size >= wanted_bytes, "bytes on flash", poll_s=_LOOK_EVERY_S)
         act()
 
     threading.Thread(target=look, daemon=True).start()

@@ -37,6 +37,7 @@ from flashferry.store.service.schema import FILE
 from flashferry.store.stored_run import read_run
 from flashferry.store.tables import runs_by_age
 from tests.e2e.service_kills.cells import RUN, SERVICE, Cell
+from tests.patience import until
 
 IMAGE_BYTES = 400_000
 WITHIN_S = 120.0
@@ -227,18 +228,19 @@ def configurations(world: World) -> dict[str, tuple[str, ...]]:
 
 def _put_to_sleep(service: subprocess.Popen[bytes], state: Path) -> None:
     """Stop the service at a moment at which it is not writing: nobody else could ask for a job then."""
-    for _ in range(100):
+
+    def is_stopped() -> bool:
         service.send_signal(signal.SIGSTOP)
-        with closing(sqlite3.connect(state / FILE, timeout=0.5, isolation_level=None)) as probe:
+        with closing(sqlite3.connect(state / FILE, timeout=0, isolation_level=None)) as probe:
             try:
                 probe.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError:
                 service.send_signal(signal.SIGCONT)
-                time.sleep(0.05)
-                continue
+                return False
             probe.execute("ROLLBACK")
-            return
-    raise TimeoutError("the service writes whenever one looks")
+            return True
+
+    until(is_stopped, "a moment at which the service does not write", poll_s=0.05)
 
 
 def _is_over(ground: Ground) -> bool:
@@ -294,7 +296,4 @@ def _told(ground: Ground, expected: list[tuple[str, str, int | None]]) -> Iterat
 
 
 def _until(is_so, sentence: str, *, pause_s: float = 0.05) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not is_so():
-        assert time.monotonic() < deadline, sentence
-        time.sleep(pause_s)
+    until(is_so, sentence, poll_s=pause_s)

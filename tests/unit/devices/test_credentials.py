@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import time
 import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +17,7 @@ from flashferry.devices import secret_sources
 from flashferry.devices.credentials import Credentials, Environment, apply_credentials, missing_login
 from flashferry.devices.secret_sources import CommandSource, KeyringSource
 from inventory.load import open_inventory
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 NOTHING = Credentials()
 
@@ -148,11 +147,9 @@ def test_a_secrets_command_that_hangs(tmp_path, monkeypatch):
         # Where its end is waited for instead, this limit comes first.
         pool.submit(CommandSource(str(path)).look_up, "r1", NOTHING).result(PATIENCE_S)
     stat = Path("/proc", (tmp_path / "pid").read_text().strip(), "stat")
-    deadline_s = time.monotonic() + PATIENCE_S  # a process that is killed ends when it is next run, not at once
+    # A process that is killed ends when it is next run, not at once.
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # gone, or dead and not collected yet
-        while stat.read_text().rpartition(")")[2].split()[0] != "Z":
-            assert time.monotonic() < deadline_s, "what it started is alive"
-            time.sleep(0.01)
+        until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z", "the end of what it started")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.devices.scp_source import ScpRefused, ScpSource, connected, path_on
+from tests.patience import PATIENCE_S
 
 
 class Channel:
@@ -66,9 +67,9 @@ def test_a_file_goes_over_as_scp_has_it(image: int) -> None:
     """The command, the line with mode, size and name, the bytes, and a byte of ours behind them."""
     channel = Channel(b"\0", b"\0", b"\0")
     source, counted = source_of(channel), []
-    source.start("flash:/image.bin", limit_s=1)
+    source.start("flash:/image.bin", limit_s=PATIENCE_S)
     source.announce("image.bin", 100_000)
-    source.send(image, 100_000, counted.append, end_s=1)
+    source.send(image, 100_000, counted.append, end_s=PATIENCE_S)
     assert channel.command == "scp -t flash:/image.bin"
     assert bytes(channel.sent) == b"C0644 100000 image.bin\n" + b"x" * 100_000 + b"\0"
     assert sum(counted) == 100_000
@@ -87,36 +88,36 @@ def test_a_server_that_says_no_is_quoted(words: tuple[bytes, ...], said: str) ->
     """With its byte or without, with a line or without: nothing was announced."""
     channel = Channel(*words)
     with pytest.raises(ScpRefused, match=said.replace(".", r"\.")):
-        source_of(channel).start("flash:/image.bin", limit_s=1)
+        source_of(channel).start("flash:/image.bin", limit_s=PATIENCE_S)
     assert not channel.sent
 
 
 def test_no_room_behind_the_last_byte_is_no_delivery(image: int) -> None:
     """The device's last word counts, not that all was sent."""
     source = source_of(Channel(b"\0", b"\0", b"\1No space left on device\n"))
-    source.start("flash:/image.bin", limit_s=1)
+    source.start("flash:/image.bin", limit_s=PATIENCE_S)
     source.announce("image.bin", 100_000)
     with pytest.raises(ScpRefused, match="No space left"):
-        source.send(image, 100_000, lambda _: None, end_s=1)
+        source.send(image, 100_000, lambda _: None, end_s=PATIENCE_S)
 
 
 def test_a_channel_that_ends_without_a_word_is_no_delivery(image: int) -> None:
     """A close where the answer should be is a lost connection."""
     source = source_of(Channel(b"\0", b"\0"))
-    source.start("flash:/image.bin", limit_s=1)
+    source.start("flash:/image.bin", limit_s=PATIENCE_S)
     source.announce("image.bin", 100_000)
     with pytest.raises(EOFError):
-        source.send(image, 100_000, lambda _: None, end_s=1)
+        source.send(image, 100_000, lambda _: None, end_s=PATIENCE_S)
 
 
 def test_a_file_that_shrank_is_not_filled_up(image: int) -> None:
     """Fewer bytes than were announced: nothing else is sent in their place, and the end byte is not."""
     channel = Channel(b"\0", b"\0", b"\0")
     source = source_of(channel)
-    source.start("flash:/image.bin", limit_s=1)
+    source.start("flash:/image.bin", limit_s=PATIENCE_S)
     source.announce("image.bin", 200_000)
     with pytest.raises(ValueError, match="shrank"):
-        source.send(image, 200_000, lambda _: None, end_s=1)
+        source.send(image, 200_000, lambda _: None, end_s=PATIENCE_S)
     assert not channel.sent.endswith(b"\0")
 
 
@@ -125,7 +126,7 @@ def test_what_waits_for_the_devices_window_is_told_apart_from_what_waits_for_the
     channel = Channel(b"\0", window=8192)
     source = source_of(channel)
     assert source.channel() is None
-    source.start("flash:/image.bin", limit_s=1)
+    source.start("flash:/image.bin", limit_s=PATIENCE_S)
     source._waiting_bytes = 30_000
     assert source.channel().waiting_bytes == 0
     channel.out_window_size = 0

@@ -8,7 +8,9 @@ import threading
 
 import pytest
 
+from flashferry.devices import ssh_client
 from flashferry.devices.ssh_client import READ_BYTES, ReadAhead, Transport
+from tests.patience import PATIENCE_S
 
 
 def test_reading_ahead_hands_out_the_same_bytes() -> None:
@@ -38,8 +40,9 @@ def test_reading_ahead_waits_only_where_nothing_is_left() -> None:
             reader.recv(1)
 
 
-def test_a_transport_that_sleeps_long_ends_at_once() -> None:
-    """Closing wakes the reading thread, which would look around in seconds only."""
+def test_a_transport_that_sleeps_long_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing wakes the reading thread, which would not look around by itself for longer than is waited here."""
+    monkeypatch.setattr(ssh_client, "LOOK_AROUND_S", 10 * PATIENCE_S)
     ours, theirs = socket.socketpair()
     with theirs:
         transport = Transport(ours)
@@ -48,5 +51,5 @@ def test_a_transport_that_sleeps_long_ends_at_once() -> None:
         transport.start_client(event=threading.Event())
         assert transport.is_alive()
         transport.close()
-        transport.join(4.0)
+        transport.join(PATIENCE_S)
         assert not transport.is_alive()

@@ -16,6 +16,7 @@ from flashferry.devices.login import Login, open_driver
 from flashferry.devices.unreachable import Cause, unreached
 from flashferry.model.record import failure_of
 from inventory.access import HostKeyPolicy
+from tests.patience import PATIENCE_S
 
 
 def attempt(folder: Path, address: str, port: int, **options: object) -> DeviceUnreachable:
@@ -91,7 +92,7 @@ def test_a_name_that_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_port_that_is_no_ssh_server(tmp_path: Path, answer: bytes, cause: str) -> None:
     """Somebody else's port, or a router that has no line free and hangs up."""
     with listening(answer) as port:
-        error = attempt(tmp_path, "127.0.0.1", port, banner_timeout=2)
+        error = attempt(tmp_path, "127.0.0.1", port, banner_timeout=PATIENCE_S)
     assert error.cause == cause
 
 

@@ -4,7 +4,6 @@ import contextlib
 import math
 import os
 import socket
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ import pytest
 from flashferry.lab.link import load_profile
 from flashferry.lab.link_setup import Ends
 from flashferry.lab.relay import Relay, nap_s, turn_s
+from tests.patience import until
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ def rig() -> Iterator[Rig]:
             end.close()
 
 
-def _until_quiet(relay: Relay, timeout_s: float = 5.0) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    relay.turn()
-    while min(relay.to_site.next_due_s(), relay.to_core.next_due_s()) < math.inf:
-        assert time.monotonic() < deadline_s
+def _until_quiet(relay: Relay) -> None:
+    def is_quiet() -> bool:
         relay.turn()
+        return min(relay.to_site.next_due_s(), relay.to_core.next_due_s()) == math.inf
+
+    until(is_quiet, "a relay that holds no packet")
 
 
 def test_packets_go_both_ways_and_are_counted(rig: Rig) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from flashferry.nightly import product as module
 from flashferry.nightly.deadline import Deadline, NightStopped, StoppableClock, SystemClock
 from flashferry.nightly.product import ProductProcesses, end, is_copying, product_environment
 from flashferry.nightly.settings import NodeLogin
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 LOGIN = NodeLogin(username="lab", password="secret-of-the-lab")
 
@@ -157,7 +156,7 @@ def test_a_night_that_is_killed_has_its_product_told_to_end(tmp_path):
         "import os, signal, sys, time\n"
         f"signal.signal(signal.SIGTERM, lambda *_: (open({str(tmp_path / 'told')!r}, 'w').write('x'), sys.exit(0)))\n"
         f"open({str(tmp_path / 'ready')!r}, 'w').write('x')\n"
-        "time.sleep(30)"
+        f"time.sleep({2 * PATIENCE_S})"
     )
     script = (
         "import os, sys; from pathlib import Path\n"
@@ -166,22 +165,14 @@ def test_a_night_that_is_killed_has_its_product_told_to_end(tmp_path):
         "login = NodeLogin(username='lab', password='secret-of-the-lab')\n"
         "given = {**os.environ, 'PYTHONPATH': sys.argv[2]}\n"
         "product = ProductProcesses(Path(sys.argv[1]), Path('x'), login, given)\n"
-        "product.run('check', 'check', (), deadline=Deadline.after(30.0))"
+        "product.run('check', 'check', (), deadline=Deadline.after(600.0))"
     )
     given = played(tmp_path, code)
     night = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "p"), given["PYTHONPATH"]])
-    assert seen(tmp_path / "ready")
+    until((tmp_path / "ready").exists, "the command runs")
     night.kill()
     night.wait()
-    assert seen(tmp_path / "told")
-
-
-def seen(path, limit_s=15.0):
-    """Return whether a file comes to be within a time."""
-    ends = time.monotonic() + limit_s
-    while not path.exists() and time.monotonic() < ends:
-        time.sleep(0.05)
-    return path.exists()
+    until((tmp_path / "told").exists, "the command got SIGTERM")
 
 
 def test_no_secret_of_the_controller_is_in_the_products_own_environment(tmp_path):

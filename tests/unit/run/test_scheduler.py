@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -29,7 +28,7 @@ from flashferry.run.request import FleetRequest, Resumed
 from flashferry.run.resume import after_serving, done_before
 from flashferry.run.scheduler import Fleet, WaveScheduler
 from flashferry.store.control import ControlRequest
-from tests.patience import PATIENCE_S
+from tests.patience import until
 from tests.unit.transports.some_transports import named
 
 IMAGE = SimpleNamespace(name="x.bin", size_bytes=1, md5="", sha512="")
@@ -404,20 +403,14 @@ def test_a_canary_that_could_not_be_restored_stops_the_run_that_is_taken_up_agai
 def test_a_stop_is_heeded_where_nothing_new_begins_any_more():
     """Too many have failed; the one that is under way is stopped from another terminal, and need not run to its end."""
 
-    def until(happened):
-        deadline = time.monotonic() + PATIENCE_S
-        while not happened() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        return happened()
-
     def fails(play):
-        until(lambda: "a3" in play.begun)
+        until(lambda: "a3" in play.begun, "the other device starts")
         return "ImageCorrupt"
 
     def copies(play):
-        until(lambda: play.scheduler.stopped is not None)
+        until(lambda: play.scheduler.stopped is not None, "no device starts any more")
         play.journal.wishes = ControlRequest(stopping=True)
-        return None if until(play.contexts[0].interrupted) else "CopyFailed"
+        until(play.contexts[0].interrupted, "the stop")
 
     play = Play(SITE_A, policy=WavePolicy(max_failures=0), script={"a2": [fails], "a3": [copies]})
     assert play.outcomes() == {"a2": "failed", "a3": "done"}
@@ -468,7 +461,7 @@ def test_a_thread_that_the_system_does_not_give_is_waited_for(monkeypatch):
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", scarce)
-    play = Play(SITE_A, script={"a2": [lambda play: time.sleep(0.2)]})
+    play = Play(SITE_A, script={"a2": [lambda play: until(lambda: len(tries) > 1, "the refused thread")]})
     assert set(play.outcomes().values()) == {"done"}
     assert tries == ["flashferry-a2", "flashferry-a3", "flashferry-a3"]
 
@@ -479,10 +472,7 @@ def test_a_run_that_breaks_off_waits_for_what_it_has_in_hand(monkeypatch):
 
     def copies(play):
         play.journal.control = broken
-        deadline = time.monotonic() + PATIENCE_S
-        while not play.contexts[0].interrupted() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        ended_well.append(play.contexts[0].interrupted())
+        ended_well.append(until(play.contexts[0].interrupted, "the stop"))
 
     def broken(run_id):
         raise KeyboardInterrupt

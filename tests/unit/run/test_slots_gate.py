@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from contextlib import suppress
 
 import pytest
 
 from flashferry.devices.errors import Interrupted
 from flashferry.run.slots import SlotPool
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 
 class Gate:
@@ -61,19 +60,12 @@ def entering(pool, key, **more):
     return over
 
 
-def until(condition):
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.002)
-
-
 def test_nobody_comes_in_without_the_gate_s_yes(gate):
     """It is told the site and the run's own limit; what is waited for is told once it takes a while."""
     told = []
     pool = SlotPool("copy", 5, lambda site: 2, gate)
     over = entering(pool, "AMS", on_wait=told.append)
-    until(lambda: told)
+    until(lambda: told, "what it waits for is shown")
     assert told == ["waits for a copy slot at site AMS, which all runs of this host share"]
     assert gate.asked[1][:2] == ("AMS", 2)
     assert (pool.inside, pool.waiting) == (0, 1)
@@ -87,9 +79,9 @@ def test_who_waits_for_a_yes_holds_nobody_up(gate):
     """Another site's device comes in meanwhile, and one of no site."""
     pool = SlotPool("copy", 1, lambda site: 1, gate)
     entering(pool, "AMS")
-    until(lambda: 1 in gate.asked)
+    until(lambda: 1 in gate.asked, "the first request")
     over = entering(pool, "LIM")
-    until(lambda: 2 in gate.asked)
+    until(lambda: 2 in gate.asked, "the second request")
     gate.grant(2)
     assert over.wait(PATIENCE_S)
 
@@ -98,16 +90,16 @@ def test_a_yes_that_comes_where_there_is_no_room_is_given_back(gate):
     """For other runs; it is asked for again as soon as there is room."""
     pool = SlotPool("copy", 1, lambda site: 1, gate)
     entering(pool, "AMS")
-    until(lambda: 1 in gate.asked)
+    until(lambda: 1 in gate.asked, "the first request")
     entering(pool, "LIM")
-    until(lambda: 2 in gate.asked)
+    until(lambda: 2 in gate.asked, "the second request")
     gate.grant(2)
     gate.grant(1)
     assert (gate.held, pool.inside) == ([1], 1)
     pool.leave("LIM")
     assert gate.asked[3][0] == "AMS"
     gate.grant(3)
-    until(lambda: pool.inside == 1)
+    until(lambda: pool.inside == 1, "one inside")
 
 
 def test_who_gives_up_waits_at_the_gate_no_more(gate):
@@ -115,7 +107,7 @@ def test_who_gives_up_waits_at_the_gate_no_more(gate):
     stop = threading.Event()
     pool = SlotPool("copy", 1, lambda site: 1, gate)
     over = entering(pool, "AMS", interrupted=stop.is_set)
-    until(lambda: 1 in gate.asked)
+    until(lambda: 1 in gate.asked, "the first request")
     stop.set()
     assert over.wait(PATIENCE_S)
     assert gate.held == [1]
@@ -137,6 +129,6 @@ def test_where_nobody_is_at_the_gate_the_run_s_own_limits_hold():
     pool = SlotPool("copy", 2, lambda site: 1, NobodyLeft())
     assert entering(pool, "AMS").wait(PATIENCE_S)
     waiting = entering(pool, "AMS")
-    until(lambda: pool.waiting == 1)
+    until(lambda: pool.waiting == 1, "one waiting")
     pool.leave("AMS")
     assert waiting.wait(PATIENCE_S)

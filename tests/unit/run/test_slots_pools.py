@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
+from collections import Counter
 
 import pytest
 
@@ -11,7 +11,7 @@ from flashferry.devices.errors import Interrupted
 from flashferry.model.limits import Limits
 from flashferry.run import slots as slot_pools
 from flashferry.run.slots import SlotPool, SlotPools
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 
 class Visitor(threading.Thread):
@@ -37,19 +37,12 @@ class Visitor(threading.Thread):
         self.pool.leave(self.key)
 
 
-def until(condition):
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.002)
-
-
 def waiting(pool, count, **options):
     """Return visitors that wait, in the order in which they came."""
     found = []
     for _ in range(count):
         found.append(Visitor(pool, **options))
-        until(lambda: pool.waiting == len(found))
+        until(lambda: pool.waiting == len(found), "one more waiting")
     return found
 
 
@@ -57,7 +50,7 @@ def test_no_more_than_the_total_are_inside():
     """The third of two waits, and has the slot as soon as one leaves; it is told once what it waits for."""
     pool = SlotPool("copy", 2)
     first, second = Visitor(pool), Visitor(pool)
-    until(lambda: pool.inside == 2)
+    until(lambda: pool.inside == 2, "two inside")
     (third,) = waiting(pool, 1)
     assert not third.inside.is_set()
     first.leave.set()
@@ -76,7 +69,7 @@ def test_the_order_of_arrival_holds():
     for visitor in line:
         assert visitor.inside.wait(PATIENCE_S)
         visitor.leave.set()
-    until(lambda: pool.inside == 0)
+    until(lambda: pool.inside == 0, "nothing inside")
     assert order == line
 
 
@@ -91,7 +84,7 @@ def test_a_full_site_holds_no_other_up():
     assert b1.inside.wait(PATIENCE_S)
     assert not a2.inside.is_set()
     b1.leave.set()
-    until(lambda: pool.inside == 1)
+    until(lambda: pool.inside == 1, "one inside")
     assert not a2.inside.is_set()
     a1.leave.set()
     assert a2.inside.wait(PATIENCE_S)
@@ -106,7 +99,7 @@ def test_who_enters_beside_the_others_keeps_the_next_one_waiting():
     pool.enter_beside("a")
     assert pool.inside == 2
     holder.leave.set()
-    until(lambda: pool.inside == 1)
+    until(lambda: pool.inside == 1, "one inside")
     assert not next_one.inside.is_set()
     pool.leave("a")
     assert next_one.inside.wait(PATIENCE_S)
@@ -120,7 +113,7 @@ def test_who_is_to_stop_waits_no_longer_and_holds_nothing(monkeypatch):
     assert holder.inside.wait(PATIENCE_S)
     (gives_up,) = waiting(pool, 1, interrupted=stop.is_set)
     stop.set()
-    until(lambda: gives_up.error is not None)
+    until(lambda: gives_up.error is not None, "the one that gives up")
     patient = Visitor(pool)
     holder.leave.set()
     assert patient.inside.wait(PATIENCE_S)
@@ -133,20 +126,29 @@ def test_who_is_next_is_told_that_a_slot_will_come(monkeypatch):
     pool, soon = SlotPool("copy", 3, lambda site: 2), []
     pool.enter("a")
     pool.enter("a")
-    line = []
+    line, looks = [], Counter()
+
+    def look_again(*names):
+        before = looks.copy()
+        until(lambda: all(looks[name] > before[name] + 1 for name in names), "two more looks of those that wait")
+
     for name in ("first", "second", "third"):
-        line.append(Visitor(pool, "a", on_soon=lambda name=name: soon.append(name)))
-        until(lambda: pool.waiting == len(line))
+        options = {
+            "on_soon": lambda name=name: soon.append(name),
+            "interrupted": lambda name=name: looks.update([name]),
+        }
+        line.append(Visitor(pool, "a", **options))
+        until(lambda: pool.waiting == len(line), "one more waiting")
     pool.expect("a")
-    until(lambda: soon)
-    time.sleep(0.05)
+    until(lambda: soon, "the first is notified")
+    look_again("first", "second", "third")
     assert soon == ["first"]
     pool.leave("a", was_expected=True)
     assert line[0].inside.wait(PATIENCE_S)
-    time.sleep(0.05)
+    look_again("second", "third")
     assert soon == ["first"]
     pool.expect("a")
-    until(lambda: soon == ["first", "second"])
+    until(lambda: soon == ["first", "second"], "the second is notified")
     pool.leave("a", was_expected=True)
     for visitor in line:
         visitor.leave.set()
@@ -161,9 +163,9 @@ def test_patience_begins_anew_when_a_slot_is_near(monkeypatch):
     assert holder.inside.wait(PATIENCE_S)
     options = {"on_patience": lambda: told.append("out"), "on_soon": lambda: told.append("in")}
     waits = Visitor(pool, patience_s=0.1, **options)
-    until(lambda: told == ["out"])
+    until(lambda: told == ["out"], "the logout")
     pool.expect()
-    until(lambda: told == ["out", "in", "out"])
+    until(lambda: told == ["out", "in", "out"], "the second logout")
     holder.leave.set()
     assert waits.inside.wait(PATIENCE_S)
     waits.leave.set()
@@ -190,7 +192,7 @@ def test_patience_ends_once(monkeypatch):
     holder = Visitor(pool)
     assert holder.inside.wait(PATIENCE_S)
     (visitor,) = waiting(pool, 1, patience_s=0.0, on_patience=lambda: tired.append(1))
-    until(lambda: tired)
+    until(lambda: tired, "the end of its patience")
     holder.leave.set()
     assert visitor.inside.wait(PATIENCE_S)
     assert tired == [1]

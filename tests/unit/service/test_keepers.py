@@ -12,6 +12,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.service.api.health import readyz
 from flashferry.service.app import build_app
 from flashferry.service.keepers import Keeper, Keepers
+from tests.patience import PATIENCE_S
 from tests.unit.service.client import TestClient
 
 
@@ -31,9 +32,9 @@ class Looks:
         if trouble is not None:
             raise trouble
 
-    def wait(self, count):
+    def reach(self, count):
         with self.happened:
-            assert self.happened.wait_for(lambda: self.count >= count, timeout=10)
+            assert self.happened.wait_for(lambda: self.count >= count, timeout=PATIENCE_S)
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def keeping(service):
 
     yield start
     for one in begun:
-        assert one.stop(5) == ()
+        assert one.stop(PATIENCE_S) == ()
 
 
 def test_a_look_that_fails_is_taken_again(keeping, caplog):
@@ -58,7 +59,7 @@ def test_a_look_that_fails_is_taken_again(keeping, caplog):
     looks = Looks(trouble, trouble)
     with caplog.at_level(logging.WARNING):
         kept = keeping(Keeper(name="builder", every_s=0.01, look=looks))
-        looks.wait(5)
+        looks.reach(5)
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
     assert "expected a wall, found a door. Build one" in caplog.records[0].message
     assert caplog.records[0].exc_info is None, "what is expected has its sentence, no trace"
@@ -70,10 +71,10 @@ def test_nobody_waits_for_another(keeping):
     held = threading.Event()
     looks = Looks(ZeroDivisionError("b"))
     keeping(
-        Keeper(name="hanging", every_s=0.01, look=lambda service: held.wait(10)),
+        Keeper(name="hanging", every_s=0.01, look=lambda service: held.wait(PATIENCE_S)),
         Keeper(name="quick", every_s=0.01, look=looks),
     )
-    looks.wait(3)
+    looks.reach(3)
     held.set()
 
 
@@ -81,7 +82,7 @@ def test_who_fails_is_named_to_probes(service, keeping):
     """`/readyz` is 503 and says whose last look failed; not why, for anybody may ask."""
     looks = Looks(*[OSError("/very/private is gone")] * 1000)
     kept = keeping(Keeper(name="scheduler", every_s=0.01, look=looks))
-    looks.wait(2)
+    looks.reach(2)
     with TestClient(build_app(service, keepers=kept)) as client:
         answer = client.get("/readyz")
     assert answer.status_code == 503
@@ -92,7 +93,7 @@ def test_who_fails_is_named_to_probes(service, keeping):
 def test_a_look_that_hangs_is_told(service, monkeypatch):
     """After two minutes in one look a keeper counts as failed."""
     held = threading.Event()
-    kept = Keepers(service, [Keeper(name="slow", every_s=1, look=lambda service: held.wait(10))])
+    kept = Keepers(service, [Keeper(name="slow", every_s=1, look=lambda service: held.wait(PATIENCE_S))])
     kept.start()
     now_s = time.monotonic()
     try:
@@ -102,15 +103,17 @@ def test_a_look_that_hangs_is_told(service, monkeypatch):
     finally:
         monkeypatch.undo()
         held.set()
-        kept.stop(5)
+        kept.stop(PATIENCE_S)
 
 
 def test_one_that_is_in_a_look_is_named_at_the_end(service):
     """The end waits for looks as long as it was told, no longer, and says who was cut."""
-    held = threading.Event()
-    kept = Keepers(service, [Keeper(name="slow", every_s=1, look=lambda service: held.wait(10))])
+    held, looks = threading.Event(), threading.Event()
+    look = lambda service: looks.set() or held.wait(PATIENCE_S)  # noqa: E731
+    kept = Keepers(service, [Keeper(name="slow", every_s=1, look=look)])
     kept.start()
-    assert kept.stop(0.05) == ("slow",)
+    assert looks.wait(PATIENCE_S)
+    assert kept.stop(0) == ("slow",)
     held.set()
 
 

@@ -19,7 +19,7 @@ from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import MOST_DATA_BYTES, Word, WordKind, opened_word
 from flashferry.store.sites import spool
 from flashferry.store.sites.agent import AgentDatabase
-from tests.sites_ground import until
+from tests.patience import until
 
 KEY = PrivateKey.make()
 

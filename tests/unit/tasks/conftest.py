@@ -11,6 +11,7 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import Facts
 from templates.rows import Refusal, first
+from tests.patience import PATIENCE_S
 
 PROMPT = "r1#"
 
@@ -30,7 +31,7 @@ class TableDevice:
         self.answers = answers
         self.asked: list[str] = []
 
-    def ask(self, command: str, *, limit_s: float = 30.0) -> str:
+    def ask(self, command: str, *, limit_s: float = PATIENCE_S) -> str:
         assert limit_s > 0
         output = self._answer(command)
         if (refusal := first(Refusal, output)) is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ from flashferry.transports.scp import NO_COMMON, SCP
 from flashferry.transports.transport import Offer
 from flashferry.transports.witness import Hindrance, ServerView
 from tasks.connectivity import LIMITS, check_connectivity, hindrance_of
+from tests.patience import until
 
 HOME, ELSEWHERE = "192.0.2.11", "203.0.113.7"
 OFFER = Offer(
@@ -82,9 +82,7 @@ class FakeSession:
     def converse(self, command: str, dialogue: Exchange, on_wait: Callable[[], None]) -> None:
         assert command.endswith("null:")
         dialogue.take(self._output)
-        deadline = time.monotonic() + 5
-        while not dialogue.is_over and time.monotonic() < deadline:
-            on_wait()
+        until(lambda: dialogue.is_over or on_wait(), "the dialogue ends itself")
 
 
 @pytest.fixture

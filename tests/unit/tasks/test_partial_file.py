@@ -10,6 +10,7 @@ from flashferry.devices.errors import DeviceRefused, FlashBusy, OutputNotUnderst
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import DeviceSession
 from tasks.partial_file import DeleteDialogue, describe_partial_file, file_at, remove_file
+from tests.patience import PATIENCE_S
 
 ROW = "   16      -rw-             {size}  Apr 22 2024 09:55:24 +02:00  x.bin"
 GONE = "%Error opening bootflash:/x.bin (No such file or directory)"
@@ -32,7 +33,7 @@ class Router:
         self._output = (f"delete\r\nDelete filename [{first}]? ", f"\r\nDelete {asks}? [confirm]", "\r\nr1#")
         self.typed: list[str] = []
 
-    def ask(self, command: str, *, limit_s: float = 30.0) -> str:
+    def ask(self, command: str, *, limit_s: float = PATIENCE_S) -> str:
         assert command == "dir flash:x.bin"
         return self._answers.pop(0)
 

@@ -14,6 +14,7 @@ from tasks import restore as step
 from tasks.restore import RestoreReport, restore_device
 from tasks.snapshot import Snapshot, take_snapshot
 from tasks.tcp_config import Change
+from tests.patience import PATIENCE_S
 
 WINDOW = "ip tcp window-size 1250000"
 SACK = "ip tcp selective-ack"
@@ -63,7 +64,7 @@ class Box:
     def startup_config(self) -> str:
         return "\n".join(self.startup)
 
-    def ask(self, command: str, *, limit_s: float = 30.0) -> str:
+    def ask(self, command: str, *, limit_s: float = PATIENCE_S) -> str:
         if command not in self.answers:
             raise DeviceRefused(f"'{command}': % Invalid input")
         return self.answers[command]

@@ -10,7 +10,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, Request, build_opener
@@ -19,7 +18,7 @@ import pytest
 
 from flashferry.lab.cml.standin import RunningController
 from tests.component.lab.cml.conftest import Plain, StartController
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 from tests.unit.lab.cml.topologies import ONE_ROUTER
 
 
@@ -92,8 +91,7 @@ def test_a_lab_runs_its_whole_life(plain: Plain) -> None:
     """Import, start, converge, log, stop, wipe, delete, and a 404 with the words that clients look for."""
     lab = plain.take()
     plain.ask("PUT", f"labs/{lab}/start")
-    while plain.ask("GET", f"labs/{lab}/check_if_converged").json is not True:
-        time.sleep(0.02)
+    until(lambda: plain.ask("GET", f"labs/{lab}/check_if_converged").json is True, "a lab that has converged")
     states = plain.ask("GET", f"labs/{lab}/lab_element_state").json["nodes"]
     assert set(states.values()) == {"BOOTED"}
     node = next(each for each in plain.ask("GET", f"labs/{lab}/nodes?data=true").json if each["label"] == "xe1")
@@ -204,8 +202,7 @@ def test_versions_are_told_apart(
     lab = plain.take()
     link = plain.ask("GET", f"labs/{lab}/links").json[0]
     plain.ask("PUT", f"labs/{lab}/start")
-    while plain.ask("GET", f"labs/{lab}/check_if_converged").json is not True:
-        time.sleep(0.02)
+    until(lambda: plain.ask("GET", f"labs/{lab}/check_if_converged").json is True, "a lab that has converged")
     plain.ask("PUT", f"labs/{lab}/links/{link}/capture/start", {"maxpackets": 1})
     key = plain.ask("GET", f"labs/{lab}/links/{link}/capture/key").json
     assert (key == link) is key_is_link

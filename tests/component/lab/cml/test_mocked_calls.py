@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from flashferry.lab.cml.standin import Identity, standin_controller
 from tests.component.lab.cml.conftest import Plain
+from tests.patience import until
 from tests.unit.lab.cml.topologies import ONE_ROUTER
 
 MOCKED = json.loads(Path(__file__).with_name("virl2_client_calls.json").read_text(encoding="utf-8"))
@@ -59,8 +59,7 @@ def called(identity: Identity) -> dict[int, tuple[int, Any]]:
         plain.log_in()
         lab = plain.take()
         plain.ask("PUT", f"labs/{lab}/start")
-        while plain.ask("GET", f"labs/{lab}/check_if_converged").json is not True:
-            time.sleep(0.02)
+        until(lambda: plain.ask("GET", f"labs/{lab}/check_if_converged").json is True, "a lab that has converged")
         nodes = plain.ask("GET", f"labs/{lab}/nodes?data=true").json
         node = next(each["id"] for each in nodes if each["label"] == "xe1")
         names = {"lab": lab, "node": node}

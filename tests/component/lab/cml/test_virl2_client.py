@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +16,7 @@ from virl2_client.models.authentication import make_session
 
 from flashferry.lab.cml.standin import RunningController
 from tests.component.lab.cml.conftest import StartController
+from tests.patience import until
 from tests.unit.lab.cml.topologies import ONE_ROUTER
 
 pytestmark = pytest.mark.filterwarnings("ignore:.verify=<str>. is deprecated:DeprecationWarning")
@@ -116,10 +116,7 @@ def test_a_capture_by_the_client(running: RunningController, connect: Connect) -
     lab.wait_until_lab_converged(max_iterations=100, wait_time=0.05)
     link = lab.links()[0]
     assert link.start_capture(maxpackets=2)["config"]["maxpackets"] == 2
-    for _ in range(100):
-        if link.capture_status()["packetscaptured"] == 2:
-            break
-        time.sleep(0.02)
+    until(lambda: link.capture_status()["packetscaptured"] == 2, "two packets")
     link.stop_capture()
     assert client._session.get(f"pcap/{link.id}").content[:4] == b"\xd4\xc3\xb2\xa1"
     with pytest.raises(APIError):
@@ -143,8 +140,10 @@ def test_a_lab_is_built_piece_by_piece(running: RunningController, connect: Conn
     one.configuration = "hostname one"
     lab.sync()
     assert (lab.get_node_by_label("one").configuration, note.text_content) == ("hostname one", "there")
-    time.sleep(running.faults.value("tiles_lag_s") + 0.05)
-    assert [each.id for each in client.find_labs_by_title("piece by piece")] == [lab.id]
+    until(
+        lambda: [each.id for each in client.find_labs_by_title("piece by piece")] == [lab.id],
+        "the lab by its title, once the tiles show it",
+    )
     link.remove()
     lab.remove_annotation(note)
     lab.remove_node(one)

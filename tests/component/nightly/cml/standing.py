@@ -18,6 +18,7 @@ from flashferry.nightly.cml.access import ControllerAccess
 from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.lab_notes import LabNotes, new_title
+from tests.patience import PATIENCE_S
 
 WAN = LinkCondition(bandwidth_kbps=50_000, latency_ms=50, loss_percent=0.01)
 LINK = PlannedLink(label="wan", condition_name="wan50", condition=WAN, nodes=("xe1",))
@@ -61,7 +62,7 @@ class QuickClock:
 CLOCK = QuickClock()
 
 
-def within(seconds: float = 60) -> Deadline:
+def within(seconds: float = SPEED * PATIENCE_S) -> Deadline:
     return Deadline.after(seconds, CLOCK)
 
 
@@ -82,7 +83,7 @@ def access(standin: RunningController, **more: Any) -> ControllerAccess:
         "username": standin.username,
         "password": standin.password,
         "ca_file": standin.ca_file,
-        "timeout_s": 1.0,
+        "timeout_s": PATIENCE_S,
         "retry_s": 6.0,
     }
     return ControllerAccess(**given | more)

@@ -174,8 +174,9 @@ def test_a_page_in_place_of_the_login_is_waited_for(standin):
 def test_trouble_that_stays_is_the_labs_fault(standin, path, fault):
     """At each of the three questions of a login."""
     standin.faults.set(**{fault: {"path": f"^{path}$", "seconds": 60.0 if fault == "slow" else 0.0}})
+    login = access(standin, timeout_s=0.15 if fault == "slow" else PATIENCE_S)
     with pytest.raises(NightFault, match="could not log in to the controller") as found:
-        connect(access(standin, timeout_s=0.15), step="preflight", clock=CLOCK, connect_s=3)
+        connect(login, step="preflight", clock=CLOCK, connect_s=3)
     assert found.value.fault is Fault.LAB
     assert found.value.hint
 
@@ -208,4 +209,4 @@ def test_certificates_that_cannot_be_read_are_the_operators(standin, tmp_path):
 def access_of(url: str):
     from flashferry.nightly.cml.access import ControllerAccess
 
-    return ControllerAccess(url=url, username="u", password="a-password", timeout_s=0.5)
+    return ControllerAccess(url=url, username="u", password="a-password", timeout_s=PATIENCE_S)

@@ -20,6 +20,7 @@ from tests.component.nightly.cml.standing import (
     CLOCK,
     DAY0_SECRET,
     LINK,
+    SPEED,
     WAN,
     access,
     notes,
@@ -27,6 +28,7 @@ from tests.component.nightly.cml.standing import (
     up,
     within,
 )
+from tests.patience import PATIENCE_S
 
 Make = Callable[[CmlBackend, RunningLab, Deadline], Any]
 ANSWERED_ONLY = frozenset({"plain_text"})
@@ -114,20 +116,26 @@ def _selector(called: Called, fault: str, **more: object) -> dict[str, object]:
 
 def _booted(backend: CmlBackend) -> RunningLab:
     """Take up a lab and wait for its nodes."""
-    lab, deadline = up(backend), within(100)
+    lab, deadline = up(backend), within()
     while {node.state for node in backend.nodes(lab)} != {NodeState.BOOTED}:
         assert deadline.pause(0.5)
     return lab
+
+
+def _backend(standin, fault: str, *, retry_s: float) -> CmlBackend:
+    """Return a backend whose time-out expires only where the fault is a late answer."""
+    timeout_s = 0.4 if fault.startswith("slow") else PATIENCE_S
+    return CmlBackend(access(standin, timeout_s=timeout_s, retry_s=retry_s), clock=CLOCK, poll_s=0.2)
 
 
 @pytest.mark.parametrize(("fault", "call"), _pairs(PASSING, QUICK_PASSING))
 def test_a_fault_that_passes_stops_nothing(standin, call, fault):
     """Whatever step it hits; and no second lab comes of it."""
     called = CALLS[call]
-    with CmlBackend(access(standin, timeout_s=0.4, retry_s=60), clock=CLOCK, poll_s=0.2) as backend:
+    with _backend(standin, fault, retry_s=SPEED * PATIENCE_S) as backend:
         lab = _booted(backend)
         standin.faults.set(**{fault: _selector(called, fault, count=1)})
-        called.make(backend, lab, within(100))
+        called.make(backend, lab, within())
         standin.faults.clear()
         assert len(backend.leftovers()) == {"import": 2, "start": 2}.get(call, 0 if call.startswith("down") else 1)
 
@@ -137,12 +145,15 @@ def test_a_fault_that_stays_is_of_the_right_class(standin, call, fault):
     """Told in one sentence with what to do; where it cannot stand in the way it does not."""
     called = CALLS[call]
     # What is to be endured may be late besides, on a busy machine.
-    patience_s = 60 if fault in called.endures else 3
-    with CmlBackend(access(standin, timeout_s=0.4, retry_s=patience_s), clock=CLOCK, poll_s=0.2) as backend:
-        lab = _booted(backend)
+    retry_s = SPEED * PATIENCE_S if fault in called.endures else 3
+    with (
+        CmlBackend(access(standin, timeout_s=PATIENCE_S), clock=CLOCK, poll_s=0.2) as before,
+        _backend(standin, fault, retry_s=retry_s) as backend,
+    ):
+        lab = _booted(before)
         standin.faults.set(**{fault: _selector(called, fault)})
         if fault in called.endures:
-            called.make(backend, lab, within(200))
+            called.make(backend, lab, within())
             return
         with pytest.raises(NightFault) as found:
             called.make(backend, lab, within(10))
@@ -192,7 +203,7 @@ def test_a_start_that_is_refused_leaves_no_lab(standin, backend, switches):
 def test_a_node_that_hangs_is_told_as_it_is_and_goes_down(standin, backend, switches, state):
     """The night decides how long it waits."""
     standin.faults.set(**switches)
-    lab, deadline = up(backend), within(100)
+    lab, deadline = up(backend), within()
     while (node := next(one for one in backend.nodes(lab) if one.label == "xe1")).state is not state:
         assert deadline.pause(0.5)
     assert node.addresses == ()
@@ -230,7 +241,7 @@ def test_a_lab_goes_down_whatever_is_refused_on_the_way(standin, backend, switch
     """Twice each, or it takes its time."""
     lab = up(backend)
     standin.faults.set(**switches)
-    backend.down(lab, deadline=within(200))
+    backend.down(lab, deadline=within())
     assert backend.leftovers() == ()
 
 

@@ -27,6 +27,7 @@ from flashferry.nightly.reaping import ReapRules, reap
 from flashferry.nightly.step_log import Watcher
 from tests.component.nightly.matrix.faults import LATE_S, PATIENT_S, ControllerFault, Span
 from tests.component.nightly.matrix.ground import HOSTS, Ground, LabProduct, LabRouters
+from tests.patience import PATIENCE_S
 
 RETRY_S = 6.0
 """So long a call is repeated, in short; where answers are late, as long as in any night."""
@@ -143,7 +144,7 @@ def quick_backend(ground: Ground, *, is_late: bool = False) -> CmlBackend:
         username=standin.username,
         password=ground.password,
         ca_file=standin.ca_file,
-        timeout_s=PATIENT_S if is_late else 5.0,
+        timeout_s=PATIENT_S if is_late else PATIENCE_S,
         retry_s=accessing.RETRY_S if is_late else RETRY_S,
     )
     return CmlBackend(access, clock=StoppableClock(ground.clock, lambda: False), poll_s=1.0)

@@ -16,7 +16,7 @@ from flashferry.nightly.night import StepName
 from tests.component.nightly.matrix.ground import Ground
 from tests.component.nightly.matrix.player import write_description
 from tests.component.nightly.matrix.rules import PRODUCT
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[4]
 HELD_S = 20.0
@@ -26,12 +26,12 @@ QUICK = {StepName.IMPORT}
 
 
 def _await(what: str, is_so: Callable[[], bool], victim: subprocess.Popen[bytes], ground: Ground) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert victim.poll() is None, f"it ended before {what}"
-        assert time.monotonic() < deadline, f"waited too long for {what}"
+    def has_come() -> bool:
         ground.clock.sleep(0.5)
-        time.sleep(0.01)
+        return is_so() or victim.poll() is not None
+
+    until(has_come, what)
+    assert is_so(), f"it ended before {what}"
 
 
 def _kill_in(step: StepName, ground: Ground, file: Path, environment: dict[str, str]) -> None:

@@ -8,7 +8,7 @@ stays, and writes `held`.
 from __future__ import annotations
 
 import sys
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,8 @@ from flashferry.nightly.playing import cml_access
 from tests.component.nightly.cml.standing import CLOCK
 from tests.component.nightly.matrix.ground import HOSTS
 from tests.component.nightly.matrix.player import played_with
+from tests.patience import until
 from tests.unit.nightly.fakes import FakeProduct, FakeRouters
-
-_LONG_S = 60.0
 
 
 class Pausing:
@@ -39,8 +38,7 @@ class Pausing:
         self.now = name.value
         if name.value in self._waits_at:
             (self._folder / f"at-{name}").touch()
-            while not (self._folder / f"go-{name}").exists():
-                time.sleep(0.01)
+            until((self._folder / f"go-{name}").exists, f"the order to begin {name}")
 
     def ended(self, step: NightStep) -> None:
         pass
@@ -49,7 +47,7 @@ class Pausing:
         """Stay here until somebody ends it, if this is the step."""
         if self.now in self._waits_at - {StepName.IMPORT.value}:
             (self._folder / "held").touch()
-            time.sleep(_LONG_S)
+            threading.Event().wait()
 
 
 class StayingProduct(FakeProduct):

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -20,12 +20,11 @@ from tests.e2e.matrix.activation.ground import Ground
 from tests.e2e.matrix.activation.points import Mode
 from tests.e2e.matrix.finding import Ending, Recovery
 from tests.e2e.matrix.leaks import INVENTORY, leaks
+from tests.patience import until
 
 _MOST_RECOVERIES = 20
 _PAUSE_S = 1.0
 _LOOK_EVERY_S = 0.1
-_LONGEST_BOOT_S = 20.0
-_LONGEST_TIMER_S = 60.0
 _LONGEST_BEGIN_S = 8.0
 """So long behind its command a stand-in may still go down."""
 
@@ -108,21 +107,21 @@ class _Play:
     def _left_alone(self) -> Truth:
         """Return the device when its own timer has brought the old image back, or there is nothing to wait for."""
         deadline_s = time.monotonic() + _LONGEST_BEGIN_S
-        while time.monotonic() < deadline_s and not (found := self._truth()).count("restart: "):
+        while time.monotonic() < deadline_s and not self._truth().count("restart: "):
             time.sleep(_LOOK_EVERY_S)
-        deadline_s = time.monotonic() + _LONGEST_TIMER_S
-        while time.monotonic() < deadline_s:
+
+        def has_rolled_back() -> bool:
             found = self._truth()
-            if found.is_up and "U" not in found.packages.values():
-                break
-            time.sleep(_LOOK_EVERY_S)
+            return found.is_up and "U" not in found.packages.values()
+
+        with suppress(AssertionError):  # what it is instead is judged by its cell
+            until(has_rolled_back, "the old image by the device's own timer", poll_s=_LOOK_EVERY_S)
         # Once more: what it runs was asked for before what had happened.
         return self._truth()
 
     def _until_up(self) -> None:
-        deadline_s = time.monotonic() + _LONGEST_BOOT_S
-        while time.monotonic() < deadline_s and not self._truth().is_up:
-            time.sleep(_LOOK_EVERY_S)
+        with suppress(AssertionError):  # what it is instead is judged by its cell
+            until(lambda: self._truth().is_up, "a device that is up", poll_s=_LOOK_EVERY_S)
 
     def _recoveries(self) -> Iterator[Recovery]:
         """Recover until there is nothing left to do, as an operator would."""

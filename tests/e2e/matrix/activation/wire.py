@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
@@ -17,6 +16,7 @@ from flashferry.monitor.events import Event
 from flashferry.store.journal import Journal
 from tests.e2e.matrix.activation.cells import Job
 from tests.e2e.matrix.activation.points import AtCommand, AtNote, AtPhase, AtRelease, AtRestart, Trigger
+from tests.patience import until
 
 _LOOK_EVERY_S = 0.03
 Act = Callable[[], object]
@@ -97,9 +97,9 @@ class Wire:
         )
 
     def _look(self, trigger: AtRestart) -> None:
-        while True:
+        def has_restarted() -> bool:
             happened = ask(self._job.control, {"do": "happened", "name": self._job.device})["happened"]
-            if sum(one.startswith("restart: ") for one in happened) >= trigger.nth:
-                break
-            time.sleep(_LOOK_EVERY_S)
+            return sum(one.startswith("restart: ") for one in happened) >= trigger.nth
+
+        until(has_restarted, f"restart {trigger.nth}", poll_s=_LOOK_EVERY_S)
         self._pull(lambda one: one == trigger)

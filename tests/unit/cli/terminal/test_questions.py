@@ -14,6 +14,7 @@ from flashferry.cli.terminal import questions
 from flashferry.cli.terminal.questions import PromptSource, WaveApproval, wave_approval
 from flashferry.devices.credentials import Credentials
 from flashferry.model.waves import Wave
+from tests.patience import PATIENCE_S
 
 ASK = """
 from flashferry.devices.credentials import Credentials
@@ -37,7 +38,7 @@ def test_the_prompt_asks_once(tmp_path):
     def until(text, answer):
         nonlocal shown
         while text not in shown.rpartition("\0")[2]:
-            assert select.select([controller], (), (), 20)[0], f"expected {text!r} behind {shown!r}"
+            assert select.select([controller], (), (), PATIENCE_S)[0], f"expected {text!r} behind {shown!r}"
             shown += os.read(controller, 1000).decode()
         shown += "\0"
         if answer is not None:

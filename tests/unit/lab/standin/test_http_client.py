@@ -13,6 +13,7 @@ from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.standin.server_url import parse_url
 from flashferry.lab.standin.tcp_settings import TcpSettings
 from flashferry.lab.standin.wording import base_texts, platform_texts
+from tests.patience import PATIENCE_S
 
 NOW = datetime(2026, 3, 1, 7, 5, 9, tzinfo=UTC)
 
@@ -22,7 +23,7 @@ def request(text: str, user: str = "", password: str = "") -> TransferRequest:
     assert url is not None
     tcp = TcpSettings(window_bytes=4128, syn_options=SynOptions(), synwait_s=30)
     return TransferRequest(
-        url=url, user=user, password=password, source_address="198.18.1.11", tcp=tcp, reply_timeout_s=30
+        url=url, user=user, password=password, source_address="198.18.1.11", tcp=tcp, reply_timeout_s=PATIENCE_S
     )
 
 

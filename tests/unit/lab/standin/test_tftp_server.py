@@ -11,6 +11,7 @@ import pytest
 from flashferry.lab.standin import tftp_server
 from flashferry.lab.standin.configuration import Line
 from flashferry.lab.standin.tftp_server import permits
+from tests.patience import PATIENCE_S
 from tests.unit.lab.standin.console import Console
 
 READ, DATA, ACK, ERROR, OACK = 1, 3, 4, 5, 6
@@ -38,7 +39,7 @@ class Client:
 
     def __init__(self) -> None:
         self._channel = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._channel.settimeout(10)
+        self._channel.settimeout(PATIENCE_S)
 
     def fetch(self, name: str, *options: str, block_bytes: int = 512) -> bytes:
         """Return the file; an error packet is an AssertionError with its number."""

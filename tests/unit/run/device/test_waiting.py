@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -22,6 +21,7 @@ from flashferry.run.device.tickets import CopyOrder
 from flashferry.run.device.way import DeviceRun, parts_of
 from flashferry.run.options import DeviceOptions
 from flashferry.run.slots import SlotPools
+from tests import patience
 from tests.patience import PATIENCE_S
 
 
@@ -96,10 +96,7 @@ def watched(monkeypatch):
 
 
 def until(condition):
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, "it never came true"
-        time.sleep(0.002)
+    patience.until(condition, "a condition of the device")
 
 
 def logged_out_in_line(watched):

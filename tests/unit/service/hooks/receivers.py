@@ -19,6 +19,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.patience import PATIENCE_S
+
 
 @dataclass
 class Received:
@@ -115,7 +117,7 @@ def udp_receiver() -> Iterator[socket.socket]:
     """Yield a bound socket that takes syslog by UDP."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
         receiver.bind(("127.0.0.1", 0))
-        receiver.settimeout(10)
+        receiver.settimeout(PATIENCE_S)
         yield receiver
 
 
@@ -124,7 +126,7 @@ def unix_receiver(path: Path) -> Iterator[socket.socket]:
     """Yield a bound socket of the kind of /dev/log."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.bind(str(path))
-        receiver.settimeout(10)
+        receiver.settimeout(PATIENCE_S)
         yield receiver
 
 
@@ -133,17 +135,15 @@ def tcp_receiver() -> Iterator[tuple[int, list[bytes]]]:
     """Yield a port that takes syslog by TCP, and what came by each connection."""
     came: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(0.05)
-        is_over = threading.Event()
 
         def take() -> None:
-            while not is_over.is_set():
+            while True:
                 try:
                     connection, _ = listener.accept()
-                except TimeoutError:
-                    continue
+                except OSError:
+                    return
                 with connection:
-                    connection.settimeout(10)
+                    connection.settimeout(PATIENCE_S)
                     parts = []
                     while part := connection.recv(65536):
                         parts.append(part)
@@ -154,7 +154,7 @@ def tcp_receiver() -> Iterator[tuple[int, list[bytes]]]:
         try:
             yield listener.getsockname()[1], came
         finally:
-            is_over.set()
+            listener.shutdown(socket.SHUT_RDWR)
             thread.join()
 
 
@@ -197,7 +197,7 @@ def tls_receiver(pem: Path, *, ends: str = "in order", wants: Path | None = None
     came: list[bytes] = []
 
     def serve(line: socket.socket) -> None:
-        line.settimeout(10)
+        line.settimeout(PATIENCE_S)
         with suppress(OSError), context.wrap_socket(line, server_side=True) as connection:
             parts = [connection.recv(65536)]
             length, _, _ = parts[0].partition(b" ")
@@ -217,20 +217,20 @@ def tls_receiver(pem: Path, *, ends: str = "in order", wants: Path | None = None
                         pass
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(0.05)
-        is_over = threading.Event()
 
         def take() -> None:
-            while not is_over.is_set():
-                with suppress(TimeoutError):
+            while True:
+                try:
                     line, _ = listener.accept()
-                    with line:
-                        serve(line)
+                except OSError:
+                    return
+                with line:
+                    serve(line)
 
         thread = threading.Thread(target=take)
         thread.start()
         try:
             yield listener.getsockname()[1], came
         finally:
-            is_over.set()
+            listener.shutdown(socket.SHUT_RDWR)
             thread.join()

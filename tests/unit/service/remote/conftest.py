@@ -7,6 +7,7 @@ import pytest
 
 from flashferry.service.client.client import ServiceClient
 from flashferry.service.client.place import ServicePlace
+from tests.patience import PATIENCE_S
 
 URL = "http://127.0.0.1:8020"
 
@@ -27,7 +28,7 @@ class Pieces(httpx.SyncByteStream):
 def asking():
     """Return what makes a client that is answered by a function; pauses are kept in its `paused`, and take no time."""
 
-    def made(answer, *, patience_s=30.0):
+    def made(answer, *, patience_s=PATIENCE_S):
         paused = []
 
         def sent(request):

@@ -18,6 +18,7 @@ from tasks.readings import read_running, read_startup
 from tasks.restore_plan import plan_restore
 from tasks.tcp_config import Change
 from tasks.threats import holds_ours
+from tests.patience import PATIENCE_S
 
 PATH = "bootflash:image.bin"
 MARK = mark_line("20260101-000000-aaaa", "ops@here")
@@ -64,7 +65,7 @@ class Router:
     def startup_config(self) -> str:
         return "\n".join(["version 17.12", *self.saved, "end"])
 
-    def ask(self, command: str, *, limit_s: float = 30.0) -> str:
+    def ask(self, command: str, *, limit_s: float = PATIENCE_S) -> str:
         raise AssertionError(command, limit_s)
 
 
