@@ -102,6 +102,8 @@ class OwnDatabase:
             known = sqlite3.connect(self._path, timeout=_WAIT_S, isolation_level=None)
             use_log(known)
             known.execute("PRAGMA foreign_keys = ON")
+            # Else INSERT OR REPLACE deletes a row without the trigger that refuses it (sqlite.org/lang_conflict.html).
+            known.execute("PRAGMA recursive_triggers = ON")
             known.row_factory = sqlite3.Row
             self._local.database = known
         return known

@@ -22,11 +22,12 @@ from flashferry.store.service.audit import (
     CLOCK_BACK,
     FIRST,
     ChainedEntry,
-    entries,
     hash_of,
-    is_append_only,
     last,
     newest_of,
+    stored_entries,
+    table_faults,
+    things_without_an_entry,
 )
 from flashferry.store.service.database import moment
 from flashferry.store.service.hooks import forget_delivered
@@ -92,7 +93,9 @@ def parsed_head(text: str) -> Head:
 
 
 def verify(database: sqlite3.Connection, heads: Iterable[Head] = ()) -> Verified:
-    """Look at every entry, in the caller's transaction.
+    """Check every row and every definition of the audit, in the caller's transaction.
+
+    What cannot be read is a fault, never an exception: a missing table, a value of another type, a damaged file.
 
     Args:
         database: The connection.
@@ -100,14 +103,25 @@ def verify(database: sqlite3.Connection, heads: Iterable[Head] = ()) -> Verified
     """
     kept = {head.seq: head for head in heads}
     count, head = 0, None
-    faults = [] if is_append_only(database) else ["the table no longer refuses changes of its rows"]
+    faults: list[str] = []
     before: ChainedEntry | None = None
-    for chained in entries(database):
-        faults += _faults(before, chained)
-        known = kept.pop(chained.seq, None)
-        if known is not None and known.hash != chained.hash:
-            faults.append(f"entry {chained.seq}: expected the hash {known.hash} that was kept, found {chained.hash}")
-        before, count, head = chained, count + 1, Head(seq=chained.seq, hash=chained.hash)
+    try:
+        faults += table_faults(database)
+        for found in stored_entries(database):
+            count += 1
+            if isinstance(found, str):
+                faults.append(found)
+                continue
+            faults += _faults(before, found)
+            known = kept.pop(found.seq, None)
+            if known is not None and known.hash != found.hash:
+                faults.append(f"entry {found.seq}: expected the hash {known.hash} that was kept, found {found.hash}")
+            before, head = found, Head(seq=found.seq, hash=found.hash)
+        if not count and (others := things_without_an_entry(database)):
+            held = ", ".join(f"{number} in {table}" for table, number in others.items())
+            faults.append(f"there is no entry, although each change has one, and there are rows: {held}")
+    except sqlite3.DatabaseError as error:
+        faults.append(f"the audit cannot be read: {error}")
     faults += [f"entry {seq}: expected one, as a head that was kept says, found none" for seq in sorted(kept)]
     return Verified(count=count, head=head, faults=tuple(faults[:MOST_FAULTS]))
 

@@ -11,8 +11,12 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
+
+from flashferry.store.database_file import execute_all
+from flashferry.store.service.schema import STEPS
 
 FIRST = "0" * 64
 """What the first entry has for the hash of the one before it."""
@@ -89,9 +93,9 @@ class AuditFilter:
 
 
 _COLUMNS = tuple(one.name for one in fields(AuditEntry))
+_TEXTS = (*_COLUMNS, "previous", "hash")
 _ALL = f"seq, {', '.join(_COLUMNS)}, previous, hash"
 _NO_END = 2**62
-_TRIGGERS = 2
 
 
 def append(database: sqlite3.Connection, entry: AuditEntry) -> ChainedEntry:
@@ -187,10 +191,71 @@ def entries(
         yield _chained(row)
 
 
-def is_append_only(database: sqlite3.Connection) -> bool:
-    """Return whether the table still has what refuses a change of its rows."""
-    found = database.execute("SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'audit'")
-    return int(found.fetchone()[0]) == _TRIGGERS
+def stored_entries(database: sqlite3.Connection) -> Iterator[ChainedEntry | str]:
+    """Yield every row by its number, whatever it holds: an entry, or a sentence on a row that is none.
+
+    Unlike `entries` no filter applies, for a changed row can be made to pass beside one.
+
+    Raises:
+        sqlite3.DatabaseError: The table is missing, or the file is damaged.
+    """
+    types = ", ".join(f"typeof({name}) AS type_{name}" for name in _TEXTS)
+    # A text that is no UTF-8 is read as bytes that no hash matches, instead of ending the reading.
+    texts = ", ".join(f"CAST({name} AS BLOB) AS {name}" for name in _TEXTS)
+    for row in database.execute(f"SELECT seq, {texts}, {types} FROM audit ORDER BY seq"):  # noqa: S608 -- our columns
+        strange = [f"{name} is {row[f'type_{name}']}" for name in _TEXTS if row[f"type_{name}"] != "text"]
+        if strange:
+            yield f"entry {row['seq']}: expected text in each column, found that {', '.join(strange)}"
+            continue
+        found = {name: bytes(row[name]).decode("utf-8", "surrogateescape") for name in _TEXTS}
+        entry = AuditEntry(**{name: found[name] for name in _COLUMNS})
+        yield ChainedEntry(seq=row["seq"], entry=entry, previous=found["previous"], hash=found["hash"])
+
+
+def table_faults(database: sqlite3.Connection) -> list[str]:
+    """Return how the table, its indexes and the triggers differ from the schema, and damage of them, a sentence each.
+
+    What SQLite stores of them is compared as text with an empty database of the same schema. A trigger of any table
+    counts, because each can act on the audit.
+    """
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as empty:
+        for step in STEPS:
+            execute_all(empty, step)
+        expected = _definitions(empty)
+    found = _definitions(database)
+    faults = [
+        f"the definition of {name} is not the schema's: "
+        + (
+            "it is missing"
+            if name not in found
+            else "it is not part of it"
+            if name not in expected
+            else "it was changed"
+        )
+        for name in sorted(expected.keys() | found.keys())
+        if expected.get(name) != found.get(name)
+    ]
+    if "table audit" in found:
+        damage = database.execute("PRAGMA integrity_check('audit')")
+        faults += [f"SQLite finds damage in the table: {row[0]}" for row in damage if row[0] != "ok"]
+    return faults
+
+
+def _definitions(database: sqlite3.Connection) -> dict[str, tuple[str, str]]:
+    rows = database.execute(
+        "SELECT type, name, tbl_name, sql FROM sqlite_master "
+        "WHERE type = 'trigger' OR tbl_name = 'audit' OR name = 'audit'"
+    )
+    return {f"{row[0]} {row[1]}": (str(row[2]), str(row[3])) for row in rows}
+
+
+def things_without_an_entry(database: sqlite3.Connection) -> dict[str, int]:
+    """Return how many people, plans and images there are; each is in the audit since it was made."""
+    found = {
+        table: int(database.execute(f"SELECT count(*) FROM {table} {where}").fetchone()[0])  # noqa: S608 -- our tables
+        for table, where in (("people", "WHERE name <> 'system'"), ("plans", ""), ("images", ""))
+    }
+    return {table: count for table, count in found.items() if count}
 
 
 def _chained(row: sqlite3.Row) -> ChainedEntry:

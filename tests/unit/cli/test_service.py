@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -213,6 +215,26 @@ def test_the_audit_is_looked_at(service):
     assert other.code == 3
     assert "THE AUDIT IS NOT WHOLE" in other.out
     assert "entry 2: expected one, as a head that was kept says, found none" in other.out
+
+
+@pytest.mark.parametrize(
+    ("statement", "fault"),
+    [
+        ("UPDATE audit SET actor = x'ff'", "entry 1: expected text in each column, found that actor is blob"),
+        ("DROP TABLE audit", "the definition of table audit is not the schema's: it is missing"),
+        ("DELETE FROM audit", "there is no entry, although each change has one, and there are rows: 1 in people"),
+    ],
+)
+def test_an_audit_that_cannot_be_read_is_not_whole(service, statement, fault):
+    """Exit code 3 and a sentence, whatever stands in the place of an entry."""
+    service("init", "anna")
+    with closing(sqlite3.connect(service.state / "service.sqlite3", isolation_level=None)) as database:
+        database.execute("DROP TRIGGER audit_is_never_changed")
+        database.execute("DROP TRIGGER audit_is_never_deleted")
+        database.execute(statement)
+    verified = service("audit", "verify")
+    assert verified.code == 3
+    assert fault in verified.out
 
 
 def test_the_audit_is_exported(service, tmp_path):
