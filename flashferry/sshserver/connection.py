@@ -7,6 +7,8 @@ Facts
   link would have us hold megabytes. So nothing is handed over here while something waits.
 - It sends an empty packet before each packet of data, against a weakness of CBC (RFC 4251 9.3.1), and copies the data
   some eight times. The short way has neither; CBC goes the long way.
+- The client chooses how long a packet to it may be (RFC 4254 5.1), and each costs the same work: at 1 byte an image
+  kept the loop for seconds. So at most 64 go in one turn, and a channel with packets under 1024 bytes is refused.
 - While keys are exchanged anew no data may be sent (RFC 4253 7.1); asyncssh keeps it back then, and here nothing is
   handed over until it is done.
 - asyncssh aborts its transport in the loop's next turn, and asyncio closes one at the end of what the client sends.
@@ -21,6 +23,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import asyncssh
+from asyncssh.constants import OPEN_RESOURCE_SHORTAGE
 
 from flashferry.sshserver.algorithms import GROUP_EXCHANGES, Algorithms
 from flashferry.sshserver.scp import readable
@@ -35,6 +38,8 @@ _CHANNEL_DATA = 94
 _HEAD_BYTES = 9
 _WINDOW_BYTES = 256 * 1024
 _MOST_AT_ONCE = 256 * 1024
+_MOST_PACKETS_AT_ONCE = 64
+_LEAST_PACKET_BYTES = 1024
 _FAR_S = 365 * 86400
 _LONGEST_LIST = 400
 _OF_ITSELF = ("gcm", "poly1305")
@@ -204,7 +209,8 @@ class Connection(asyncssh.SSHServerConnection):
     def piece_bytes(self, channel: "Channel") -> int:
         """Return how much to hand over next: whole packets within the client's window, or one that waits for it."""
         packet, window = channel._send_pktsize, channel._send_window  # noqa: SLF001 - see the facts
-        return min(window // packet * packet, _MOST_AT_ONCE // packet * packet) or min(packet, _MOST_AT_ONCE)
+        packets = min(_MOST_AT_ONCE // packet, _MOST_PACKETS_AT_ONCE)
+        return min(window // packet, packets) * packet or min(packet, _MOST_AT_ONCE)
 
     def send_data(self, channel: "Channel", data: bytes) -> None:
         """Send data on a channel; what the client's window has no room for waits in the channel."""
@@ -251,6 +257,16 @@ class Connection(asyncssh.SSHServerConnection):
 
 class Channel(asyncssh.SSHServerChannel[bytes]):
     """One session's channel; nothing is taken from the client but data and the request for what is served."""
+
+    def process_open(self, send_chan: int, send_window: int, send_pktsize: int, session: Any) -> None:
+        """Open it; refuse a maximum packet size that would cost a cipher's run for a few bytes (RFC 4254 5.1)."""
+        if send_pktsize < _LEAST_PACKET_BYTES:
+            self._loop.call_soon(self._cleanup)
+            raise asyncssh.ChannelOpenError(
+                OPEN_RESOURCE_SHORTAGE,
+                f"maximum packet size: expected at least {_LEAST_PACKET_BYTES} bytes, found {send_pktsize}",
+            )
+        super().process_open(send_chan, send_window, send_pktsize, session)
 
     def can_send(self, size: int) -> bool:
         """Tell whether so much data may go at once: within the window, and nothing waits before it."""

@@ -134,6 +134,25 @@ def test_asyncssh_and_a_window_of_8_kb(bench: "Bench") -> None:
     assert record.channel_window_bytes == 8192
 
 
+@pytest.mark.parametrize("size", [1, 1023])
+def test_a_maximum_packet_size_under_1_kib_is_refused(bench: "Bench", size: int) -> None:
+    """The channel is refused with the size that is expected; another one on the same connection copies the image."""
+    ticket = bench.ticket()
+
+    async def fetch() -> bytes:
+        async with await bench.connect(ticket) as connection:
+            with pytest.raises(asyncssh.ChannelOpenError, match=f"expected at least 1024 bytes, found {size}"):
+                await connection.create_process(f"scp -f {bench.image_name}", encoding=None, max_pktsize=size)
+            sink = await bench.sink(connection, max_pktsize=1024)
+            await sink.header()
+            got = await sink.body(len(bench.content))
+            sink.say()
+            return bytes(got)
+
+    assert asyncio.run(fetch()) == bench.content + b"\0"
+    bench.delivered(ticket)
+
+
 @pytest.mark.parametrize("cipher", [cipher for cipher in CIPHERS if cipher != "3des-cbc"])
 @pytest.mark.soak
 def test_every_cipher(bench: "Bench", cipher: str) -> None:
