@@ -7,7 +7,9 @@ ours needs, so the whole is sent, which is allowed.
 import re
 from dataclasses import dataclass
 
-_ONE_RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.IGNORECASE | re.ASCII)
+_ONE_RANGE = re.compile(r"bytes=(\d*)-(\d*)", re.IGNORECASE | re.ASCII)
+_MOST_DIGITS = 18
+"""Of a position; one with more lies after the end of every image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +47,23 @@ def part_of(byte_range: str, if_range: str, *, size_bytes: int, tag: str) -> Par
     first, last = found.groups()
     if not first:
         return _last_bytes(last, size_bytes)
-    if last and int(last) < int(first):
+    begin, end = _position(first), _position(last) + 1 if last else size_bytes
+    if last and end <= begin:
         return None
-    if int(first) >= size_bytes:
+    if begin >= size_bytes:
         raise NoSuchPart
-    return Part(first_byte=int(first), end_byte=min(int(last) + 1, size_bytes) if last else size_bytes)
+    return Part(first_byte=begin, end_byte=min(end, size_bytes))
+
+
+def _position(digits: str) -> int:
+    """Return a position, bounded: a client may send thousands of digits (RFC 9110 14.1.2 sets no limit)."""
+    significant = digits.lstrip("0") or "0"
+    return int(significant) if len(significant) <= _MOST_DIGITS else 10**_MOST_DIGITS
 
 
 def _last_bytes(count: str, size_bytes: int) -> Part | None:
     if not count:
         return None
-    if not int(count):
+    if not _position(count):
         raise NoSuchPart
-    return Part(first_byte=max(0, size_bytes - int(count)), end_byte=size_bytes)
+    return Part(first_byte=max(0, size_bytes - _position(count)), end_byte=size_bytes)

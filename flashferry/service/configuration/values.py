@@ -29,12 +29,17 @@ def address(place: Place) -> str:
 
 def url(place: Place) -> str:
     """Return where something is reached by HTTP or HTTPS, without a slash at the end."""
-    found = urlsplit(text(place))
-    if found.scheme not in {"http", "https"} or not found.hostname or found.query or found.username:
+    given = text(place)
+    try:
+        found = urlsplit(given)
+        is_address = found.scheme in {"http", "https"} and bool(found.hostname) and found.port != 0
+    except ValueError:  # a port over 65535, a host that is no address of IPv6
+        is_address = False
+    if not is_address or found.query or found.username:
         raise place.wrong(
             "an address such as https://staging.example", "Begin it with https://, without a user or a question mark"
         )
-    return text(place).rstrip("/")
+    return given.rstrip("/")
 
 
 def public_url(place: Place) -> str:

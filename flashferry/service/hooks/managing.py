@@ -304,9 +304,8 @@ def _target(settings: ServiceSettings, form: HookForm, target: str) -> str:
     if not 0 < len(target) <= _MOST_TARGET or control_character(target):
         raise _wrong(f"target: expected 1 to {_MOST_TARGET} characters in one line", hint)
     if form is HookForm.WEBHOOK:
-        parts = urlsplit(target)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
-            raise _wrong("target: expected http:// or https:// with a host and without a login", hint)
+        if not _is_address(target):
+            raise _wrong("target: expected http:// or https:// with a host, a port from 1 to 65535, no login", hint)
     elif form is HookForm.SYSLOG:
         try:
             syslog_address(target)
@@ -321,6 +320,17 @@ def _target(settings: ServiceSettings, form: HookForm, target: str) -> str:
     elif "://" in target:
         raise _wrong("target: expected what people call the channel, found an address, which is a secret", hint)
     return target
+
+
+def _is_address(target: str) -> bool:
+    """Return whether a webhook can be sent there; `urlsplit` raises ValueError for a port or host that is none."""
+    try:
+        parts = urlsplit(target)
+        port = parts.port
+    except ValueError:
+        return False
+    is_host = bool(parts.hostname) and not (parts.username or parts.password)
+    return parts.scheme in ("http", "https") and is_host and port != 0
 
 
 @contextmanager

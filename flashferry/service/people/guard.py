@@ -8,18 +8,21 @@ somebody made himself, are for whoever knows the object: see `Actor.may`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from http import HTTPStatus
 from urllib.parse import quote
 
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from flashferry.core.described import unknown_key
 from flashferry.service.access import PUBLIC, Access
 from flashferry.service.actor import Actor
 from flashferry.service.people.forms import changes_something, check_begun_here, check_token, check_token_ahead, limited
@@ -56,8 +59,21 @@ def _behind(
             raise LookupError(f"route {method} {route.path} has no row in the table of access")
         rows[method] = row
     made = copy(route)
-    made.app = Guard(route.app, rows, path=route.path, service=service, book=book)
+    made.app = Guard(route.app, rows, path=route.path, query=_query_of(route), service=service, book=book)
     return made
+
+
+def _query_of(route: BaseRoute) -> frozenset[str] | None:
+    """Return the names of the query parameters that a route of the API takes; None where any are let through."""
+    if not isinstance(route, APIRoute) or not route.path.startswith("/api/"):
+        return None
+    return frozenset(_query_names(route.dependant))
+
+
+def _query_names(dependant: Dependant) -> Iterator[str]:
+    yield from (field.alias for field in dependant.query_params)
+    for inner in dependant.dependencies:
+        yield from _query_names(inner)
 
 
 class Guard:
@@ -67,16 +83,25 @@ class Guard:
         app: The route.
         rows: Who may, by method.
         path: The route's path, as the table has it.
+        query: The names of its query parameters; None takes any.
         service: The service.
         book: Where refusals go.
     """
 
     def __init__(
-        self, app: ASGIApp, rows: Mapping[str, Access], *, path: str, service: Service, book: RefusalBook
+        self,
+        app: ASGIApp,
+        rows: Mapping[str, Access],
+        *,
+        path: str,
+        query: frozenset[str] | None = None,
+        service: Service,
+        book: RefusalBook,
     ) -> None:
         self._app = app
         self._rows = rows
         self._path = path
+        self._query = query
         self._service = service
         self._book = book
 
@@ -119,6 +144,8 @@ class Guard:
                 return
             await run_in_threadpool(self._book.note, actor, REFUSED, f"route:{method} {self._path}", problem.sentence)
             raise
+        if self._query is not None:
+            _check_query(request, self._query)
         if not row.is_public and request.method == "GET":
             send = self._watched(asked, row, actor, send)
         await self._app(scope, receive, send)
@@ -159,6 +186,17 @@ class Guard:
         check_begun_here(request, self._service.settings, is_demanded=True)
         check = check_token_ahead if row.is_large else check_token
         return await check(request, identity.csrf)
+
+
+def _check_query(request: Request, known: frozenset[str]) -> None:
+    """Refuse a query parameter that the route does not have: a filter that is misspelled must not return everything."""
+    unknown = sorted(set(request.query_params) - known)
+    if unknown:
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            f"query: {unknown_key(unknown[0], sorted(known)) if known else 'this path takes no parameter'}",
+            hint="GET /api/v1/openapi.json describes what each path takes",
+        )
 
 
 def _check_roles(row: Access, actor: Actor) -> None:

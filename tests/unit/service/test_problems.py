@@ -47,6 +47,20 @@ def test_other_wrong_input_names_where_it_is(served):
     assert "expected other input: body.comment" in answer.json()["detail"]
 
 
+@pytest.mark.parametrize(
+    ("path", "detail"),
+    [
+        ("/api/v1/audit?actors=eve", "query: unknown key 'actors'; did you mean 'actor'?"),
+        ("/api/v1/users?limit=1", "query: this path takes no parameter"),
+    ],
+)
+def test_an_unknown_query_parameter_is_refused(served, path, detail):
+    """A misspelled filter must not answer with everything."""
+    served.person("ann", "admin", "auditor")
+    answer = served.call("GET", path, served.token("ann"))
+    assert (answer.status_code, answer.json()["detail"]) == (422, detail)
+
+
 def test_a_list_is_named_for_people_and_for_programs():
     """The same hint stands on a page and in an answer of the API."""
     assert listed("plans") == "The list of plans has those that there are: /plans, or by the API GET /api/v1/plans"

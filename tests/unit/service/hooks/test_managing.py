@@ -76,7 +76,11 @@ WRONG = {
     "the test": ({"kinds": ["hook.test"]}, 422, "kinds: expected some of"),
     "the audit by mail": ({"form": "mail", "target": "a@b", "kinds": ["audit.entry"]}, 422, "a webhook or syslog"),
     "another scheme": ({"target": "file:///etc/passwd"}, 422, "target: expected http"),
-    "a login": ({"target": "https://u:p@ops.example"}, 422, "without a login"),
+    "a port that is none": ({"target": "https://hooks.example:99999/x"}, 422, "target: expected http"),
+    "port 0": ({"target": "https://hooks.example:0/x"}, 422, "target: expected http"),
+    "a host that is no address": ({"target": "https://[::g]/x"}, 422, "target: expected http"),
+    "a port of syslog that is none": ({"form": "syslog", "target": "udp://log.example:99999"}, 422, "target: expected"),
+    "a login": ({"target": "https://u:p@ops.example"}, 422, "no login"),
     "a secret that is not there": ({"secret_name": "none"}, 422, r"[hooks.NAME] of the configuration (log, signing)"),
     "slack without its address": ({"form": "slack", "target": "#a"}, 422, "an address that is a secret"),
     "slack's address": (
