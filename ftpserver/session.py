@@ -75,7 +75,7 @@ class ImageSession(BoundedControl):
     def ftp_RETR(self, file: str) -> None:  # noqa: N802
         """Send an image."""
         offset_bytes, self._restart_position = self._restart_position, 0
-        image = self.image(file.lstrip("/"))
+        image = self.image(file)
         if image is None or self._used_up():
             self.respond("550 Not available.")
         elif self._busy():
@@ -196,7 +196,7 @@ class ImageSession(BoundedControl):
 
     def ftp_SIZE(self, path: str) -> None:  # noqa: N802
         """Tell the size of an image."""
-        image = self.image(path.lstrip("/"))
+        image = self.image(path)
         self.respond("550 Not available." if image is None else f"213 {image.size_bytes}")
 
     def ftp_REST(self, line: str) -> None:  # noqa: N802

@@ -107,8 +107,8 @@ _TOO_LONG = BadHead(status=HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, reason="m
 
 
 def plain_name(target: str) -> str:
-    """Return the name in a target of the form `/name`; empty where it is of another form: nothing is decoded."""
-    name = target.removeprefix("/")
+    """Return the name in a target of the form `/name` or `//name`; empty for any other form: nothing is decoded."""
+    name = target.lstrip("/")
     plain = all(letter.isalnum() or letter in "._+-" for letter in name)
     return name if target.startswith("/") and name.isascii() and plain and name not in (".", "..") else ""
 

@@ -162,8 +162,12 @@ class Visitor(ABC):
 
     # Its image.
 
-    def image(self, name: str) -> "ImageFile | None":
-        """Look a base name up among what this login allows."""
+    def image(self, path: str) -> "ImageFile | None":
+        """Look a path up among what this login allows: a base name, with any number of slashes before it.
+
+        One rule for every transport, because operators type the same path for each; there is no other folder.
+        """
+        name = path.lstrip("/")
         if self.fixed is not None:
             return self.fixed.image(name)
         if self.account is None:

@@ -53,6 +53,13 @@ def test_the_record_is_that_of_any_transfer(either: "Bench") -> None:
     assert either.basic(ticket.username, ticket.password).split()[1] not in spoken
 
 
+def test_slashes_before_the_name_count_as_one(shared: "Bench") -> None:
+    """As by FTP and SCP: the same path is typed for each."""
+    ticket = shared.ticket()
+    assert shared.ask(ticket, f"//{shared.image_name}").body == shared.content
+    shared.delivered(ticket)
+
+
 def test_a_ticket_is_good_for_one_delivery(either: "Bench") -> None:
     """The second request is refused, and costs no byte of the image."""
     ticket = either.ticket()

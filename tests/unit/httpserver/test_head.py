@@ -87,7 +87,11 @@ def test_secrets_are_not_shown() -> None:
     [
         ("/a.bin", "a.bin"),
         ("/A-b_c+1.2.SPA.bin", "A-b_c+1.2.SPA.bin"),
-        *((bad, "") for bad in ("/", "", "a.bin", "//a.bin", "/a/b", "/..", "/.", "/%41", "/a b", "/a?b", "/ä", "*")),
+        ("//a.bin", "a.bin"),
+        *(
+            (bad, "")
+            for bad in ("/", "", "a.bin", "//", "/a/b", "//a/b", "/..", "/.", "/%41", "/a b", "/a?b", "/ä", "*")
+        ),
     ],
 )
 def test_only_a_plain_name_is_one(target: str, name: str) -> None:
