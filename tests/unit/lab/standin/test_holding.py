@@ -111,7 +111,7 @@ def test_a_restart_ends_when_it_is_released(device: Device) -> None:
         assert not any(one.startswith("boot: ") for one in device.happened)
         switch(device, {"hold_boot": False})
         while not any(one.startswith("boot: ") for one in device.happened):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
         listener.close()
 
     async def _not_opened(*_: object) -> Any:
