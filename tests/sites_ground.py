@@ -194,9 +194,9 @@ class Centre:
             found = [one for one in self.words.values() if one.data.get("order") == order_id]
         return sorted((one for one in found if not kinds or one.kind in kinds), key=lambda one: one.offset)
 
-    def answer(self, order_id: str, within_s: float = PATIENCE_S) -> Word:
+    def answer(self, order_id: str) -> Word:
         """Return how an order ended, waiting for that."""
-        until(lambda: self.about(order_id, WordKind.ENDED, WordKind.REFUSED), f"{order_id} is answered", within_s)
+        until(lambda: self.about(order_id, WordKind.ENDED, WordKind.REFUSED), f"{order_id} is answered")
         return self.about(order_id, WordKind.ENDED, WordKind.REFUSED)[0]
 
     def offsets(self, run: str) -> list[int]:

@@ -153,7 +153,7 @@ def test_an_agent_that_is_killed_in_mid_copy_and_started_again_has_it_done_once(
         until(lambda: ground.is_tuned, "a dead run leaves its lines")
     ground.slow(3_000_000)
     with ground.agents.started():
-        answer = ground.centre.answer(order.id, 120)
+        answer = ground.centre.answer(order.id)
         assert (answer.kind, answer.data["outcomes"], answer.data["held"]) == (WordKind.ENDED, {"done": 1}, [])
         assert answer.data["tries"] == (1 if killed == "agent" else 2)
         until(lambda: ground.centre.about(order.id, WordKind.RECORD), "its record is heard")
@@ -169,9 +169,9 @@ def test_the_broker_and_the_centre_away_a_run_goes_on_and_all_is_told_behind_it(
         ground.centre.send(order)
         until(lambda: ground.flash() > 100_000, "it copies")
         ground.redis.kill()
-        until(lambda: ground.flash() == 1_500_000 and not ground.is_tuned, "the run goes on and restores", 120)
+        until(lambda: ground.flash() == 1_500_000 and not ground.is_tuned, "the run goes on and restores")
         ground.redis.start()
-        assert ground.centre.answer(order.id, 120).data["outcomes"] == {"done": 1}
+        assert ground.centre.answer(order.id).data["outcomes"] == {"done": 1}
     check_complete(ground, "part-3")
 
 
@@ -189,7 +189,7 @@ def test_an_agent_that_is_told_to_end_restores_first_and_goes_on_with_it_when_it
         assert not ground.centre.about(order.id, WordKind.ENDED)
     ground.slow(3_000_000)
     with ground.agents.started():
-        assert ground.centre.answer(order.id, 120).data["outcomes"] == {"done": 1}
+        assert ground.centre.answer(order.id).data["outcomes"] == {"done": 1}
     check_complete(ground, "part-4")
 
 

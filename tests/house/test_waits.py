@@ -45,6 +45,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "component/nightly/cml/test_reap.py": {"sleep": MOMENT},
     "component/nightly/matrix/player.py": {"sleep": "a late order has to be carried out before labs are counted"},
     "component/nightly/matrix/test_kills.py": {"sleep": MOMENT},
+    "component/service/test_access.py": {"sleep": PACE},
     "component/service/test_pages_in_a_browser.py": {"sleep": NOTHING},
     "component/service/test_schedules.py": {"sleep": MOMENT},
     "component/session/conftest.py": {"sleep": PIECES},

@@ -307,17 +307,19 @@ def test_a_protocol_of_asyncio_has_a_process_with_its_loop(echoing: FileServer) 
 def test_a_process_of_asyncio_ends_as_the_others_do(echoing: FileServer, how: str) -> None:
     """By a signal once its last transfer has ended."""
     pid = echoing.pids["echo"]
-    with socket.create_connection(("127.0.0.1", echoing.ports[1]), timeout=PATIENCE_S) as client:
+    with (
+        socket.create_connection(("127.0.0.1", echoing.ports[1]), timeout=PATIENCE_S) as client,
+        client.makefile("rb") as lines,
+    ):
         client.sendall(b"x\n")
-        assert client.recv(1) == b"x"
+        assert lines.readline() == b"x\n"
         if how == "SIGTERM":
             os.kill(pid, signal.SIGTERM)
         else:
             assert echoing.drain() == 1
         until(lambda: _refuses(echoing.ports[1]), "the end of its listener")
         client.sendall(b"y\n")
-        assert client.recv(1) == b"\n"
-        assert client.recv(1) == b"y"
+        assert lines.readline() == b"y\n"
     until(lambda: not Path(f"/proc/{pid}").exists(), "the end of the process")
 
 

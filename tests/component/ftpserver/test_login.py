@@ -83,7 +83,7 @@ def test_an_expired_ticket_is_refused_and_closed(bench: "Bench") -> None:
     assert late.last_error == "login refused for 127.0.0.1: ticket expired"
 
 
-def _expired_after(bench: "Bench", ticket: Ticket, lifetime_s: float) -> None:
+def _expired_after(bench: "Bench", ticket: "Ticket", lifetime_s: float) -> None:
     """Wait until a ticket is over: one that was issued after it with the same lifetime is."""
     later = bench.ticket(lifetime_s=lifetime_s)
     assert later.ticket_id != ticket.ticket_id

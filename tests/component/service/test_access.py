@@ -17,6 +17,7 @@ from flashferry.service.api.depends import TheActor, csrf_of
 from flashferry.service.settings import ProxySettings, ServiceSettings
 from flashferry.store.service import people as rows
 from flashferry.store.service.sessions import end_sessions_of, revoke_token
+from tests.patience import PATIENCE_S
 from tests.served import URL, Served, serve
 
 router = APIRouter()
@@ -57,11 +58,11 @@ def _rule() -> dict[str, str]:
 
 
 @router.get("/stream")
-async def _stream() -> StreamingResponse:
+async def _stream(count: int = 40) -> StreamingResponse:
     async def lines() -> AsyncIterator[bytes]:
-        for number in range(40):
+        for number in range(count):
             yield f"{number}\n".encode()
-            await anyio.sleep(0)
+            await anyio.sleep(0.01)
 
     return StreamingResponse(lines())
 
@@ -249,9 +250,11 @@ def test_a_stream_ends_with_what_it_was_let_in_by(served, change, monkeypatch):
 
     timer = threading.Timer(0.05, later)
     timer.start()
-    text = served.call("GET", "/stream", browser).text
+    # One that is not ended lasts as long as the patience.
+    count = 40 if change == "nothing" else int(PATIENCE_S / 0.01)
+    text = served.call("GET", f"/stream?count={count}", browser).text
     timer.join()
-    assert (text.count("\n") == 40) is (change == "nothing")
+    assert (text.count("\n") == count) is (change == "nothing")
 
 
 @pytest.mark.parametrize(
