@@ -26,6 +26,8 @@ DEVICE = "xe1"
 HELD_BYTES = 100_000
 IMAGE_BYTES = 300_000
 """Of an image whose copy is held: all of it fits into the device's window, so the product waits two minutes."""
+LARGE_IMAGE_BYTES = 4_000_000
+"""Of an image that does not fit into it: the server still has some to send while the copy is held."""
 
 
 @dataclass(frozen=True)

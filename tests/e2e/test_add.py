@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = [pytest.mark.lab, pytest.mark.soak]
+pytestmark = pytest.mark.lab
 DEVICE = "xe1"
 NAME = "c8000v-universalk9.17.15.03a.SPA.bin"
 SIZE_BYTES = 300_000
@@ -36,6 +36,7 @@ def test_an_image_is_added_once_the_device_is_restored(router):
     assert device["added"]["outcome"] == "already added"
 
 
+@pytest.mark.soak
 def test_without_the_option_nothing_is_added(router):
     """A copied file is all that a run leaves."""
     _, device = staged(router)
@@ -46,8 +47,8 @@ def test_without_the_option_nothing_is_added(router):
     ("faults", "words"),
     [
         ({"install_busy": True}, "Another install operation is in progress"),
-        ({"issu_in_progress": True}, "ISSU in progress"),
-        ({"install_counts_undone": True}, "System configuration has been modified"),
+        pytest.param({"issu_in_progress": True}, "ISSU in progress", marks=pytest.mark.soak),
+        pytest.param({"install_counts_undone": True}, "System configuration has been modified", marks=pytest.mark.soak),
     ],
 )
 def test_a_device_that_does_not_add_keeps_the_copy(router, faults, words):
@@ -62,6 +63,7 @@ def test_a_device_that_does_not_add_keeps_the_copy(router, faults, words):
     assert NAME in [file.name for file in router.world.files(DEVICE)]
 
 
+@pytest.mark.soak
 def test_a_run_killed_in_an_add_is_finished_by_the_next(router):
     """The device may go on adding; the next run finds the image there, and has it added once."""
     image, before, events = router.image(20_000_000, NAME), router.configurations(), router.folder / "events.jsonl"
@@ -78,6 +80,7 @@ def test_a_run_killed_in_an_add_is_finished_by_the_next(router):
     assert router.configurations() == before
 
 
+@pytest.mark.soak
 def test_a_dry_run_says_what_would_be_added(router):
     """The command is told, and not given."""
     done = router.verb("stage", "--image", router.image(SIZE_BYTES, NAME), "--add", "--dry-run")
@@ -98,6 +101,7 @@ def by_rule(router, *, adds):
     return plan
 
 
+@pytest.mark.soak
 def test_a_rule_has_its_image_added(router):
     """Without a word of the run's options: the plan has it, and the run does it."""
     done = router.verb("stage", "--plan", by_rule(router, adds=True))
@@ -105,6 +109,7 @@ def test_a_rule_has_its_image_added(router):
     assert (done.code, device["added"]["outcome"]) == (0, "added"), done.err
 
 
+@pytest.mark.soak
 def test_a_rule_that_does_not_say_so_adds_nothing(router):
     """As before: the copy alone."""
     done = router.verb("stage", "--plan", by_rule(router, adds=False))
@@ -112,6 +117,7 @@ def test_a_rule_that_does_not_say_so_adds_nothing(router):
     assert (done.code, device["added"]) == (0, None), done.err
 
 
+@pytest.mark.soak
 def test_a_resumed_run_knows_what_its_plan_adds(router):
     """Killed in mid-copy: the rule is in what the run kept, and need not be there any more."""
     plan = by_rule(router, adds=True)

@@ -74,6 +74,7 @@ def test_a_copy_that_broke_off_is_begun_again_once(held_rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.soak
 def test_a_second_loss_ends_it(rig):
     """Never a third copy: the failure says what was found, and nothing is left behind."""
     before = rig.configurations()
@@ -87,6 +88,7 @@ def test_a_second_loss_ends_it(rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.soak
 def test_a_partial_file_is_named_and_kept(rig):
     """Without leave nothing is removed: the copy is not begun again, and path and size are told."""
     before = rig.configurations()
@@ -138,6 +140,7 @@ def test_a_restart_in_mid_copy(held_rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.soak
 def test_a_window_that_is_out_of_range_is_made_smaller(wan_rig):
     """A device that takes no more than 65535 is staged with that, and every step is told."""
     rig, before = wan_rig, wan_rig.configurations()
@@ -154,6 +157,7 @@ def test_a_window_that_is_out_of_range_is_made_smaller(wan_rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.soak
 def test_extras_and_source_interface_come_back(new_rig):
     """Timestamps, path MTU discovery and the FTP source interface are set for the copy and gone afterwards."""
     with new_rig(config_lines=("ip tcp path-mtu-discovery age-timer 20",)) as rig:
@@ -169,6 +173,7 @@ def test_extras_and_source_interface_come_back(new_rig):
         assert rig.configurations() == before
 
 
+@pytest.mark.soak
 def test_a_dry_run_says_what_the_run_then_does(rig):
     """Lines and way back are those of the run behind it; the dry run changes nothing and keeps no journal."""
     before, files = rig.configurations(), rig.world.files(DEVICE)

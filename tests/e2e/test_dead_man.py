@@ -40,6 +40,7 @@ def test_an_applet_stands_while_our_lines_do_and_goes_with_them(router):
     assert router.configurations() == before
 
 
+@pytest.mark.soak
 def test_nobody_gets_one_unasked(router):
     """A run without the option types none."""
     done = router.verb("stage", "--image", router.image(SIZE_BYTES, NAME))
@@ -51,11 +52,25 @@ def test_nobody_gets_one_unasked(router):
     ("faults", "lines", "words"),
     [
         ({"refuse_config_pattern": "event manager"}, (), "takes no applet"),
-        ({"refuse_config_pattern": "authorization bypass"}, (COMMANDS,), "no 'event manager session cli username'"),
-        ({"ignore_config_pattern": "action 0"}, (), "does not show the applet as it was typed"),
+        pytest.param(
+            {"refuse_config_pattern": "authorization bypass"},
+            (COMMANDS,),
+            "no 'event manager session cli username'",
+            marks=pytest.mark.soak,
+        ),
+        pytest.param(
+            {"ignore_config_pattern": "action 0"},
+            (),
+            "does not show the applet as it was typed",
+            marks=pytest.mark.soak,
+        ),
         ({"eem_never_counts": True}, (), "does not list the applet"),
-        ({"refuse_exec_pattern": "show event manager"}, (), "does not list the applet"),
-        ({"refuse_config_pattern": "^event timer"}, (), "does not take all of the applet"),
+        pytest.param(
+            {"refuse_exec_pattern": "show event manager"}, (), "does not list the applet", marks=pytest.mark.soak
+        ),
+        pytest.param(
+            {"refuse_config_pattern": "^event timer"}, (), "does not take all of the applet", marks=pytest.mark.soak
+        ),
     ],
 )
 def test_a_device_that_cannot_carry_one_is_staged_as_ever(new_rig, faults, lines, words):
@@ -69,6 +84,7 @@ def test_a_device_that_cannot_carry_one_is_staged_as_ever(new_rig, faults, lines
         assert rig.configurations() == before
 
 
+@pytest.mark.soak
 def test_an_archive_is_named_where_no_applet_is_taken(new_rig):
     """Its rollback puts more back than our lines: it is offered in words, and never armed."""
     with new_rig(platform="c8000v-17.15", config_lines=("archive", " path bootflash:kept")) as rig:
@@ -78,6 +94,7 @@ def test_an_archive_is_named_where_no_applet_is_taken(new_rig):
         assert "'configure terminal revert timer MINUTES'" in device["dead_man"]["reason"]
 
 
+@pytest.mark.soak
 def test_an_applet_without_bypass_runs_where_nobody_is_asked(router):
     """A release that does not know the word takes the applet without; no commands are authorized there."""
     router.world.fault(DEVICE, refuse_config_pattern="authorization bypass")
@@ -134,6 +151,7 @@ def test_a_countdown_that_ends_in_mid_copy_costs_nothing(router):
     assert router.configurations() == before
 
 
+@pytest.mark.soak
 def test_somebody_who_saves_meanwhile_is_told_what_to_remove(router):
     """A reload would bring lines and applet back: the device stays in the journal until the startup has neither."""
     killed_in_mid_copy(router)
@@ -145,6 +163,7 @@ def test_somebody_who_saves_meanwhile_is_told_what_to_remove(router):
     assert re.search(r"which takes [^.;]*'event manager applet FLASHFERRY-[0-9A-F]{4}'[^.;]* out of it", told), told
 
 
+@pytest.mark.soak
 def test_an_applet_that_an_earlier_run_left_is_named(new_rig):
     """Before anything is touched, with the line that removes it."""
     lines = ("event manager applet FLASHFERRY-3F2A", " event timer countdown time 5400")
@@ -154,6 +173,7 @@ def test_an_applet_that_an_earlier_run_left_is_named(new_rig):
         assert "no event manager applet FLASHFERRY-3F2A" in device["failure"]["hint"]
 
 
+@pytest.mark.soak
 def test_a_dry_run_tells_it(router):
     """And types nothing."""
     before = router.configurations()
@@ -162,6 +182,7 @@ def test_a_dry_run_tells_it(router):
     assert router.configurations() == before
 
 
+@pytest.mark.soak
 def test_what_a_device_has_shown_to_take_it_has_from_then_on(router):
     """Unless it is told not to; before that, only where somebody asks for it."""
     image = router.image(SIZE_BYTES, NAME)

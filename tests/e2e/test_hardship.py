@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from tests.e2e.conftest import IMAGE_BYTES
+from tests.e2e.conftest import IMAGE_BYTES, LARGE_IMAGE_BYTES
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.lab
@@ -46,11 +46,12 @@ def test_hang_up_and_termination_restore_like_ctrl_c(held_rig, number):
     assert rig.configurations() == before
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("retries", "code", "outcome"), [(0, 3, "failed"), (1, 0, "done")])
 def test_a_dead_server_is_told_and_the_router_restored(held_rig, retries, code, outcome):
     """The server's process is killed in mid-copy: nothing is called a success; tried again, a new one delivers."""
     rig, before = held_rig, held_rig.configurations()
-    options = ("--json", "--retries", retries, "--image", rig.image(IMAGE_BYTES))
+    options = ("--json", "--retries", retries, "--image", rig.image(LARGE_IMAGE_BYTES))
     with rig.started("stage", "--inventory", rig.inventory, *options) as stage:
         rig.until_held()
         children = subprocess.run(["pgrep", "-P", str(stage.pid)], capture_output=True, text=True, check=True).stdout
@@ -66,6 +67,7 @@ def test_a_dead_server_is_told_and_the_router_restored(held_rig, retries, code, 
     assert rig.configurations() == before
 
 
+@pytest.mark.soak
 def test_one_router_under_two_names_is_one_router(held_rig):
     """A second run that reaches the same router by another address is refused, and changes nothing."""
     rig, before = held_rig, held_rig.configurations()
@@ -81,6 +83,7 @@ def test_one_router_under_two_names_is_one_router(held_rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.soak
 def test_a_line_set_between_look_and_snapshot_comes_back(new_rig):
     """What is restored is what the snapshot holds, also a window that is smaller than ours."""
     with new_rig(config_lines=("ip tcp window-size 30000",)) as rig:
@@ -107,6 +110,7 @@ def test_a_colleagues_line_is_told_without_its_secret(held_rig):
     assert "S3cretWord" in rig.configurations()[0]
 
 
+@pytest.mark.soak
 def test_a_wrong_enable_secret_is_told_as_one(new_rig):
     """The user gets in but not to the privileged prompt: the sentence names the enable secret, not the network."""
     with new_rig(privilege=1) as rig:
@@ -120,6 +124,7 @@ def test_a_wrong_enable_secret_is_told_as_one(new_rig):
     assert "not-the-secret" not in done.out + done.err
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["a b.bin", "%41.bin", "a|b.bin", "a:b.bin"])
 def test_a_name_that_ios_cannot_take_is_refused_before_anything_starts(rig, name):
     """Exit 2, one sentence with the name, no device touched."""
@@ -130,6 +135,7 @@ def test_a_name_that_ios_cannot_take_is_refused_before_anything_starts(rig, name
     assert not rig.state.exists() or "planned" not in str(list(rig.state.iterdir()))
 
 
+@pytest.mark.soak
 def test_a_name_too_long_for_the_command_line_leaves_the_router_alone(rig):
     """The copy command's length is checked while the router is as it was."""
     done = rig.verb("stage", "--image", rig.image(1000, "x" * 200 + ".bin"))
@@ -155,6 +161,7 @@ def test_recover_twice_at_once(held_rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.soak
 def test_recover_finds_a_device_that_left_the_inventory(held_rig):
     """The inventory is empty meanwhile: the journal's address and the environment's credentials are enough."""
     rig, before = held_rig, held_rig.configurations()

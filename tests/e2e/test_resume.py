@@ -18,10 +18,12 @@ import pytest
 from flashferry.lab.world import DeviceSpec, SiteSpec, World, WorldSpec, start_world
 from flashferry.lab.world_inventory import write_inventory
 from flashferry.store.stored_run import StoredRun, read_run
-from tests.e2e.conftest import IMAGE_BYTES, Rig
+from tests.e2e.conftest import LARGE_IMAGE_BYTES, Rig
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.lab
+
+SOUTH = ("south-1", "south-2")
 
 
 @pytest.fixture
@@ -43,23 +45,22 @@ def fleet(tmp_path: Path) -> Iterator[Rig]:
 
 def test_a_run_survives_the_death_of_its_controller_and_of_its_server(fleet: Rig) -> None:
     """Killed with its controller, then with its server, the run ends with all staged once and all as before."""
-    image = fleet.image(IMAGE_BYTES)
+    image = fleet.image(LARGE_IMAGE_BYTES)
     before = _configurations(fleet.world)
     options = ("--no-canary", "--wave-by", "all", "--site-copies", "1", "--retries", "0", "--remove-partial")
-    held = [device.name for device in fleet.world.devices if device.name != "north-1"]
-    fleet.hold_copies(*held)
+    fleet.hold_copies(*SOUTH)
     with fleet.started("stage", "--inventory", fleet.inventory, "--image", image, *options) as controller:
-        assert fleet.until(lambda: _count(fleet, "done") >= 1), "no device was done"
-        fleet.until_held("north-2", "south-1")
+        assert fleet.until(lambda: _count(fleet, "done") == 2), "the devices of north were not done"
+        assert fleet.until(lambda: _holds(fleet) == 1), "no device of south is in its copy"
         controller.kill()
         controller.wait()
     run = read_run(fleet.state, "latest")
     proven = {device.host: device.attempt for device in run.devices if device.record.get("outcome") == "done"}
     resume = ("stage", "--inventory", fleet.inventory, "--resume", run.run_id, "--json")
     with fleet.started(*resume) as controller:
-        fleet.until_held("north-2", "south-1", times=2)
+        assert fleet.until(lambda: _holds(fleet) == 2), "no copy began"
         os.kill(_server_of(controller), signal.SIGKILL)
-        fleet.release(*held)
+        fleet.release(*SOUTH)
         controller.communicate(timeout=PATIENCE_S)
         assert controller.returncode != 0, "a run that lost its server has failed"
     done = fleet.run(*resume)
@@ -91,6 +92,11 @@ def _configurations(world: World) -> dict[str, tuple[str, ...]]:
         )
         for device in world.devices
     }
+
+
+def _holds(rig: Rig) -> int:
+    """Return how many copies of the south have been held."""
+    return sum(len(rig.held(name)) for name in SOUTH)
 
 
 def _count(rig: Rig, state: str) -> int:

@@ -78,7 +78,6 @@ def test_an_image_that_is_there_already_costs_no_byte(rig):
     assert device["changes"] == []
 
 
-@pytest.mark.soak
 def test_prior_lines_come_back_exactly(new_rig):
     """A window that somebody set before is that window again afterwards."""
     with new_rig(config_lines=("ip tcp window-size 65535", "ip tcp timestamp")) as rig:
@@ -127,7 +126,6 @@ def test_stage_warns_of_what_a_dead_run_left(held_rig):
     assert rig.configurations() == before
 
 
-@pytest.mark.soak
 def test_kill_ends_the_server_too(held_rig):
     """After kill -9 nobody serves images any more: the server process ends with its parent."""
     rig = held_rig
@@ -169,7 +167,6 @@ def test_interrupt_restores_before_the_prompt_comes_back(held_rig):
     assert rig.configurations() == before
 
 
-@pytest.mark.soak
 def test_a_foreign_change_is_kept_and_named(held_rig):
     """A line that somebody else changes while we are tuned stays as they set it; the exit code says so."""
     rig = held_rig
@@ -307,7 +304,6 @@ def test_noise_inside_the_copy_is_not_its_end(rig):
     assert (done.code, device["outcome"], device["restored"]) == (0, "done", "restored")
 
 
-@pytest.mark.soak
 def test_a_refused_line_ends_before_the_copy(rig):
     """The second of our lines is refused: the first is undone, no image byte is sent, and the refusal is quoted."""
     before = rig.configurations()
@@ -332,7 +328,6 @@ def test_flash_that_fills_up_under_way(rig):
     assert rig.configurations() == before
 
 
-@pytest.mark.soak
 def test_room_that_is_gone_before_the_copy(rig):
     """Looked at again right before the copy: no image byte is sent for nothing."""
     before = rig.configurations()
