@@ -27,7 +27,7 @@ class LineState(Enum):
         OURS: Our line, in whatever words.
         UNCERTAIN: What the device may have made of a line of ours that nobody saw set, or of the one that puts back;
             or somebody else's doing.
-        FOREIGN: Somebody else's line.
+        FOREIGN: A line that ours cannot have become; whose it is, is not proven.
     """
 
     BEFORE = "before"
@@ -47,6 +47,8 @@ def line_state(
         others: All global lines that it shows.
         is_undone: Whether the line that was there before has just been sent.
     """
+    if change.is_mark:
+        return LineState.BEFORE if now is None else LineState.OURS
     if change.serves is not None:
         return _serving_state(change, now, others)
     if change.shown and change.shown in others and change.shown != change.before:
@@ -147,7 +149,8 @@ def match_lines(changes: Iterable[Change], present: TcpLines, *, new_lines: Iter
     """
     matched, unmatched = [], []
     for change in changes:
-        line = _own_line(change, present.of(change.keyword))
+        found = change.line_in(present, ()) if change.is_mark else present.of(change.keyword)
+        line = found if change.is_mark else _own_line(change, found)
         line = _renamed(change, new_lines) if line is None else line
         if line is None:
             unmatched.append(change)

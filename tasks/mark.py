@@ -13,6 +13,7 @@ import getpass
 import os
 import re
 import socket
+from collections.abc import Iterable
 
 from flashferry.devices.errors import DeviceRefused
 from tasks.named_line import NamedLine
@@ -31,6 +32,8 @@ _PREFIX = "flashferry-"
 MARK = NamedLine(command=COMMAND, name=rf"{_PREFIX}[\w-]+", what="mark")
 _NOT_PLAIN = re.compile(r"[^\w.@-]+")
 _LONGEST_OWNER = 60
+_SHORTEST_NAME = len(f"{_PREFIX}YYYYMMDD")
+"""What a device has to keep of a mark's name at least, to be known as that mark."""
 
 
 def mark_line(run_id: str, owner: str) -> str:
@@ -64,6 +67,31 @@ mark_of = MARK.name_of
 
 without = MARK.without
 """Returns the line that takes a mark back."""
+
+
+def is_shown_of(line: str, mark: str) -> bool:
+    """Return whether a line is a mark as a device shows it: it may keep no more than the beginning of an alias's name.
+
+    Args:
+        line: What the device shows.
+        mark: The mark as it was typed.
+    """
+    if line == mark or not (is_mark(line) and is_mark(mark)):
+        return line == mark
+    shown, typed = mark_of(line), mark_of(mark)
+    is_cut = len(shown) >= _SHORTEST_NAME and typed.startswith(shown)
+    return (shown == typed or is_cut) and MARK.rest_of(mark).startswith(MARK.rest_of(line))
+
+
+def other_mark(lines: Iterable[str], own: Iterable[str]) -> str | None:
+    """Return the first mark that is none of a run's own, or None.
+
+    Args:
+        lines: Global lines of a configuration.
+        own: The run's marks as they were typed.
+    """
+    ours = tuple(own)
+    return next((one for one in lines if is_mark(one) and not any(is_shown_of(one, mark) for mark in ours)), None)
 
 
 def whose(line: str) -> str:

@@ -4,12 +4,17 @@ Facts
 -----
 * What a device shows may be late by seconds, in either direction. So what takes our lines back is sent also where they
   are not shown: where they are gone it does nothing. And the proof is looked at a second time, once the device settled.
-* A difference that our own doing can explain is not called somebody else's: the device stays in the journal.
+* Mark and applet keep others off and undo our lines by themselves. So they stay until the lines are proven gone, and go
+  in a configuration session of their own; the last reading proves them gone as well.
+* Undoing a line may change another one: a default is shown that was not, a neighbour is gone. Who made a difference is
+  proven only where nothing of ours was ever sent, or by the operator. So it keeps the device in the journal.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from nornir.core.task import Result, Task
@@ -19,13 +24,15 @@ from flashferry.devices.connection import session_of
 from flashferry.devices.errors import RestoreIncomplete
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
+from tasks.applet import is_applet
 from tasks.configuration import Difference, difference, holds_syslog, new_lines
 from tasks.line_state import match_lines
+from tasks.mark import is_mark, other_mark, whose
 from tasks.readings import READINGS, Configured, read_running, read_startup
 from tasks.restore_plan import ForeignChange, RestorePlan, plan_restore
 from tasks.snapshot import Snapshot
 from tasks.step import Step, Stretch
-from tasks.tcp_config import Change, TcpLines
+from tasks.tcp_config import Change, TcpLines, is_told_whole, marks_in
 from tasks.threats import Threat, archived_lines, holds_ours, pending_change
 
 STEP = "restore"
@@ -56,14 +63,19 @@ class RestoreReport:
 
     Attributes:
         commands: Lines that were sent; none where there was nothing to take back.
-        foreign: Lines that somebody else changed meanwhile; they were left alone.
+        foreign: Lines that are neither ours nor what was there before; they were left alone.
         running: The lines that staging may change, after.
         running_difference: The whole running configuration against the snapshot, stamps left out.
-        startup_changed: Whether those lines of the startup configuration changed: somebody saved while we were tuned.
+        startup_changed: Whether those lines of the startup configuration changed while we were tuned.
         held_by: What could bring our lines back, so that the device stays in the journal; None where nothing can.
         held_hint: What to do about it, or None.
         passes: Whether that is over by itself after a while.
         applet_was_gone: Whether the applet that undoes our lines by itself (`tasks.dead_man`) was not there any more.
+        missing: Lines of the start that are not there, as far as their text is known.
+        proposals: Lines that lead back to the start, as far as their text is known.
+        hidden: Lines of ours that the device took and never showed: their undoing was sent, and proves nothing.
+        left: Lines of ours that are in force still, or may be; only where the operator accepted that.
+        not_typed: Why nothing was typed, although the device differs from the start; None where it was not held back.
     """
 
     commands: tuple[str, ...]
@@ -75,11 +87,67 @@ class RestoreReport:
     held_hint: str | None = None
     passes: bool = False
     applet_was_gone: bool = False
+    missing: tuple[str, ...] = ()
+    proposals: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    not_typed: str | None = None
 
     @property
     def is_proven(self) -> bool:
         """Return whether running configuration and startup lines equal the start, and nothing can change that."""
-        return not (self.foreign or self.running_difference or self.startup_changed or self.held_by)
+        return self.held_by is None and not self._findings
+
+    @property
+    def undecided(self) -> str | None:
+        """Return what the operator has to decide about, since its author is not proven; None where there is nothing."""
+        if not self._findings:
+            return None
+        about = self.not_typed + "; nothing was typed" if self.not_typed else ""
+        if not (about or self.left or self.hidden):
+            about = "our lines are proven gone"
+        parts = (about, *self._findings)
+        return "; ".join(part for part in parts if part) + "; this awaits a decision"
+
+    def decision(self, host: str) -> str:
+        """Return how a device that awaits a decision is let go of.
+
+        Args:
+            host: Its name in the inventory.
+        """
+        lines = ", ".join(f"'{line}'" for line in self.proposals)
+        back = f"To have it as it was, enter {lines} by hand and run 'flashferry recover' again; to" if lines else "To"
+        return f"{back} keep it as it is now, run 'flashferry recover --accept {host}'"
+
+    @property
+    def _findings(self) -> tuple[str, ...]:
+        found = []
+        if self.left:
+            found.append("still in force, or not to be told from ours: " + _quoted(self.left))
+        if self.hidden:
+            found.append(
+                f"{_quoted(self.hidden)} was taken without a word and never shown: its undoing was sent, and that it "
+                "is gone cannot be proven"
+            )
+        if self.running_difference:
+            found.append(f"the running configuration differs from the start ({self._difference})")
+        elif self.foreign:
+            found.append("; ".join(map(str, self.foreign)))
+        if self.startup_changed:
+            found.append("lines of the startup configuration changed meanwhile")
+        return tuple(found)
+
+    @property
+    def _difference(self) -> str:
+        unknown = self.running_difference.gone - len(self.missing)
+        if not self.missing or unknown < 0 or self.running_difference.reordered:
+            return str(self.running_difference)
+        new = str(self.running_difference).rpartition("; gone: ")[0]
+        return f"{new}; gone: {_quoted(self.missing)}" + (f" and {unknown} more" if unknown else "")
+
+
+def _quoted(lines: Iterable[str]) -> str:
+    return ", ".join(f"'{line}'" for line in lines)
 
 
 def restore(
@@ -102,10 +170,13 @@ def restore_device(
     changes: tuple[Change, ...],
     settle_s: float = UNKNOWN_SETTLE_S,
     is_again: bool = False,
+    needs_mark: bool = False,
+    doubt: str | None = None,
+    is_accepted: bool = False,
 ) -> RestoreReport:
     """Undo our changes as far as they are still ours, and compare the whole configuration with the snapshot.
 
-    May be called at any time and again.
+    May be called at any time and again. Nothing is typed where another run has the device in its hands.
 
     Args:
         session: An open session.
@@ -114,12 +185,17 @@ def restore_device(
         settle_s: How long after the last line the device is looked at again, in seconds; nothing was set where there
             are no changes, and one look is enough.
         is_again: Whether this was tried before: what the device made of the lines that put back is not somebody else's.
+        needs_mark: Whether nothing is typed either where the mark of the run was there once and is not any more, or
+            another run's stands beside it: the journal may be older than what the device shows.
+        doubt: Why nothing is to be typed in any case, or None.
+        is_accepted: Whether the operator takes what is left, whatever it is: it is told, not raised.
 
     Raises:
         RestoreIncomplete: A line of ours is still in force after its undoing was sent, or one is that may be ours.
         DeviceUnreachable: The session was lost; the journal still knows the device.
     """
-    return _Restoring(session, before, changes, settle_s, is_again=is_again).report()
+    run = _Restoring(session, before, changes, settle_s, is_again=is_again, is_accepted=is_accepted)
+    return run.report(needs_mark=needs_mark, doubt=doubt)
 
 
 class _Restoring:
@@ -133,23 +209,43 @@ class _Restoring:
         settle_s: float,
         *,
         is_again: bool,
+        is_accepted: bool,
     ) -> None:
         self._session, self._before, self._changes = session, before, changes
-        self._settle_s = settle_s
+        self._settle_s, self._is_accepted = settle_s, is_accepted
         self._sent_before = tuple(change.before for change in changes if change.before is not None) if is_again else ()
         self._sent: list[str] = []
         self._refused: dict[str, str] = {}
         self._sent_at: float | None = None
         self._applet_was_gone = False
 
-    def report(self) -> RestoreReport:
-        seen = self._undone()
+    def report(self, *, needs_mark: bool, doubt: str | None) -> RestoreReport:
+        seen = read_running(self._session)
+        not_typed = self._whose_it_is(seen, needs_mark=needs_mark)
+        if needs_mark and not_typed is not None and self._changes:
+            # A device may show its configuration as it was some seconds ago.
+            time.sleep(UNKNOWN_SETTLE_S)
+            seen = read_running(self._session)
+            not_typed = self._whose_it_is(seen, needs_mark=needs_mark)
+        not_typed = (not_typed or doubt) if self._changes else None
+        if not_typed is not None:
+            startup = read_startup(self._session)
+            is_equal = not self._difference(seen)
+            held = self._threat(seen, startup) if is_equal else None
+            return self._reported(seen, startup, held, None if is_equal else not_typed)
+        seen = self._undone(seen)
         startup = read_startup(self._session)
         held = self._threat(seen, startup)
-        seen = self._second_look(seen)
+        return self._reported(self._closed(seen), startup, held, None)
+
+    def _reported(
+        self, seen: Configured, startup: Configured, held: Threat | None, not_typed: str | None
+    ) -> RestoreReport:
+        plan = self._plan(seen)
+        missing, proposals = self._way_back(seen)
         return RestoreReport(
             commands=tuple(self._sent),
-            foreign=self._plan(seen).foreign,
+            foreign=plan.foreign,
             running=seen.tcp,
             running_difference=self._difference(seen),
             startup_changed=startup.tcp.as_in(self._before.scope) != self._before.startup,
@@ -157,25 +253,58 @@ class _Restoring:
             held_hint=held.hint if held is not None else None,
             passes=held is not None and held.passes,
             applet_was_gone=self._applet_was_gone,
+            missing=missing,
+            proposals=proposals,
+            hidden=tuple(change.ours for change in self._changes if change.is_hidden),
+            left=self._left(seen, plan) if self._is_accepted else (),
+            not_typed=not_typed,
         )
 
-    def _undone(self) -> Configured:
-        """Take our lines back until none is shown any more; return what is shown then.
+    def _left(self, seen: Configured, plan: RestorePlan) -> tuple[str, ...]:
+        """Return lines of ours that are in force, or may be."""
+        present = [self._present(seen, line) for line in (*plan.commands, *plan.closing)]
+        return tuple(dict.fromkeys((*present, *(one.present or one.ours for one in plan.uncertain))))
+
+    def _present(self, seen: Configured, undo: str) -> str:
+        """Return what is shown of a line whose undoing is still needed."""
+        for change in self._changes:
+            if undo in {change.off, change.before, change.by_default}:
+                return change.line_in(seen.tcp, seen.lines, beside=self._changes) or change.ours
+        return undo
+
+    def _whose_it_is(self, seen: Configured, *, needs_mark: bool) -> str | None:
+        """Return why nothing may be typed, by the marks that the device shows; None where lines of ours are ours."""
+        marks = [change for change in self._changes if change.is_mark]
+        is_marked = any(change.line_in(seen.tcp, ()) for change in marks)
+        other = other_mark(seen.tcp.lines, marks_in(self._changes))
+        if other is not None and (needs_mark or not is_marked):
+            return f"{whose(other)} has this device in its hands (its mark there is '{other}')"
+        if needs_mark and not is_marked and any(change.shown for change in marks):
+            return (
+                f"the mark that {whose(marks[0].ours)} left ('{marks[0].ours}') is not on the device any more, so its "
+                "lines cannot be told from others that are equal"
+            )
+        return None
+
+    def _undone(self, seen: Configured) -> Configured:
+        """Take our lines back until none is shown any more; return what is shown then. Mark and applet stay.
 
         Raises:
             RestoreIncomplete: One still is, or something that may be ours.
         """
         # The first time also what is not shown: the device may be late, and what is gone is not harmed.
-        commands = self._plan(seen := read_running(self._session), is_sure=True).commands
+        commands = self._plan(seen, is_sure=not self._sent).commands
         applets = [change.keyword for change in self._changes if change.is_applet]
-        self._applet_was_gone = bool(applets) and not any(seen.tcp.of(name) for name in applets) and not self._sent
+        if not self._sent:
+            self._applet_was_gone = bool(applets) and not any(seen.tcp.of(name) for name in applets)
         for pause_s in LATE_PAUSES_S:
+            if not commands:
+                break
             time.sleep(pause_s if self._sent else 0.0)
-            if commands:
-                self._send(commands)
-                seen = read_running(self._session)
+            self._send(commands)
+            seen = read_running(self._session)
             commands = self._plan(seen).commands
-            if not commands or self._refused:
+            if self._refused:
                 break
         return self._checked(seen)
 
@@ -184,35 +313,85 @@ class _Restoring:
         self._sent += [line for line in commands if line not in self._sent]
         self._sent_at = time.monotonic()
 
+    def _closed(self, seen: Configured) -> Configured:
+        """Take applet and mark back, our lines being gone; return what is shown once the device has settled.
+
+        Raises:
+            RestoreIncomplete: One of them is still there, or a line of ours is back.
+        """
+        closing = self._plan(seen, is_sure=True).closing
+        if self._sent_at is not None:
+            time.sleep(max(0.0, self._sent_at + self._settle_s - time.monotonic()))
+            if closing and self._settle_s > SETTLE_S:
+                # Where the device is late, one look did not prove the lines gone.
+                seen = self._still_undone(read_running(self._session))
+        for pause_s in LATE_PAUSES_S if self._sent or closing else ():
+            if closing:
+                time.sleep(pause_s)
+                self._send(closing)
+            seen = self._still_undone(read_running(self._session))
+            closing = self._plan(seen).closing
+            if not closing or self._refused:
+                break
+        if closing:
+            raise self._incomplete(closing)
+        for _ in range(READINGS - 1):
+            if not holds_syslog(seen.text) or not self._difference(seen):
+                break
+            seen = read_running(self._session)
+        return self._checked(seen)
+
+    def _still_undone(self, seen: Configured) -> Configured:
+        """Take our lines back once more where they came back."""
+        return self._undone(seen) if self._plan(seen).commands and not self._is_accepted else seen
+
+    def _incomplete(self, needed: tuple[str, ...]) -> RestoreIncomplete:
+        said = [
+            repr(line) + (f" (the device says: {self._refused[line]})" if line in self._refused else "")
+            for line in needed
+        ]
+        return RestoreIncomplete(
+            f"sent {counted(len(self._sent), 'line')} to undo our changes, but the device still needs "
+            + ", ".join(said),
+            host=self._session.name,
+            step=STEP,
+            hint="Enter these lines by hand, then run 'flashferry recover'",
+        )
+
     def _checked(self, seen: Configured) -> Configured:
         left = self._plan(seen)
+        if self._is_accepted:
+            return seen
         if left.commands:
-            needed = ", ".join(
-                repr(line) + (f" (the device says: {self._refused[line]})" if line in self._refused else "")
-                for line in left.commands
-            )
-            raise RestoreIncomplete(
-                f"sent {counted(len(self._sent), 'line')} to undo our changes, but the device still needs {needed}",
-                host=self._session.name,
-                step=STEP,
-                hint="Enter these lines by hand, then run 'flashferry recover'",
-            )
+            raise self._incomplete(tuple(map(self._by_its_shown_words(seen), left.commands)))
         uncertain = [(one.ours, one.present) for one in left.uncertain] + self._renamed(seen)
         if uncertain:
             ours, present = uncertain[0]
             shown, it = (f"'{present}'", f"'{present}'") if present else ("no such line", "it so")
             raise RestoreIncomplete(
-                f"where '{ours}' was sent the device shows {shown}: what it made of our line, or somebody else's "
-                "doing; it was left alone",
+                f"where '{ours}' was sent the device shows {shown}: what it made of our line, or a change of somebody "
+                "else's; it was left alone",
                 host=self._session.name,
                 step=STEP,
-                hint=f"If nobody wants {it}, {self._by_hand(ours)}, then run 'flashferry recover'; else "
-                f"let go of the device with 'flashferry recover --forget {self._session.name}'",
+                hint=f"If {it} is not meant, {self._by_hand(ours)}, then run 'flashferry recover'; to keep it, run "
+                f"'flashferry recover --accept {self._session.name}'",
             )
         return seen
 
+    def _by_its_shown_words(self, seen: Configured) -> Callable[[str], str]:
+        """Return what takes a line back: where it is shown in words of another family, by these."""
+        others = {
+            change.off: f"no {change.shown}"
+            for change in self._changes
+            if change.before is None
+            and change.serves is None
+            and change.shown in seen.lines
+            and seen.tcp.of(change.keyword) is None
+        }
+        return lambda line: others.get(line, line)
+
     def _by_hand(self, ours: str) -> str:
-        """Return what somebody has to do in place of us about a line of ours."""
+        """Return what the operator has to do in place of us about a line of ours."""
         change = next(one for one in self._changes if one.ours == ours)
         if change.serves is None:
             return "put back by hand what was there"
@@ -231,18 +410,18 @@ class _Restoring:
             if one.shown
         ]
 
-    def _second_look(self, seen: Configured) -> Configured:
-        """Return what is shown once the device has settled, and no log line has fallen into it."""
-        if self._sent_at is not None:
-            time.sleep(max(0.0, self._sent_at + self._settle_s - time.monotonic()))
-            seen = read_running(self._session)
-            if self._plan(seen).commands:
-                seen = self._undone()
-        for _ in range(READINGS - 1):
-            if not holds_syslog(seen.text) or not self._difference(seen):
-                break
-            seen = read_running(self._session)
-        return self._checked(seen)
+    def _way_back(self, seen: Configured) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the lines of the start that are missing, and what leads back to the start; both as far as known."""
+        if not self._difference(seen):
+            return (), ()
+        known = Counter(self._before.beside or self._before.running.lines)
+        missing = tuple((known - Counter(seen.lines)).elements())
+        new = new_lines(self._before.running_fingerprint, seen.text, salt=self._before.salt)
+        more = [line for line in new if is_told_whole(line) and not (is_mark(line) or is_applet(line))]
+        # A line of the start takes the place of the one that stands there now.
+        replaced = {_setting(line) for line in missing}
+        away = [_negated(line) for line in more if _setting(line) not in replaced]
+        return missing, (*away, *missing)
 
     def _plan(self, seen: Configured, *, is_sure: bool = False) -> RestorePlan:
         sent = (*self._sent_before, *self._sent)
@@ -271,3 +450,12 @@ class _Restoring:
 def _lines(changes: tuple[Change, ...]) -> str:
     """Return our lines in words."""
     return " and ".join(f"'{change.ours}'" for change in changes)
+
+
+def _setting(line: str) -> tuple[str, ...]:
+    """Return what a line is about: its first three words, without a `no`."""
+    return tuple(line.removeprefix("no ").split()[:3])
+
+
+def _negated(line: str) -> str:
+    return line.removeprefix("no ") if line.startswith("no ") else f"no {line}"

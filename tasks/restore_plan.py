@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tasks.line_state import LineState, line_state
 from tasks.tcp_config import Change, TcpLines
@@ -11,7 +11,7 @@ from tasks.tcp_config import Change, TcpLines
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignChange:
-    """A line that is neither what it was nor what we set: somebody changed it meanwhile, so it stays."""
+    """A line that is neither what it was nor what we set; who changed it is not proven, so it was left alone."""
 
     keyword: str
     before: str | None
@@ -21,8 +21,8 @@ class ForeignChange:
     def __str__(self) -> str:
         """Return the finding and what to do, in one sentence."""
         return (
-            f"expected '{self.ours}' as we set it, found {_named(self.present)}; somebody changed it meanwhile, so it "
-            f"was left alone (it was {_named(self.before)} before)"
+            f"expected '{self.ours}' as we set it, or {_named(self.before)} as before, found {_named(self.present)}; "
+            "it was left alone"
         )
 
 
@@ -31,14 +31,16 @@ class RestorePlan:
     """What to send so that the lines are what they were, and what must be left alone.
 
     Attributes:
-        commands: What to send; an applet of ours is taken back behind our lines, and our mark last.
-        foreign: Lines of somebody else.
+        commands: What to send.
+        foreign: Lines that are neither ours nor what was there before.
         uncertain: Lines that may be ours in other words: left alone, and not to be forgotten.
+        closing: What to send once our lines are proven gone, and not before: it takes back the applet, then the mark.
     """
 
     commands: tuple[str, ...]
     foreign: tuple[ForeignChange, ...]
     uncertain: tuple[ForeignChange, ...] = ()
+    closing: tuple[str, ...] = ()
 
 
 def plan_restore(
@@ -69,6 +71,10 @@ def plan_restore(
     undo = [one for one in stands if one[2] is LineState.OURS or (is_sure and _may_be_late(*one))]
     undo.sort(key=lambda one: undo_rank(one[0]))
 
+    def typed(*, is_closing: bool) -> tuple[str, ...]:
+        meant = [(one, now) for one, now, _ in undo if is_closing == (one.is_mark or one.is_applet)]
+        return tuple(replace(one, shown=now or one.shown).undo(is_default=one.is_off(now)) for one, now in meant)
+
     def left(kind: LineState) -> tuple[ForeignChange, ...]:
         return tuple(
             ForeignChange(keyword=one.keyword, before=one.before, ours=one.ours, present=now)
@@ -77,9 +83,10 @@ def plan_restore(
         )
 
     return RestorePlan(
-        commands=tuple(change.undo(is_default=change.is_off(now)) for change, now, _ in undo),
+        commands=typed(is_closing=False),
         foreign=left(LineState.FOREIGN),
         uncertain=left(LineState.UNCERTAIN),
+        closing=typed(is_closing=True),
     )
 
 

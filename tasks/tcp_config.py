@@ -34,7 +34,7 @@ from flashferry.tcp.path import LARGEST_UNSCALED_BYTES
 from flashferry.transports import ALL_WAYS, NEIGHBOUR
 from flashferry.transports.transport import Transport
 from tasks.applet import APPLET, is_applet
-from tasks.mark import MARK, is_mark, mark_of
+from tasks.mark import MARK, is_mark, is_shown_of, mark_of
 from tasks.named_line import NamedLine
 from templates.config_sections import global_lines
 
@@ -60,6 +60,18 @@ _SINCE_SCOPE_2 = tuple(one for one in _BESIDE_TCP if one.keyword != "source-inte
 
 _WHOLE_FAMILIES = tuple(f"{platform.tcp.family} " for platform in PLATFORMS)
 _COMMANDS = (*(f"{one.command} " for one in _SETTINGS), *_WHOLE_FAMILIES)
+_NEIGHBOURS = (
+    "ip ssh authentication-retries ",
+    "ip ssh client ",
+    "ip ssh dscp ",
+    "ip ssh logging ",
+    "ip ssh maxstartups ",
+    "ip ssh port ",
+    "ip ssh server ",
+    "ip ssh time-out ",
+    "ip ssh version ",
+)
+"""Lines beside ours that a device may change along with them; none of these holds a secret."""
 
 
 def _beginnings(commands: Iterable[str]) -> Iterator[str]:
@@ -117,8 +129,8 @@ def tcp_lines_of(lines: Iterable[str], platform: Platform) -> TcpLines:
 
 
 def is_told_whole(line: str) -> bool:
-    """Tell whether a line is of those that staging may set; they hold no secret."""
-    return f"{line} ".removeprefix("no ").startswith(_COMMANDS) or _own(line) is not None
+    """Return whether a global line is of a kind that holds no secret: that staging may set, or a neighbour of such."""
+    return f"{line} ".removeprefix("no ").startswith((*_COMMANDS, *_NEIGHBOURS)) or _own(line) is not None
 
 
 _SERVED = tuple(kind for serving in _SERVING for kind in serving.lines)
@@ -143,7 +155,8 @@ def _is_about(line: str, keyword: str) -> bool:
 def is_ours_to_type(change: Change) -> bool:
     """Tell whether all that a change would have us type is of the families that we set; see `tasks.restore_plan`."""
     if (own := _own(change.ours)) is not None:
-        return change.before is None and change.keyword == own.name_of(change.ours)
+        is_shown_so = own is not MARK or not change.shown or is_shown_of(change.shown, change.ours)
+        return change.before is None and change.keyword == own.name_of(change.ours) and is_shown_so
     lines = [line for line in (change.before, change.ours) if line is not None]
     return any(all(map(one.may_be_typed, lines)) for one in _settings(change.keyword))
 
@@ -158,12 +171,14 @@ class Change:
         ours: The line that we set.
         shown: How the device shows ours, empty where it shows none, since it is the default there; None where nobody
             has seen what became of it.
+        is_hidden: Whether the device took it without a word and never showed it: its absence cannot be proven.
     """
 
     keyword: str
     before: str | None
     ours: str
     shown: str | None = None
+    is_hidden: bool = False
 
     @property
     def is_tuning(self) -> bool:
@@ -203,6 +218,8 @@ class Change:
             others: All global lines; one that serves others is looked for there alone.
             beside: All changes of ours there: a list is ours where it has no other entries than theirs.
         """
+        if self.is_mark:
+            return next((line for line in present.lines if is_shown_of(line, self.ours)), None)
         if self.serves is None:
             return present.of(self.keyword)
         return self.serves.line_in(self.ours, others, [one.ours for one in beside])
@@ -221,7 +238,7 @@ class Change:
     def off(self) -> str:
         """Return what switches our line off."""
         if (own := _own(self.ours)) is not None:
-            return own.without(self.ours)
+            return own.without(self.shown if self.is_mark and self.shown else self.ours)
         return next((one.off(self.ours) for one in _settings(self.keyword)), f"no {self.ours}")
 
     @property
@@ -437,5 +454,6 @@ def shows(change: Change, line: str | None) -> bool:
 
 
 def marks_in(changes: Iterable[Change]) -> tuple[str, ...]:
-    """Return the lines among changes that mark a device as a run's."""
-    return tuple(change.ours for change in changes if is_mark(change.ours))
+    """Return the lines among changes that mark a device as a run's, as they were typed and as the device shows them."""
+    marks = [change for change in changes if change.is_mark]
+    return tuple(dict.fromkeys(line for one in marks for line in (one.ours, one.shown) if line))

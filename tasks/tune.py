@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from nornir.core.task import Result, Task
@@ -11,11 +11,11 @@ from nornir.core.task import Result, Task
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.platform import ValueKind
-from flashferry.devices.prompts import refusals
+from flashferry.devices.prompts import refusal_in, refusals
 from flashferry.devices.session import DeviceSession
 from tasks.configuration import new_lines
 from tasks.line_state import MatchedLines, match_lines
-from tasks.mark import first_mark, in_other_hands, is_mark, without
+from tasks.mark import LOOK, in_other_hands, is_mark, other_mark, whose, without
 from tasks.readings import Configured, read_running
 from tasks.restore_plan import plan_restore
 from tasks.snapshot import Snapshot
@@ -27,7 +27,9 @@ from tasks.tcp_config import (
     TcpLines,
     TunePlan,
     is_ours_to_type,
+    marks_in,
     shows,
+    tcp_lines_of,
 )
 from tasks.threats import kept_meanwhile
 
@@ -48,6 +50,10 @@ LATE_PAUSES_S = (0.5, 1.0, 2.0, 4.0)
 """Pauses between looks for our lines: a device may show its configuration as it was some seconds ago."""
 
 Remember = Callable[[tuple[Change, ...]], None]
+
+
+class ChangedMeanwhile(DeviceRefused):
+    """A line was changed between the snapshot and our first line, which was not sent: run it again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +177,7 @@ def apply_plan(
             device shows them. They must be on disk when it returns.
 
     Raises:
+        ChangedMeanwhile: One of these lines, or whose the device is, is not as it was: nothing was sent.
         DeviceRefused: The device did not take a line, or does not show it, or another controller has it in hand;
             others may be in force.
         DeviceUnreachable: The session was lost; lines may be in force.
@@ -210,7 +217,7 @@ class _Tuning:
         """Send the lines, with smaller windows as long as they are refused; return what was taken and what is shown."""
         sent = plan.commands
         while True:
-            refused = refusals(self._session.configure(sent), sent)
+            refused = refusals(self._configured(plan, sent), sent)
             seen = read_running(self._session)
             plan, refused = self._without_refused_mark(plan, refused, seen.tcp)
             smaller = _next_plan(self._session.name, plan, refused, seen.tcp)
@@ -222,6 +229,40 @@ class _Tuning:
             plan = smaller
             if not sent:
                 return plan, seen
+
+    def _configured(self, plan: TunePlan, sent: tuple[str, ...]) -> str:
+        """Send lines, the first ones only where what they replace is still as it was; return the transcript.
+
+        What is replaced is read in configuration mode right before: a change of somebody else's that comes later than
+        that, within the one round trip to our line, cannot be seen.
+
+        Raises:
+            ChangedMeanwhile: It is not as it was; nothing was sent.
+        """
+        if self._before is None or sent != plan.commands:
+            return self._session.configure(sent)
+        found: list[str] = []
+
+        def is_changed(give: Callable[[str], str]) -> bool:
+            shown = give(f"do {LOOK}")
+            if refusal_in(shown) is None:
+                lines = tuple(line.rstrip() for line in shown.splitlines())
+                found.extend(_changed(plan, tcp_lines_of(lines, self._session.platform)))
+            return bool(found)
+
+        transcript = self._session.configure(sent, unless=is_changed)
+        if not found:
+            return transcript
+        # Those lines may stand in a banner: the whole configuration tells.
+        if changed := tuple(_changed(plan, read_running(self._session).tcp)):
+            self._remember(())
+            raise ChangedMeanwhile(
+                f"{changed[0]}; it was changed since the snapshot a moment ago, so that nothing was set",
+                host=self._session.name,
+                step=STEP,
+                hint="Stage the device again: what is there by then is what comes back afterwards",
+            )
+        return self._session.configure(sent)
 
     def _without_refused_mark(
         self, plan: TunePlan, refused: dict[str, str], seen: TcpLines
@@ -254,7 +295,8 @@ class _Tuning:
         if not found.unmatched or self._before is None:
             return found
         new = new_lines(self._before.running_fingerprint, seen.text, salt=self._before.salt)
-        return match_lines(changes, seen.tcp, new_lines=[line for line in new if line not in seen.tcp.lines])
+        own = {seen.tcp.of(change.keyword) for change in changes}
+        return match_lines(changes, seen.tcp, new_lines=[line for line in new if line not in own])
 
     def _without_unseen(self, found: MatchedLines, seen: Configured) -> tuple[MatchedLines, Configured]:
         """Take back what is not shown, but for what is the default there and needs no line of ours.
@@ -274,10 +316,12 @@ class _Tuning:
         kept = tuple(change for change in found.changes if change not in found.unmatched)
         lost = [one for one in found.unmatched if one not in defaults and not is_mark(one.ours)]
         if lost:
+            # Taken back at once, and kept: that it is gone cannot be proven.
+            self._remember((*kept, *defaults, *(replace(one, is_hidden=True) for one in lost)))
             self._take_back(found.changes, seen)
             raise DeviceRefused(
-                f"the device takes {lost[0].ours!r} without a word and does not show it, so that nobody could prove it "
-                "gone; it was taken back at once",
+                f"the device takes {lost[0].ours!r} without a word and does not show it, so that it could not be "
+                "proven gone later; its undoing was sent at once",
                 host=self._session.name,
                 step=STEP,
                 hint=_hint(lost[0]),
@@ -286,14 +330,13 @@ class _Tuning:
         return MatchedLines(changes=(*kept, *(replace(one, shown="") for one in defaults)), unmatched=()), seen
 
     def _check_is_ours_alone(self, changes: tuple[Change, ...], seen: TcpLines) -> None:
-        """Check that nobody else began at the same moment.
+        """Check that no other run started at the same moment.
 
         Raises:
-            DeviceRefused: Another run's mark stands beside ours; our lines were taken back.
+            DeviceRefused: Another run's mark stands beside ours; the restore takes our lines back, then our mark.
         """
-        other = first_mark(seen.lines, besides=(change.ours for change in changes))
+        other = other_mark(seen.lines, marks_in(changes))
         if other is not None:
-            self._session.configure(plan_restore(changes, seen, is_sure=True).commands)
             raise in_other_hands(self._session.name, STEP, other)
 
     def _take_back(self, changes: tuple[Change, ...], seen: Configured) -> None:
@@ -304,6 +347,18 @@ class _Tuning:
 
 def _forget(changes: tuple[Change, ...]) -> None:
     """Remember nothing; for callers that keep no journal."""
+
+
+def _changed(plan: TunePlan, present: TcpLines) -> Iterator[str]:
+    """Yield what is not as it was when a plan was made, a sentence each."""
+    other = other_mark(present.lines, marks_in(plan.changes))
+    if other is not None:
+        yield f"{whose(other)} has this device in its hands (its mark there is '{other}')"
+    for change in plan.changes:
+        now = present.of(change.keyword)
+        if not change.is_mark and now != change.before:
+            was, found = (f"'{line}'" if line else "no such line" for line in (change.before, now))
+            yield f"expected {was} where {change.ours!r} was to be set, found {found}"
 
 
 def _negated(change: Change) -> str:

@@ -49,7 +49,7 @@ class RecoveryResult:
 
     Attributes:
         devices: What was done for each device that dead runs had in their hands.
-        exit_code: OK where each is proven to be what it was, or was let go of; else RESTORE_INCOMPLETE.
+        exit_code: OK where each is proven to be what it was, was accepted or let go of; else RESTORE_INCOMPLETE.
     """
 
     devices: tuple[RecoveryRecord, ...]
@@ -61,6 +61,7 @@ def recover(
     *,
     run: str | None = None,
     vouched: Iterable[str] = (),
+    accepted: Iterable[str] = (),
     state: Journal | Path | str | None = None,
     ask: Source | None = None,
     tell: Tell | None = None,
@@ -73,7 +74,9 @@ def recover(
         fleet: Where credentials come from: an inventory, of which only the devices to recover are asked about, or a
             Nornir object that has them. A device that has left it is reached at the address in the journal.
         run: Only what this dead run left, its beginning or end where that is unique, or `latest`; None: all of them.
-        vouched: Names of devices of which the caller says that whoever answers there is the one that is meant.
+        vouched: Names of devices of which the caller says that what answers there is the one that is meant, and that
+            its run is not alive elsewhere.
+        accepted: Names of devices that the caller takes as they are, once what is ours was taken back.
         state: An open journal, the folder that it is in, or None: where the command line has it.
         ask: Asked last for credentials that no other source knows; None: nobody is.
         tell: Told once where a transcript cannot be written any more; None: nobody is.
@@ -82,9 +85,10 @@ def recover(
 
     Raises:
         ConfigInvalid: The inventory is wrong, another recovery is running, no dead run left a device that was vouched
-            for, or the run is unknown or alive.
+            for or accepted, or the run is unknown or alive.
         JournalUnusable: The journal cannot be opened.
     """
+    taken = frozenset(accepted)
     with journal_in(state) as journal:
         only = None if run is None else _dead_run(journal, run)
         everything = fleet if isinstance(fleet, Nornir) else whole_fleet(fleet, tell=tell)
@@ -101,9 +105,13 @@ def recover(
             unusable=unusable,
             only=only,
             vouched=frozenset(vouched),
+            accepted=taken,
         )
     # Untouched: the configuration of a device whose activation came to its end with the new image.
-    is_whole = all(record.restored in {Restored.RESTORED, Restored.UNTOUCHED} for record in records)
+    is_whole = all(
+        record.restored in {Restored.RESTORED, Restored.UNTOUCHED} or (record.host in taken and record.failure is None)
+        for record in records
+    )
     return RecoveryResult(devices=records, exit_code=ExitCode.OK if is_whole else ExitCode.RESTORE_INCOMPLETE)
 
 

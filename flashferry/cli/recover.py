@@ -23,8 +23,17 @@ def recover(
         typer.Option(
             "--forget",
             metavar="DEVICE",
-            help="Restore nothing, but let go of this device: it was exchanged, or set right by hand. Nothing is sent "
-            "to it. RUN/DEVICE where several runs left one of that name. May be repeated.",
+            help="Restore nothing, but let go of this device: it is gone for good. Nothing is sent to it. RUN/DEVICE "
+            "where several runs left one of that name. May be repeated.",
+        ),
+    ] = None,
+    accepted: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept",
+            metavar="DEVICE",
+            help="Take back what is ours on this device as always, then take it as it is: whatever still differs from "
+            "the start is meant. It is told, and the device let go of. May be repeated.",
         ),
     ] = None,
     run: Annotated[
@@ -41,8 +50,9 @@ def recover(
         typer.Option(
             "--device-is",
             metavar="DEVICE",
-            help="Whoever answers at this device's address is the one that is meant, whatever it calls itself: another "
-            "member of its stack, or the router that took over its configuration. May be repeated.",
+            help="What answers at this device's address is the one that is meant, whatever it calls itself (another "
+            "member of its stack, the router that took over its configuration), and its run is not alive elsewhere "
+            "(this journal is a copy). May be repeated.",
         ),
     ] = None,
     state_dir: StateOption = None,
@@ -56,9 +66,10 @@ def recover(
             "--forget cannot be combined with --run: it names a device by itself",
             hint="Where several runs left one of that name: --forget RUN/DEVICE",
         )
-    if gone and vouched:
+    if gone and (vouched or accepted):
+        other = "--device-is" if vouched else "--accept"
         raise ConfigInvalid(
-            "--forget cannot be combined with --device-is: one lets go of a device, the other restores it",
+            f"--forget cannot be combined with {other}: it sends nothing to a device, the other restores it",
             hint="Give one of them",
         )
     if gone:
@@ -69,6 +80,7 @@ def recover(
                 which,
                 run=run,
                 vouched=vouched or (),
+                accepted=accepted or (),
                 state=state_dir,
                 ask=prompt(),
                 emit=EventLines(),

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,14 @@ from flashferry.core.errors import ConfigInvalid
 _LOG = logging.getLogger("flashferry.ftpserver")
 
 
-def write_whole(path: Path, text: str | bytes, *, is_private: bool, is_durable: bool = True) -> None:
+def write_whole(
+    path: Path, text: str | bytes | Callable[[int], str], *, is_private: bool, is_durable: bool = True
+) -> None:
     r"""Write a file, text in UTF-8; line ends stay as they are.
 
     Args:
         path: The file; its folder must exist.
-        text: Its new content.
+        text: Its new content, or what returns it, given the new file's own number in the file system (inode).
         is_private: Whether its owner alone may read it; else it gets the rights that a new file of this user gets.
         is_durable: Whether it is on disk when this returns.
 
@@ -35,7 +38,8 @@ def write_whole(path: Path, text: str | bytes, *, is_private: bool, is_durable: 
     fresh = Path(name)
     try:
         with os.fdopen(handle, "wb") as out:
-            out.write(text.encode() if isinstance(text, str) else text)
+            content = text if isinstance(text, str | bytes) else text(os.fstat(out.fileno()).st_ino)
+            out.write(content.encode() if isinstance(content, str) else content)
             if is_durable:
                 out.flush()
                 os.fsync(out.fileno())

@@ -240,11 +240,16 @@ class DeviceSession:
             )
         return output
 
-    def configure(self, lines: tuple[str, ...]) -> str:
+    def configure(self, lines: tuple[str, ...], *, unless: Callable[[Callable[[str], str]], bool] | None = None) -> str:
         """Send configuration lines and leave configuration mode again; return the transcript, unjudged.
 
         In it each line stands in front of what the device said to it, so that a refusal can be put down to its line.
         A line that leads into a sub-mode is followed there, as the CLI does.
+
+        Args:
+            lines: What to send.
+            unless: Called in configuration mode before the first line, with a function that gives a command there
+                (`do show ...`) and returns its output; where it returns true, no line is sent.
 
         Raises:
             DeviceRefused: The device does not go into configuration mode, or not out of it; no session is left then.
@@ -261,6 +266,8 @@ class DeviceSession:
                     hint="Give it by hand as that user: the configuration may be locked, or the user may not give it",
                 )
             try:
+                if unless is not None and unless(lambda command: str(device.exchange(command, limit_s=60).text)):
+                    lines = ()
                 answers += [device.exchange(line, limit_s=30) for line in (*lines, "end")]
             except BaseException:
                 # Also an interrupt: the next command would be taken for a configuration line.

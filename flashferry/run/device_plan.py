@@ -112,7 +112,8 @@ def plan_device(
         may_back_off=options.window_bytes is None,
         mark=mark,
     )
-    restore = plan_restore(tune.changes, after(before, tune.changes)).commands
+    undo = plan_restore(tune.changes, after(before, tune.changes))
+    restore = (*undo.commands, *undo.closing)
     proof = () if expected is None else commands_for(target, expected, platform, signature=options.verify_signature)
     others = [one for one in allowed(device.transport_policy) if one is not transport]
     if device.transports or device.clear_text is not None or transport is not USUAL or options.transport != AS_USUAL:

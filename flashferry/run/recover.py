@@ -2,7 +2,9 @@
 
 A device whose activation was under way is brought to its end as the run would have: see `flashferry.run.activation`.
 
-A device that no recovery will set right any more, since it is gone or was set right by hand, is forgotten by name.
+Two words of the operator's, by name: a device is *accepted* as it is once all that is ours was taken back, where a
+difference is left whose author is not proven; one that is gone for good, so that nothing can be sent to it, is
+*forgotten*.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Restored, State
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.run.activation.recovery import Ending, end_activation, session_with
+from flashferry.run.device.restore import held
 from flashferry.store.journal import Journal
 from tasks.mark import LOOK
 from tasks.partial_file import describe_partial_file
@@ -85,6 +88,7 @@ def recover(
     unusable: Mapping[str, FlashferryError] = MappingProxyType({}),
     only: str | None = None,
     vouched: frozenset[str] = frozenset(),
+    accepted: frozenset[str] = frozenset(),
     patience_s: float = PATIENCE_S,
 ) -> tuple[RecoveryRecord, ...]:
     """Restore every device that a dead run left tuned.
@@ -100,19 +104,24 @@ def recover(
         interrupted: Whether the operator wants to stop: devices in hand are finished, others left for the next time.
         unusable: Why there is no login for a device, by its name in the inventory: it is left, and the others go on.
         only: The one run that is meant, or None: all dead runs.
-        vouched: Names of devices of which the operator says that whoever answers there is the one that is meant.
+        vouched: Names of devices of which the operator says that what answers there is the one that is meant, and that
+            its run is not alive elsewhere.
+        accepted: Names of devices that the operator takes as they are, once what is ours was taken back as far as it
+            can be.
         patience_s: How long to wait, in seconds, for what is over by itself; 0: not at all.
 
     Raises:
-        ConfigInvalid: Another recovery is running, or no dead run left a device that was vouched for.
+        ConfigInvalid: Another recovery is running, or no dead run left a device that was vouched for or accepted.
     """
     with journal.recovery_lock():
         devices = _by_key(pending(journal, only))
-        if strange := sorted(vouched - {device.host for device in devices.values()}):
-            raise ConfigInvalid(
-                f"--device-is {strange[0]}: expected a device that a dead run left in its hands, found no such device",
-                hint="'flashferry status' names them",
-            )
+        known = {device.host for device in devices.values()}
+        for option, names in (("--device-is", vouched), ("--accept", accepted)):
+            if strange := sorted(names - known):
+                raise ConfigInvalid(
+                    f"{option} {strange[0]}: expected a device that a dead run left in its hands, found no such device",
+                    hint="'flashferry status' names them",
+                )
         damaged = tuple(
             _damaged(entry)
             for entry in journal.damaged_entries()
@@ -124,6 +133,7 @@ def recover(
             interrupted=interrupted,
             unusable=unusable,
             vouched=vouched,
+            accepted=accepted,
             patience_s=patience_s,
         )
         return (*damaged, *_recover_all(nornir, devices, job))
@@ -138,6 +148,7 @@ class _Job:
     interrupted: Callable[[], bool]
     unusable: Mapping[str, FlashferryError]
     vouched: frozenset[str]
+    accepted: frozenset[str]
     patience_s: float
     started_s: float = field(default_factory=time.monotonic)
 
@@ -197,15 +208,17 @@ def _recover_device(task: Task, device: LeasedDevice, job: _Job) -> RecoveryReco
             return _activation_ended(task, device, device.activation, job)
         report = _restored(session, device, job)
         left = describe_partial_file(session, device.target or "null:")
+        is_over = report.is_proven or not device.changes or (device.host in job.accepted and not report.passes)
+        standing = Restored.RESTORED if report.is_proven else Restored.FOREIGN_CHANGE
         record = RecoveryRecord(
             host=device.host,
             run_id=device.run_id,
-            restored=_standing(report),
+            restored=standing if is_over else Restored.INCOMPLETE,
             restore=report,
-            failure=_held(report),
+            failure=None if is_over else held(report, device.host),
             partial_file=left,
         )
-        if report.held_by is None:
+        if is_over:
             job.journal.recovered(device.run_id, device.host, record)
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' recovery
         return _left(device, error, recent_of(task).lines())
@@ -233,14 +246,29 @@ def _activation_ended(task: Task, device: LeasedDevice, activation: Activation, 
 
 def _restored(session: DeviceSession, device: LeasedDevice, job: _Job) -> RestoreReport:
     """Restore a device, and once more when what could bring our lines back is over."""
-    is_again = device.state is State.FAILED
-    report = restore_device(session, before=device.snapshot, changes=device.changes, is_again=is_again)
+    doubt = None
+    if device.host not in job.vouched and not job.journal.is_original(device):
+        doubt = (
+            f"this journal is a copy, or was put back from a backup: run {device.run_id} may be alive where it was "
+            f"taken from, or over ('flashferry recover --device-is {device.host}' if neither is so)"
+        )
+    once = partial(
+        restore_device,
+        session,
+        before=device.snapshot,
+        changes=device.changes,
+        is_again=device.state is State.FAILED,
+        needs_mark=True,
+        doubt=doubt,
+        is_accepted=device.host in job.accepted,
+    )
+    report = once()
     deadline = time.monotonic() + job.patience_s
     while report.held_by is not None and report.passes and time.monotonic() < deadline:
         job.tell(device.host, "waiting", f"{report.held_by}; it is looked at again when that is over")
         if not _is_over(session, job, deadline):
             break
-        report = restore_device(session, before=device.snapshot, changes=device.changes, is_again=is_again)
+        report = once()
     return report
 
 
@@ -251,19 +279,6 @@ def _is_over(session: DeviceSession, job: _Job, deadline: float) -> bool:
         if pending_change(session, read_running(session)) is None:
             return True
     return False
-
-
-def _standing(report: RestoreReport) -> Restored:
-    if report.held_by is not None:
-        return Restored.INCOMPLETE
-    return Restored.RESTORED if report.is_proven else Restored.FOREIGN_CHANGE
-
-
-def _held(report: RestoreReport) -> Failure | None:
-    """Return why a device whose lines are gone stays in the journal, or None."""
-    if report.held_by is None:
-        return None
-    return Failure(step="restore", reason=report.held_by, hint=report.held_hint, kind=Kind.RESTORE_INCOMPLETE)
 
 
 def _check_is_meant(session: DeviceSession, *, device: LeasedDevice, job: _Job) -> None:

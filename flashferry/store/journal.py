@@ -10,10 +10,11 @@ it; process numbers are reused, locks are not.
 from __future__ import annotations
 
 import json
+import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -167,7 +168,7 @@ class Journal(JournalRuns):
         kept = {
             "identity": identity,
             "state": State.JOURNALED.value,
-            "snapshot": json.dumps(to_json(snapshot)),
+            "snapshot": json.dumps(to_json(replace(snapshot, generation=secrets.token_hex(8)))),
             "changes": json.dumps(to_json(changes)),
             "target": target,
             "members": json.dumps(sorted(members)),
@@ -288,6 +289,21 @@ class Journal(JournalRuns):
             (state.value, now(), kept, kept, run_id, host),
         )
         self._files.remove(run_id, host)
+
+    def is_original(self, device: LeasedDevice) -> bool:
+        """Return whether this journal is the one in which a lease was taken, and not a copy or a backup of it.
+
+        Each lease has a generation, which is also in its file beside the journal until the lease ends. No backup has
+        those files, and a copied folder has other files in their place. Of leases of earlier releases, and where the
+        file is damaged, that is not known; they count as original.
+        """
+        if not device.snapshot.generation:
+            return True
+        keys = {(one.entry.run_id, one.entry.host): one for one in self._files.read()}
+        found = keys.get((device.run_id, device.host))
+        if found is None or isinstance(found.entry, DamagedEntry):
+            return found is not None
+        return not found.is_copy and found.entry.snapshot.generation == device.snapshot.generation
 
     @contextmanager
     def recovery_lock(self) -> Iterator[None]:

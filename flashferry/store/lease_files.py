@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,8 @@ COLUMNS = (
 """What of the journal's row a file has."""
 
 _LONGEST_NAME = 120
+_NUMBER = "file"
+"""The file's own number in the file system (inode): a copy has another one."""
 
 _Mark = tuple[int, int, int, int] | None
 
@@ -51,10 +54,12 @@ class LeaseFile:
     Attributes:
         entry: The device in hand, or what is left of it.
         attempt: Which attempt of the run at the device it is, from 1.
+        is_copy: Whether it is a copy of the file that the run wrote; files of earlier releases do not show that.
     """
 
     entry: LeasedDevice | DamagedEntry
     attempt: int
+    is_copy: bool = False
 
 
 class LeaseFiles:
@@ -79,11 +84,14 @@ class LeaseFiles:
             OSError: It cannot be written.
         """
         make_private_directory(self._folder)
-        kept = {"schema": SCHEMA} | row
-        kept["seal"] = seal_of(*(kept[key] for key in sorted(kept)))
+
+        def sealed(number: int) -> str:
+            kept = {"schema": SCHEMA, _NUMBER: number} | row
+            return json.dumps(kept | {"seal": seal_of(*(kept[key] for key in sorted(kept)))})
+
         path = self._path(row["run_id"], row["host"])
         check_regular(path)
-        write_whole(path, json.dumps(kept), is_private=True)
+        write_whole(path, sealed, is_private=True)
         sync_folder(self._folder)
 
     def remove(self, run_id: str, host: str) -> None:
@@ -131,11 +139,12 @@ def _columns(kept: dict[str, Any]) -> dict[str, Any]:
 def _read(path: Path) -> LeaseFile:
     try:
         with open_private(path, "r") as file:
-            kept = json.load(file)
+            kept, number = json.load(file), os.fstat(file.fileno()).st_ino
         seal = kept.pop("seal")
         if kept["schema"] != SCHEMA or seal != seal_of(*(kept[key] for key in sorted(kept))):
             raise ValueError("not what was written")
-        return LeaseFile(entry=leased_device(_columns(kept)), attempt=int(kept["attempt"]))
+        is_copy = kept.get(_NUMBER, number) != number
+        return LeaseFile(entry=leased_device(_columns(kept)), attempt=int(kept["attempt"]), is_copy=is_copy)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         run_id, _, host = path.stem.partition("%40")
         return LeaseFile(entry=DamagedEntry(run_id=run_id, host=host or path.stem, address="?"), attempt=0)

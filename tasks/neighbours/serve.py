@@ -20,7 +20,7 @@ from flashferry.devices.connection import session_of
 from flashferry.devices.platforms.serving import ServingLine
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
-from tasks.mark import first_mark, is_mark, mark_of, whose
+from tasks.mark import MARK, first_mark, is_mark, is_shown_of, mark_of, whose
 from tasks.readings import Configured, read_running, read_startup
 from tasks.restore_plan import undo_rank
 from tasks.step import Step
@@ -211,8 +211,13 @@ def _one_as_shown(change: Change, shown: str | None) -> Change:
 
 def _in_other_hands(running: Configured, name: str) -> str:
     """Return whose the device is as well, by a mark that is not ours; empty where it is nobody's."""
-    theirs = next((line for line in running.lines if is_mark(line) and mark_of(line) != name), None)
+    theirs = next((line for line in running.lines if is_mark(line) and not _is_named(line, name)), None)
     return f"{whose(theirs)} has this device in its hands, too" if theirs is not None else ""
+
+
+def _is_named(line: str, name: str) -> bool:
+    """Return whether a mark has a name; a device may keep no more than its beginning."""
+    return is_shown_of(line, f"{MARK.line(name)} {MARK.rest_of(line)}")
 
 
 def _taken_meanwhile(plan: ServicePlan, seen: Configured) -> str:
@@ -232,14 +237,23 @@ def _taken_back(
     Nothing had their names right before they were typed. So whatever has now goes, in whatever words it is shown; but a
     list with entries that cannot be ours is left for the restore, which tells of it.
     """
-    for pause_s in LATE_PAUSES_S:
-        session.configure(_undoing(changes, seen))
-        seen = read_running(session)
-        if all(change.line_in(seen.tcp, seen.lines, beside=changes) is None for change in changes):
-            kept = kept_meanwhile(session, changes, seen, archives_before=known)
-            return () if kept is None else changes
-        time.sleep(pause_s)
-    return changes
+    for part in (tuple(one for one in changes if not one.is_mark), tuple(one for one in changes if one.is_mark)):
+        # A mark stays until the others are gone.
+        for pause_s in LATE_PAUSES_S if part else ():
+            session.configure(_undoing(part, seen))
+            seen = read_running(session)
+            if not _shown(part, seen):
+                break
+            time.sleep(pause_s)
+        if _shown(part, seen):
+            return changes
+    kept = kept_meanwhile(session, changes, seen, archives_before=known)
+    return () if kept is None else changes
+
+
+def _shown(changes: tuple[Change, ...], seen: Configured) -> bool:
+    """Return whether any of these lines is shown."""
+    return any(change.line_in(seen.tcp, seen.lines, beside=changes) is not None for change in changes)
 
 
 def _undoing(changes: tuple[Change, ...], seen: Configured) -> tuple[str, ...]:

@@ -17,11 +17,11 @@ from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.session import DeviceSession
 from tasks.line_state import LineState, line_state
-from tasks.mark import first_mark, in_other_hands, is_mark
+from tasks.mark import in_other_hands, is_mark, other_mark
 from tasks.readings import Configured, read_running
 from tasks.restore_plan import plan_restore
 from tasks.snapshot import Snapshot
-from tasks.tcp_config import Change, TunePlan
+from tasks.tcp_config import Change, TunePlan, marks_in
 from tasks.threats import kept_meanwhile
 from tasks.tune import LATE_PAUSES_S, STEP, Remember, TuneReport, apply_plan
 
@@ -59,7 +59,7 @@ def apply_other_plan(
     wanted = {(change.keyword, change.ours) for change in plan.changes}
     gone = tuple(change for change in held if (change.keyword, change.ours) not in wanted)
     seen = _without(session, gone)
-    if (other := first_mark(seen.tcp.lines, besides=(change.ours for change in held))) is not None:
+    if (other := other_mark(seen.tcp.lines, marks_in(held))) is not None:
         raise in_other_hands(session.name, STEP, other)
     _check_not_kept(session, gone, seen, before)
     # What is not there any more, for it was taken back behind a refusal or the device restarted, is set anew.
@@ -108,25 +108,32 @@ def _check_not_kept(
 
 
 def _without(session: DeviceSession, gone: tuple[Change, ...]) -> Configured:
-    """Take lines back and prove them gone; return what is shown then.
+    """Take lines back and prove them gone, a mark or an applet among them last; return what is shown then.
 
     Raises:
         DeviceRefused: One is still there, or somebody changed it meanwhile.
     """
-    seen = read_running(session)
-    undo = plan_restore(gone, seen.tcp, others=seen.lines)
-    if undo.commands:
-        session.configure(undo.commands)
+    seen = _taken_back(session, tuple(change for change in gone if not change.is_mark and not change.is_applet))
+    closing = tuple(change for change in gone if change.is_mark or change.is_applet)
+    return _taken_back(session, closing, seen) if closing else seen
+
+
+def _taken_back(session: DeviceSession, gone: tuple[Change, ...], seen: Configured | None = None) -> Configured:
+    """Take lines back in one session; see `_without`."""
+    seen = read_running(session) if seen is None else seen
+    plan = plan_restore(gone, seen.tcp, others=seen.lines)
+    if sent := (*plan.commands, *plan.closing):
+        session.configure(sent)
         seen = read_running(session)
-    left = plan_restore(gone, seen.tcp, others=seen.lines, sent=undo.commands)
+    left = plan_restore(gone, seen.tcp, others=seen.lines, sent=sent)
     for pause_s in LATE_PAUSES_S:
-        if not left.commands:
+        if not left.commands and not left.closing:
             break
         time.sleep(pause_s)
         seen = read_running(session)
-        left = plan_restore(gone, seen.tcp, others=seen.lines, sent=undo.commands)
-    if left.commands or left.foreign or left.uncertain:
-        line = left.commands[0] if left.commands else str((*left.foreign, *left.uncertain)[0])
+        left = plan_restore(gone, seen.tcp, others=seen.lines, sent=sent)
+    if needed := (*left.commands, *left.closing, *map(str, (*left.foreign, *left.uncertain))):
+        line = needed[0]
         raise DeviceRefused(
             f"the lines for the transport before could not be taken back for those of the next one: {line}",
             host=session.name,

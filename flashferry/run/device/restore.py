@@ -16,7 +16,7 @@ from flashferry.run.device.leftover import Leftover
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
-from tasks.restore import RESTORE, SETTLE_S, UNKNOWN_SETTLE_S, RestoreReport, restore
+from tasks.restore import RESTORE, SETTLE_S, STEP, UNKNOWN_SETTLE_S, RestoreReport, restore
 from tasks.snapshot import Snapshot
 
 RESTORE_PAUSES_S = (1.0, 3.0, 10.0, 20.0, 40.0, 60.0)
@@ -76,13 +76,17 @@ class DeviceRestore:
         return UNKNOWN_SETTLE_S if tuned is None else SETTLE_S + 2 * tuned.late_s
 
     def succeeded(self, report: RestoreReport, *, is_changed: bool) -> None:
-        """Take what restoring found into record and journal: its lease ends, unless our lines may come back."""
+        """Take what restoring found into record and journal.
+
+        The lease ends, unless our lines may come back, or the device differs from the start and not by others' proven
+        doing: where nothing of ours was ever set, all that differs is theirs.
+        """
         self._keeper.keep(RESTORE, report)
         self._tell_dead_man(report)
-        if report.held_by is not None and is_changed:
-            self._keep_lease(report, report.held_by)
+        if is_changed and not report.is_proven:
+            self._keep_lease(report)
             return
-        self._keeper.update(restored=_restored(report, is_changed=is_changed))
+        self._keeper.update(restored=Restored.RESTORED if is_changed else Restored.UNTOUCHED)
         has_failed = self._keeper.record.failure is not None
         if has_failed:
             self._leftover.name_so_far()
@@ -99,14 +103,11 @@ class DeviceRestore:
                 "restarted; a copy that had begun went on as it was"
             )
 
-    def _keep_lease(self, report: RestoreReport, held_by: str) -> None:
-        """Have the journal keep the device, for another look: our lines are gone and may come back."""
-        self._keeper.update(
-            restore_failure=Failure(
-                step=RESTORE.word, reason=held_by, hint=report.held_hint, kind=Kind.RESTORE_INCOMPLETE
-            )
-        )
-        self._events.tell(RESTORE.word, "note", f"note: {held_by}")
+    def _keep_lease(self, report: RestoreReport) -> None:
+        """Have the journal keep the device, for another look or the operator's decision."""
+        failure = held(report, self._keeper.record.host)
+        self._keeper.update(restore_failure=failure)
+        self._events.tell(RESTORE.word, "note", f"note: {failure.reason}")
         if self._keeper.record.failure is not None:
             self._leftover.name_so_far()
         self._keeper.move_to_failed()
@@ -118,8 +119,13 @@ class DeviceRestore:
             self._context.journal.release(self._context.run_id, self._keeper.record.host)
 
 
-def _restored(report: RestoreReport, *, is_changed: bool) -> Restored:
-    if not is_changed:
-        # Nothing of ours was ever there; what changed is somebody else's work, and is shown as that.
-        return Restored.UNTOUCHED
-    return Restored.RESTORED if report.is_proven else Restored.FOREIGN_CHANGE
+def held(report: RestoreReport, host: str) -> Failure:
+    """Return why a device whose restore is not proven stays in the journal, and what lets go of it.
+
+    Args:
+        report: What restoring it came to.
+        host: Its name in the inventory.
+    """
+    if report.held_by is not None:
+        return Failure(step=STEP, reason=report.held_by, hint=report.held_hint, kind=Kind.RESTORE_INCOMPLETE)
+    return Failure(step=STEP, reason=str(report.undecided), hint=report.decision(host), kind=Kind.RESTORE_INCOMPLETE)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 import flashferry.run.activation.recovery
 import flashferry.run.recover
 from flashferry.api import recovering
 from flashferry.api.recovering import only_pending
-from flashferry.core.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid, Kind
 from flashferry.devices.credentials import Credentials, apply_credentials
 from flashferry.devices.session import Facts
 from flashferry.model.states import Restored
@@ -171,7 +173,8 @@ class Answering:
     def __init__(self, identity, monkeypatch, *, members=(), held=()):
         serial, name = identity.split("/")
         self._facts = Facts(hostname=name, vendor="Cisco", model="ISR4321/K9", os_version="16.11", serial_number=serial)
-        self.restored = []
+        self.restored, self.doubts = [], []
+        self.difference = Difference(added=(), gone=0, reordered=False)
         self.members = members
         self.held = list(held)
         monkeypatch.setattr(flashferry.run.activation.recovery, "session_of", lambda task: self)
@@ -189,14 +192,16 @@ class Answering:
     def show_version(self):
         return "".join(f"System Serial Number : {one}\n" for one in self.members)
 
-    def restore(self, session, *, before, changes, is_again):
+    def restore(self, session, *, before, changes, is_again, needs_mark, doubt, is_accepted):
+        assert needs_mark
         self.restored.append(changes)
+        self.doubts.append(doubt)
         held = self.held.pop(0) if self.held else None
         return RestoreReport(
             commands=(),
             foreign=(),
             running=TcpLines(lines=()),
-            running_difference=Difference(added=(), gone=0, reordered=False),
+            running_difference=self.difference,
             startup_changed=False,
             held_by=held,
             held_hint="wait" if held else None,
@@ -297,6 +302,63 @@ def test_what_does_not_pass_keeps_the_lease(nornir, journal, monkeypatch, held, 
     (record,) = recover(nornir, journal, patience_s=patience_s)
     assert (record.restored, record.failure.reason, record.failure.hint) == (Restored.INCOMPLETE, held, "wait")
     assert [device.run_id for device in pending(journal)] == [run_id]
+
+
+FOREIGN = Difference(added=("snmp-server location ...",), gone=0, reordered=False)
+
+
+def test_a_difference_of_unproven_authorship_keeps_the_lease_until_it_is_accepted(nornir, journal, monkeypatch):
+    """It is told with the way to let go; accepted by name, it ends the lease and is still told."""
+    run_id = left_by_a_dead_run(journal, "r1", "192.0.2.1", "FGL1/r1")
+    Answering("FGL1/r1", monkeypatch).difference = FOREIGN
+    for _ in range(2):
+        (record,) = recover(nornir, journal)
+        assert (record.restored, record.failure.kind) == (Restored.INCOMPLETE, Kind.RESTORE_INCOMPLETE)
+        assert "our lines are proven gone" in record.failure.reason
+        assert "flashferry recover --accept r1" in record.failure.hint
+        assert [device.run_id for device in pending(journal)] == [run_id]
+    found = recovering.recover(nornir, accepted=["r1"], state=journal)
+    assert [(one.restored, one.failure) for one in found.devices] == [(Restored.FOREIGN_CHANGE, None)]
+    assert found.devices[0].restore.running_difference == FOREIGN
+    assert (found.exit_code, pending(journal)) == (0, ())
+
+
+def test_a_device_on_which_nothing_was_set_ends_with_what_others_changed(nornir, journal, monkeypatch):
+    """Nothing was ever sent, so no difference can be ours."""
+    left_by_a_dead_run(journal, "r1", "192.0.2.1", "FGL1/r1", changes=())
+    Answering("FGL1/r1", monkeypatch).difference = FOREIGN
+    (record,) = recover(nornir, journal)
+    assert (record.restored, record.failure) == (Restored.FOREIGN_CHANGE, None)
+    assert pending(journal) == ()
+
+
+def test_what_is_about_to_change_is_not_accepted(nornir, journal, monkeypatch):
+    """A rollback that is pending may bring our lines back in a minute."""
+    left_by_a_dead_run(journal, "r1", "192.0.2.1", "FGL1/r1")
+    Answering("FGL1/r1", monkeypatch, held=["a rollback is pending"])
+    (record,) = recover(nornir, journal, accepted=frozenset({"r1"}), patience_s=0.0)
+    assert record.restored is Restored.INCOMPLETE
+    assert len(pending(journal)) == 1
+
+
+def test_no_device_is_accepted_that_no_run_left(nornir, journal):
+    """A name that is mistyped is told before anything is sent."""
+    left_by_a_dead_run(journal, "r1", "192.0.2.1", "FGL1/r1")
+    with pytest.raises(ConfigInvalid, match="--accept r9: expected a device that a dead run left"):
+        recover(nornir, journal, accepted=frozenset({"r9"}))
+
+
+@pytest.mark.parametrize("vouched", [frozenset(), frozenset({"r1"})])
+def test_a_copied_journal_types_nothing_but_by_name(nornir, journal, monkeypatch, tmp_path, vouched):
+    """Its run may be alive where it was copied from."""
+    left_by_a_dead_run(journal, "r1", "192.0.2.1", "FGL1/r1")
+    shutil.copytree(journal.directory, tmp_path / "copied")
+    box = Answering("FGL1/r1", monkeypatch)
+    with Journal(tmp_path / "copied") as copied:
+        recover(nornir, copied, vouched=vouched)
+    recover(nornir, journal)
+    assert [doubt is None for doubt in box.doubts] == [bool(vouched), True]
+    assert vouched or "--device-is r1" in box.doubts[0]
 
 
 def test_a_run_that_the_journal_lost_is_told(nornir, journal):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -82,7 +83,9 @@ class Router:
         self.configure(lines)
         self.sent.clear()
 
-    def configure(self, lines: tuple[str, ...]) -> str:
+    def configure(self, lines: tuple[str, ...], *, unless: Callable[[Callable[[str], str]], bool] | None = None) -> str:
+        if unless is not None and unless(lambda command: self.running_config()):
+            return ""
         out = []
         for line in lines:
             self.sent.append(line)

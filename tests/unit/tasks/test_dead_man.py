@@ -104,12 +104,13 @@ def test_a_name_is_not_given_twice():
 
 
 def test_an_applet_is_a_change_like_any_other():
-    """The device shows it with words behind it; it is taken back behind our lines and before the mark."""
+    """The device shows it with words behind it; it is taken back once our lines are gone, and before the mark."""
     text = f"version 17.12\nip tcp window-size 4194304\n{MARK.ours}\n{SHOWN}\n event timer countdown time 60\nend\n"
     present = tcp_lines(text, IOS_XE)
     assert present.of(NAME) == SHOWN
     plan = plan_restore((MARK, APPLET, WINDOW), present)
-    assert plan.commands == ("no ip tcp window-size 4194304", without_applet(SHOWN), "no alias exec flashferry-r1")
+    assert plan.commands == ("no ip tcp window-size 4194304",)
+    assert plan.closing == (without_applet(SHOWN), "no alias exec flashferry-r1")
     assert plan_restore((MARK, APPLET, WINDOW), TcpLines(lines=())).commands == ()
     assert holds_ours((APPLET,), text, IOS_XE)
 
@@ -182,11 +183,12 @@ ASKED = "aaa authorization commands 15 default group tacacs+ local"
 USER = "event manager session cli username ops"
 
 
-@pytest.mark.parametrize(("configured", "is_armed"), [((), True), ((ASKED,), False), ((ASKED, USER), True)])
-def test_an_applet_that_is_asked_about_does_not_count(table_device, monkeypatch, configured, is_armed):
-    """The words that have it go by an AAA server were taken and are not shown: its commands would be refused."""
+@pytest.mark.parametrize("configured", [(), (ASKED,), (ASKED, USER)])
+def test_an_applet_whose_head_lost_a_word_is_not_armed(table_device, monkeypatch, configured):
+    """The words that have it go by an AAA server were taken and are not shown: its commands may be refused."""
     monkeypatch.setattr(dead_man, "LATE_PAUSES_S", (0.0,))
     device = typed_into(table_device, configured, shows=lambda line: line.removesuffix(" authorization bypass"))
     report = arm(device, APPLET, undo=("no ip tcp window-size",), countdown_s=60)
-    assert report.is_armed is is_armed, report.reason
-    assert (NAME in device.running_config()) is is_armed
+    assert not report.is_armed
+    assert "as it was typed" in report.reason
+    assert NAME not in device.running_config()

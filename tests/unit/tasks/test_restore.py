@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -28,7 +28,12 @@ TIMER = "Time configured(or reconfigured): now\nTimer type: absolute timer\nTime
 
 
 class Box:
-    """A device whose configuration is a list of lines, shown so many looks late."""
+    """A device whose configuration is a list of lines, shown so many looks late.
+
+    Attributes:
+        refused: Lines that it refuses.
+        visits: The lines of each configuration session.
+    """
 
     name = "r1"
     platform = IOS_XE
@@ -38,6 +43,8 @@ class Box:
         self.startup = list(STOCK)
         self.answers: dict[str, str] = {}
         self.sent: list[str] = []
+        self.refused: set[str] = set()
+        self.visits: list[tuple[str, ...]] = []
         self.late_looks = late_looks
         self._shown: list[str] | None = None
 
@@ -47,13 +54,19 @@ class Box:
     def configure(self, lines: tuple[str, ...]) -> str:
         if self.late_looks and self._shown is None:
             self._shown = list(self.running)
+        self.visits.append(lines)
+        answers = []
         for line in lines:
+            answers.append(f"r1(config)#{line}")
             self.sent.append(line)
+            if line in self.refused:
+                answers.append("% Invalid input detected at '^' marker.")
+                continue
             wanted = line.removeprefix("no ")
-            self.running = [one for one in self.running if one != wanted]
+            self.running = [one for one in self.running if not f"{one} ".startswith(f"{wanted} ")]
             if wanted == line:
                 self.set(line)
-        return ""
+        return "\n".join(answers)
 
     def running_config(self) -> str:
         if self._shown is not None and self.late_looks > 0:
@@ -76,8 +89,8 @@ class Box:
     def snapshot(self) -> Snapshot:
         return take_snapshot(self.session)
 
-    def put_back(self, before: Snapshot, changes: tuple[Change, ...] = CHANGES) -> RestoreReport:
-        return restore_device(self.session, before=before, changes=changes)
+    def put_back(self, before: Snapshot, changes: tuple[Change, ...] = CHANGES, **how: Any) -> RestoreReport:
+        return restore_device(self.session, before=before, changes=changes, **how)
 
 
 @pytest.fixture(autouse=True)
@@ -252,13 +265,246 @@ def test_an_old_line_that_is_shown_no_more_keeps_the_lease_where_ours_was_never_
     assert box.put_back(before, OVER_OLD).foreign
 
 
-def test_somebody_elses_line_does_not_keep_it():
-    """What our own doing cannot explain is named, stays, and ends the lease."""
+def test_a_line_of_unproven_authorship_is_left_for_a_decision():
+    """It may be a colleague's, or come along with ours: it stays, and the sentence says how to let go of the device."""
     box, before = tuned()
     box.set("snmp-server location rack 7")
     report = box.put_back(before)
     assert (report.held_by, report.is_proven) == (None, False)
-    assert report.running_difference.added == ("snmp-server location ...",)
+    assert report.undecided == (
+        "our lines are proven gone; the running configuration differs from the start (new: 'snmp-server location ...'; "
+        "gone: none); this awaits a decision"
+    )
+    assert report.decision("r1") == "To keep it as it is now, run 'flashferry recover --accept r1'"
+
+
+class Odd(Box):
+    """A device of which undoing a line changes another one: what comes, and what goes, with a line."""
+
+    def __init__(self, *extra: str, comes: dict[str, str], goes: dict[str, str]) -> None:
+        super().__init__(*extra)
+        self._comes, self._goes = comes, goes
+
+    def configure(self, lines: tuple[str, ...]) -> str:
+        said = super().configure(lines)
+        for line in lines:
+            self.running = [one for one in self.running if one != self._goes.get(line)]
+            if line in self._comes:
+                self.set(self._comes.pop(line))
+        return said
+
+
+BULK = "ip ssh bulk-mode 1250000"
+BULK_CHANGE = Change(keyword="ssh bulk-mode", before=None, ours=BULK, shown=BULK)
+
+
+@pytest.mark.parametrize(
+    ("change", "comes", "goes", "extra", "way_back"),
+    [
+        pytest.param(
+            CHANGES[0],
+            {f"no {WINDOW}": "ip tcp window-size 4128"},
+            {},
+            (),
+            ("no ip tcp window-size 4128",),
+            id="a default is shown that was not",
+        ),
+        pytest.param(
+            CHANGES[1], {SACK: "ip tcp timestamp"}, {}, (), ("no ip tcp timestamp",), id="one line became two"
+        ),
+        pytest.param(
+            BULK_CHANGE,
+            {},
+            {BULK: "ip ssh time-out 60"},
+            ("ip ssh time-out 60",),
+            ("ip ssh time-out 60",),
+            id="a neighbour is gone",
+        ),
+        pytest.param(
+            BULK_CHANGE,
+            {BULK: "ip ssh window-size 1250000"},
+            {},
+            (),
+            ("no ip ssh window-size 1250000",),
+            id="a second word for it stays",
+        ),
+    ],
+)
+def test_what_our_own_doing_changed_beside_our_line_is_kept_and_the_way_back_is_named(
+    change, comes, goes, extra, way_back
+):
+    """Each ended as somebody else's change, and the device was forgotten."""
+    box = Odd(*extra, comes=comes, goes=goes)
+    before = box.snapshot()
+    box.configure((change.ours,))
+    report = box.put_back(before, (change,))
+    assert not report.is_proven
+    assert "proven gone" in str(report.undecided)
+    assert report.proposals == way_back
+    assert all(f"'{line}'" in report.decision("r1") for line in way_back)
+    box.configure(way_back)
+    assert box.put_back(before, (change,)).is_proven
+
+
+def test_a_line_of_the_start_that_is_gone_is_named():
+    """Where its text is known; of others only how many."""
+    box, before = tuned("ip ssh time-out 60", "ntp server 192.0.2.1")
+    box.running = [line for line in box.running if not line.startswith(("ip ssh", "ntp"))]
+    report = box.put_back(before)
+    assert report.missing == ("ip ssh time-out 60",)
+    assert "gone: 'ip ssh time-out 60' and 1 more" in str(report.undecided)
+
+
+MARK = "alias exec flashferry-20261122-101112-abcd me@here"
+MARKED = (Change(keyword="flashferry-20261122-101112-abcd", before=None, ours=MARK, shown=MARK), *CHANGES)
+APPLET = "event manager applet FLASHFERRY-3F2A"
+ARMED = (Change(keyword="FLASHFERRY-3F2A", before=None, ours=APPLET), *MARKED)
+OTHERS = "alias exec flashferry-20261122-2 you@there"
+
+
+def marked(*extra: str) -> tuple[Box, Snapshot]:
+    box = Box(*extra)
+    before = box.snapshot()
+    box.set(MARK, WINDOW, SACK)
+    return box, before
+
+
+def test_mark_and_applet_go_last_in_a_session_of_their_own():
+    """Until the lines are proven gone others are kept off, and the applet counts."""
+    box, before = marked()
+    box.set(APPLET)
+    assert box.put_back(before, ARMED).is_proven
+    assert box.visits == [(f"no {WINDOW}", f"no {SACK}"), (f"no {APPLET}", f"no {MARK.rpartition(' ')[0]}")]
+
+
+@pytest.mark.parametrize("is_again", [False, True])
+def test_a_refused_undo_leaves_mark_and_applet_standing(is_again):
+    """Without them a second controller would take our line for the device's own."""
+    box, before = marked()
+    box.set(APPLET)
+    box.refused = {f"no {SACK}"}
+    with pytest.raises(RestoreIncomplete, match=f"still needs 'no {SACK}'"):
+        box.put_back(before, ARMED, is_again=is_again)
+    assert (MARK in box.running, APPLET in box.running, WINDOW in box.running) == (True, True, False)
+
+
+@pytest.mark.parametrize("settle_s", [step.SETTLE_S, step.UNKNOWN_SETTLE_S])
+def test_a_mark_that_stays_is_not_restored(settle_s):
+    """Every later run would be refused."""
+    box, before = marked()
+    box.refused = {f"no {MARK.rpartition(' ')[0]}"}
+    with pytest.raises(RestoreIncomplete, match="still needs 'no alias exec flashferry-20261122-101112-abcd'"):
+        box.put_back(before, MARKED, settle_s=settle_s)
+
+
+@pytest.mark.parametrize("shown", [None, "alias exec flashferry-20261122-1011 me@here"])
+def test_a_mark_of_which_the_device_keeps_the_beginning_is_ours(shown):
+    """It keeps 24 characters of an alias's name: our own mark counted as another run's, and for ever."""
+    box = Box()
+    before = box.snapshot()
+    short = "alias exec flashferry-20261122-1011 me@here"
+    box.set(short, WINDOW, SACK)
+    changes = (replace(MARKED[0], shown=shown), *CHANGES)
+    box.configure, plain = (lambda lines: plain(tuple(_as_kept(line) for line in lines))), box.configure
+    assert box.put_back(before, changes, needs_mark=True).is_proven
+    assert tuple(box.running) == STOCK
+
+
+def _as_kept(line: str) -> str:
+    return "no alias exec flashferry-20261122-1011 me@here" if line.startswith("no alias exec flash") else line
+
+
+@pytest.mark.parametrize(
+    ("shown", "there", "said"),
+    [
+        pytest.param((MARK,), (WINDOW,), "is not on the device any more", id="the mark is gone"),
+        pytest.param((MARK,), (OTHERS, WINDOW, SACK), "run 20261122-2 of you@there", id="another run's"),
+        pytest.param((MARK,), (MARK, OTHERS, WINDOW, SACK), "run 20261122-2 of you@there", id="another's beside it"),
+        pytest.param((None,), (OTHERS, WINDOW), "run 20261122-2 of you@there", id="another's, ours never seen"),
+    ],
+)
+def test_a_recovery_reads_marks_before_it_types(shown, there, said):
+    """An old journal took away the operator's equal line, and another run's."""
+    box = Box()
+    before = box.snapshot()
+    box.set(*there)
+    changes = (replace(MARKED[0], shown=shown[0]), *CHANGES)
+    report = box.put_back(before, changes, needs_mark=True)
+    assert (box.visits, report.is_proven) == ([], False)
+    assert said in str(report.undecided)
+    assert "nothing was typed" in str(report.undecided)
+    assert f"'no {WINDOW}'" in report.decision("r1")
+    accepted = box.put_back(before, changes, needs_mark=True, is_accepted=True)
+    assert (box.visits, accepted.left != ()) == ([], True)
+
+
+def test_a_device_without_our_mark_that_is_as_it_was_is_proven():
+    """It restarted, or its applet took our lines back: there is nothing to decide."""
+    box = Box()
+    report = box.put_back(box.snapshot(), MARKED, needs_mark=True)
+    assert (report.is_proven, box.visits) == (True, [])
+
+
+@pytest.mark.parametrize("changes", [(replace(MARKED[0], shown=None), *CHANGES), CHANGES])
+def test_a_device_that_never_showed_a_mark_is_recovered(changes):
+    """The run died between lease and mark, or the device takes none: the journal has that."""
+    box, before = tuned()
+    assert box.put_back(before, changes, needs_mark=True).is_proven
+    assert tuple(box.running) == STOCK
+
+
+def test_nothing_is_typed_by_a_doubtful_journal():
+    """A copy of the folder: the run may be alive where it was taken from."""
+    box, before = marked()
+    report = box.put_back(before, MARKED, needs_mark=True, doubt="this journal is a copy")
+    assert (box.visits, MARK in box.running) == ([], True)
+    assert str(report.undecided).startswith("this journal is a copy; nothing was typed; ")
+
+
+def test_a_run_does_not_type_where_another_took_its_device():
+    """It restarted, and another run set its lines: they are equal to ours, and its own."""
+    box = Box()
+    before = box.snapshot()
+    box.set(OTHERS, WINDOW, SACK)
+    assert not box.put_back(before, MARKED).is_proven
+    assert box.visits == []
+
+
+def test_a_line_that_was_never_shown_is_not_called_gone():
+    """`nobody could prove it gone` and `restored` exclude each other: the weaker holds, until it is accepted."""
+    box = Box()
+    before = box.snapshot()
+    hidden = (replace(CHANGES[0], shown=None, is_hidden=True),)
+    report = box.put_back(before, hidden)
+    assert (report.is_proven, report.hidden, report.running_difference.added) == (False, (WINDOW,), ())
+    assert "cannot be proven" in str(report.undecided)
+    assert "proven gone" not in str(report.undecided)
+
+
+def test_an_accepted_device_loses_our_mark_whatever_else_stays():
+    """The operator takes what cannot be taken back; the next run is not refused by a mark of ours."""
+    box, before = marked()
+    box.refused = {f"no {SACK}"}
+    report = box.put_back(before, MARKED, is_accepted=True)
+    assert (report.left, MARK in box.running, SACK in box.running) == ((SACK,), False, True)
+    assert not report.is_proven
+
+
+def test_a_startup_that_changed_is_not_the_start():
+    """Also where it holds no line of ours, and the running configuration is equal."""
+    box, before = tuned()
+    box.startup.insert(-1, "ip tcp synwait-time 5")
+    report = box.put_back(before)
+    assert (report.held_by, bool(report.running_difference), report.is_proven) == (None, False, False)
+    assert "startup configuration" in str(report.undecided)
+
+
+@pytest.mark.parametrize("settle_s", [0.5, 6.0])
+def test_the_last_look_comes_once_the_device_has_settled(waited, settle_s):
+    """As long after the last line as the caller says, by how late the device showed ours."""
+    box, before = tuned()
+    assert box.put_back(before, settle_s=settle_s).is_proven
+    assert max(waited) == pytest.approx(settle_s, abs=0.1)
 
 
 def test_a_log_line_in_the_output_is_no_difference():

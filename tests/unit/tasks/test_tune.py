@@ -15,11 +15,14 @@ from flashferry.devices.session import DeviceSession
 from flashferry.transports import USUAL
 from tasks import tcp_config
 from tasks.configuration import fingerprint
+from tasks.mark import LOOK
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines, TunePlan
-from tasks.tune import apply_plan, without_scaling
+from tasks.tune import ChangedMeanwhile, apply_plan, without_scaling
 
 plan_tune = partial(tcp_config.plan_tune, platform=IOS_XE, transport=USUAL)
+
+Unless = Callable[[Callable[[str], str]], bool]
 
 INVALID = "% Invalid input detected at '^' marker."
 
@@ -41,7 +44,9 @@ class Router:
         self.sent: list[tuple[str, ...]] = []
         self._refuses, self._ignores = refuses, ignores
 
-    def configure(self, lines: tuple[str, ...]) -> str:
+    def configure(self, lines: tuple[str, ...], *, unless: Unless | None = None) -> str:
+        if unless is not None and unless(self.shows_there):
+            return ""
         self.sent.append(lines)
         out = ["Enter configuration commands, one per line.  End with CNTL/Z."]
         for line in lines:
@@ -54,6 +59,10 @@ class Router:
             elif not self._ignores(line):
                 self.lines[line.split()[2]] = line
         return "\n".join([*out, "r1(config)#end", "r1#"])
+
+    def shows_there(self, command: str) -> str:
+        assert command == f"do {LOOK}"
+        return "\n".join(self.lines.values())
 
     def running_config(self) -> str:
         return "\n".join(["version 17.12", *self.lines.values(), "end"])
@@ -149,6 +158,16 @@ def test_a_line_that_is_never_shown_is_taken_back_at_once(monkeypatch):
     assert len(pauses) == 1, "the window is shown, so the device is not late by much"
 
 
+def test_a_line_that_is_never_shown_stays_in_the_journal_as_such(monkeypatch):
+    """It was taken back, and nothing shows that it is gone: the restore must not call that proven."""
+    monkeypatch.setattr("tasks.tune.time.sleep", lambda seconds: None)
+    router = Router(ignores=lambda line: "selective-ack" in line)
+    remembered: list[tuple[Change, ...]] = []
+    with pytest.raises(DeviceRefused):
+        apply_plan(router.session, plan(), remember=remembered.append)
+    assert [(one.keyword, one.is_hidden) for one in remembered[-1]] == [("window-size", False), ("selective-ack", True)]
+
+
 def test_a_line_that_is_shown_late_is_waited_for(monkeypatch):
     """A configuration that is some seconds behind shows our lines in the end; how late it was is told."""
     now = [0.0]
@@ -224,8 +243,8 @@ def test_a_line_in_words_of_another_family_is_tied_by_what_is_new():
     )
     plain = router.configure
 
-    def configure(lines: tuple[str, ...]) -> str:
-        said = plain(lines)
+    def configure(lines: tuple[str, ...], **rest: Unless) -> str:
+        said = plain(lines, **rest)
         if "ip tcp selective-ack" in lines:
             router.lines["sack"] = "tcp option selective-ack on"
         return said
@@ -254,6 +273,64 @@ def test_a_device_that_takes_no_mark_is_tuned_without_one():
     assert ("no alias exec flashferry-20261122-1",) in router.sent
 
 
+def taken(router: Router) -> Snapshot:
+    return Snapshot(
+        running=TcpLines(lines=()),
+        startup=TcpLines(lines=()),
+        running_fingerprint=fingerprint(router.running_config(), salt="s"),
+        salt="s",
+    )
+
+
+@pytest.mark.parametrize("line", ["ip tcp window-size 30000", OTHERS], ids=["a colleague's window", "another run"])
+def test_what_was_changed_since_the_snapshot_is_not_overwritten(line):
+    """Read in configuration mode right before our first line: nothing is sent, and nothing is to be taken back."""
+    router = Router()
+    before = taken(router)
+    router.lines["window-size"] = line
+    remembered: list[tuple[Change, ...]] = []
+    with pytest.raises(ChangedMeanwhile, match="was changed since the snapshot"):
+        apply_plan(router.session, marked(), before=before, remember=remembered.append)
+    assert (router.sent, remembered, router.lines) == ([], [()], {"window-size": line})
+
+
+def test_a_line_in_a_banner_does_not_count_as_a_change():
+    """The filtered reading has no sections; the whole configuration tells."""
+    router = Router()
+    before = taken(router)
+    router.shows_there = lambda command: "ip tcp window-size 30000"  # type: ignore[method-assign]
+    assert apply_plan(router.session, marked(), before=before).running.window_bytes == 1_250_000
+
+
+def test_a_device_that_gives_no_command_in_configuration_mode_is_tuned():
+    """AAA may not allow `do`: then the snapshot is what is known."""
+    router = Router()
+    before = taken(router)
+    router.shows_there = lambda command: INVALID  # type: ignore[method-assign]
+    assert apply_plan(router.session, marked(), before=before).running.window_bytes == 1_250_000
+
+
+def test_a_mark_of_which_the_device_keeps_the_beginning_is_our_own():
+    """Its own mark is no other run's: it is tied to what the device shows, by which it is taken back."""
+    mark = "alias exec flashferry-20261122-101112-abcd me@here"
+    router = Router()
+    plain = router.configure
+
+    def configure(lines: tuple[str, ...], **rest: Unless) -> str:
+        said = plain(lines, **rest)
+        if mark in lines:
+            router.lines.pop("flashferry-20261122-101112-abcd")
+            router.lines["short"] = "alias exec flashferry-20261122-1011 me@here"
+        return said
+
+    router.configure = configure  # type: ignore[method-assign]
+    remembered: list[tuple[Change, ...]] = []
+    wanted = plan_tune(TcpLines(lines=()), window_bytes=1_250_000, mark=mark)
+    assert apply_plan(router.session, wanted, remember=remembered.append).is_marked
+    assert remembered[-1][0].shown == router.lines["short"]
+    assert remembered[-1][0].off == "no alias exec flashferry-20261122-1011"
+
+
 def test_a_mark_that_is_not_shown_is_taken_back_and_forgotten(monkeypatch):
     """It would be no mark, and nobody could prove it gone."""
     monkeypatch.setattr("tasks.tune.time.sleep", lambda seconds: None)
@@ -262,13 +339,14 @@ def test_a_mark_that_is_not_shown_is_taken_back_and_forgotten(monkeypatch):
     assert router.sent[-1] == ("no alias exec flashferry-20261122-1",)
 
 
-def test_who_finds_another_mark_beside_its_own_takes_its_lines_back():
-    """Two controllers began in the same moment: neither may take the other's lines for the device's own."""
+def test_who_finds_another_mark_beside_its_own_does_not_go_on():
+    """Two controllers started in the same moment: the restore takes the lines back, and the mark once they are gone."""
     router = Router()
     router.lines["other"] = OTHERS
     with pytest.raises(DeviceRefused, match=r"run 20261122-2 of you@there has this device in its hands"):
         apply_plan(router.session, marked())
-    assert router.lines == {"other": OTHERS}
+    assert router.lines["flashferry-20261122-1"] == MARK
+    assert len(router.sent) == 1
 
 
 def test_a_refusal_that_is_not_the_marks_does_not_have_it_forgotten():

@@ -44,7 +44,9 @@ class Router:
         self.keeps: frozenset[str] = frozenset()
         self.startup: list[str] = []
 
-    def configure(self, lines):
+    def configure(self, lines, *, unless=None):
+        if unless is not None and unless(lambda command: self.running_config()):
+            return ""
         for line in lines:
             if line == self.lost_at:
                 raise DeviceUnreachable("lost")
@@ -82,7 +84,7 @@ class OnDisk:
         """Return the router's lines once recovery did what the journal has."""
         self.router.lost_at = None
         undo = plan_restore(self.changes, tcp_lines(self.router.running_config(), IOS_XE))
-        self.router.configure(undo.commands)
+        self.router.configure((*undo.commands, *undo.closing))
         return self.router.lines
 
 

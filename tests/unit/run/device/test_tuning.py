@@ -10,11 +10,12 @@ import pytest
 from flashferry.devices.errors import DeviceOverloaded, DeviceUnreachable
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.model.recovery_rules import Decision
+from flashferry.model.states import Restored
 from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from flashferry.transports import USUAL
 from tasks.dead_man import DeadManReport
 from tasks.tcp_config import plan_tune, tcp_lines
-from tasks.tune import apply_plan, reapply, without_scaling
+from tasks.tune import ChangedMeanwhile, apply_plan, reapply, without_scaling
 from tests.unit.run.device.scripted import Router, Steps, checked, context, order
 
 PATH = "ip ftp source-interface Loopback0"
@@ -48,6 +49,22 @@ class FirstCopyFails:
         if len(self.seen) == 1:
             raise self.error
         return SimpleNamespace(device=SimpleNamespace(duration_s=1.0), wall_s=1.0)
+
+
+def test_lines_that_were_never_sent_leave_a_device_untouched():
+    """What they were to replace was changed a moment before: nothing of ours is there to be taken back."""
+
+    def tune(task, **given):
+        given["remember"](())
+        raise ChangedMeanwhile("changed since the snapshot")
+
+    parts = checked(Steps(tune=tune), context())
+    parts.keeper.update(restored=Restored.INCOMPLETE)
+    plan = plan_tune(tcp_lines("", IOS_XE), platform=IOS_XE, transport=USUAL, window_bytes=2_500_000)
+    with pytest.raises(ChangedMeanwhile):
+        parts.tuning.tune(plan, SimpleNamespace())
+    assert (parts.keeper.record.restored, parts.keeper.record.changes) == (Restored.UNTOUCHED, ())
+    assert parts.context.journal.changes == ()
 
 
 def speed_test(error, found="copy again", **changes):
