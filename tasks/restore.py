@@ -74,7 +74,7 @@ class RestoreReport:
         missing: Lines of the start that are not there, as far as their text is known.
         proposals: Lines that lead back to the start, as far as their text is known.
         hidden: Lines of ours that the device took and never showed: their undoing was sent, and proves nothing.
-        left: Lines of ours that are in force still, or may be; only where the operator accepted that.
+        left: Lines of ours that are in force still; only where the operator accepted that.
         not_typed: Why nothing was typed, although the device differs from the start; None where it was not held back.
     """
 
@@ -123,7 +123,7 @@ class RestoreReport:
     def _findings(self) -> tuple[str, ...]:
         found = []
         if self.left:
-            found.append("still in force, or not to be told from ours: " + _quoted(self.left))
+            found.append("still in force: " + _quoted(self.left))
         if self.hidden:
             found.append(
                 f"{_quoted(self.hidden)} was taken without a word and never shown: its undoing was sent, and that it "
@@ -245,7 +245,7 @@ class _Restoring:
         missing, proposals = self._way_back(seen)
         return RestoreReport(
             commands=tuple(self._sent),
-            foreign=plan.foreign,
+            foreign=(*plan.foreign, *plan.uncertain) if self._is_accepted else plan.foreign,
             running=seen.tcp,
             running_difference=self._difference(seen),
             startup_changed=startup.tcp.as_in(self._before.scope) != self._before.startup,
@@ -261,9 +261,8 @@ class _Restoring:
         )
 
     def _left(self, seen: Configured, plan: RestorePlan) -> tuple[str, ...]:
-        """Return lines of ours that are in force, or may be."""
-        present = [self._present(seen, line) for line in (*plan.commands, *plan.closing)]
-        return tuple(dict.fromkeys((*present, *(one.present or one.ours for one in plan.uncertain))))
+        """Return lines of ours that are in force."""
+        return tuple(dict.fromkeys(self._present(seen, line) for line in (*plan.commands, *plan.closing)))
 
     def _present(self, seen: Configured, undo: str) -> str:
         """Return what is shown of a line whose undoing is still needed."""

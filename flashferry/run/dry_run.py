@@ -178,7 +178,8 @@ def _planned(
 
 
 DEAD_MAN_NOTE = (
-    "before the first line: an EEM applet that takes our lines and itself back when its countdown is over; where the "
+    "before the first line: an EEM applet that takes our lines and itself back when its countdown is over, without a "
+    "look at what stands there by then; where the "
     "device takes none, it is staged without"
 )
 

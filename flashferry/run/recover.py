@@ -209,11 +209,10 @@ def _recover_device(task: Task, device: LeasedDevice, job: _Job) -> RecoveryReco
         report = _restored(session, device, job)
         left = describe_partial_file(session, device.target or "null:")
         is_over = report.is_proven or not device.changes or (device.host in job.accepted and not report.passes)
-        standing = Restored.RESTORED if report.is_proven else Restored.FOREIGN_CHANGE
         record = RecoveryRecord(
             host=device.host,
             run_id=device.run_id,
-            restored=standing if is_over else Restored.INCOMPLETE,
+            restored=_standing(report) if is_over else Restored.INCOMPLETE,
             restore=report,
             failure=None if is_over else held(report, device.host),
             partial_file=left,
@@ -279,6 +278,13 @@ def _is_over(session: DeviceSession, job: _Job, deadline: float) -> bool:
         if pending_change(session, read_running(session)) is None:
             return True
     return False
+
+
+def _standing(report: RestoreReport) -> Restored:
+    """Return what a device is that is let go of; a line of ours that is left is never called somebody else's."""
+    if report.left or report.hidden:
+        return Restored.INCOMPLETE
+    return Restored.RESTORED if report.is_proven else Restored.FOREIGN_CHANGE
 
 
 def _check_is_meant(session: DeviceSession, *, device: LeasedDevice, job: _Job) -> None:

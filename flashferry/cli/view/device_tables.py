@@ -232,7 +232,7 @@ def _print_proof(device: DeviceRecord) -> None:
         _print_foreign(device.host, device.restore, line_families(change.ours for change in device.changes))
     if device.partial_file is not None:
         line(device.host, _leftover(device), BAD)
-    if device.restored is Restored.INCOMPLETE:
+    if device.restored is Restored.INCOMPLETE and device.restore is None:
         line(device.host, "still tuned as far as we know: run 'flashferry recover'", BAD)
 
 
@@ -250,7 +250,7 @@ def _print_foreign(host: str, found: RestoreReport, families: str) -> None:
     if found.startup_changed:
         line(
             host,
-            f"the startup configuration's {families} lines changed while the device was tuned: somebody saved. "
+            f"the startup configuration's {families} lines changed while the device was tuned. "
             "Look at them and, if they are ours, save again: copy running-config startup-config",
             BAD,
         )

@@ -63,7 +63,10 @@ class DeadMan:
         """Take in whether the device took an applet; where it did not, it is staged without."""
         if report.is_armed:
             self._undo, self.held = report.undo, (fresh,)
-            told = f"note: the device takes our lines back by itself in {report.countdown_s // 60} min ({report.name})"
+            told = (
+                f"note: the device takes our lines back by itself in {report.countdown_s // 60} min ({report.name}), "
+                "without a look at what stands there by then"
+            )
         else:
             self._is_wanted, self.held = False, earlier
             told = f"note: staged without a dead-man: {report.reason}"

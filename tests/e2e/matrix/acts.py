@@ -108,7 +108,8 @@ def recover_all(job: Job) -> None:
         wire.event(event)
 
     with Journal(job.folder / "state") as journal:
-        records = recover(open_inventory(job.folder), journal, emit=emit)
+        accepted = frozenset({job.device} if job.accepts else ())
+        records = recover(open_inventory(job.folder), journal, emit=emit, accepted=accepted)
     (job.output / "result.json").write_text(json.dumps(to_json(records)), encoding="utf-8")
 
 

@@ -249,6 +249,7 @@ class Job:
         key: File of its private key.
         secrets: File that takes the tickets' credentials, for the search; it is not searched itself.
         dies: Whether a recovery is killed.
+        accepts: Whether the operator accepts what a recovery leaves.
     """
 
     act: str
@@ -264,3 +265,4 @@ class Job:
     key: Path
     secrets: Path
     dies: bool = False
+    accepts: bool = False

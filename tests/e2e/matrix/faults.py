@@ -29,6 +29,7 @@ NOBODY = "198.18.0.99"
 _REMOVES = {"other_user_removes_inactive": True}
 _COPIED = between("pull.quarter", "verify.done")
 _LATE = between("pull.most", "verify.done")
+_UNDOING = between("restore.mode", "restore.leaving") | {"restore.mark", "restore.last"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +141,7 @@ FAULTS: tuple[Fault, ...] = (
         switches={"reboot_after_bytes": HALF, "boot_s": AWAY_S},
         cuts_session=True,
         strikes_at_kill={"reboot": AWAY_S},
-        perhaps=_LATE | between("restore.mode", "restore.leaving"),
+        perhaps=_LATE | _UNDOING,
         fails_at="",
     ),
     Fault(
@@ -161,9 +162,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="ignored line",
-        says="the router takes our first line silently and does not enter it",
+        says="the router takes our first line silently and does not enter it; that it is gone is accepted",
         switches={"ignore_config_pattern": "^ip tcp window-size"},
-        never=between("tune.done", "verify.done"),
+        never=between("tune.done", "verify.done") | {"lease.ended"},
         never_set=frozenset({WINDOW}),
         fails_at="tune",
     ),
@@ -186,14 +187,15 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="foreign line",
-        says=f"a colleague enters `{COLLEAGUES_LINE}`",
+        says=f"a colleague enters `{COLLEAGUES_LINE}`, which the operator accepts",
         strikes={"other_user_configures": [COLLEAGUES_LINE]},
+        never=frozenset({"lease.ended"}),
     ),
     Fault(
         name="foreign value",
-        says=f"a colleague enters `{COLLEAGUES_WINDOW}`, where our own line stands",
+        says=f"a colleague enters `{COLLEAGUES_WINDOW}`, where our own line stands, which the operator accepts",
         strikes={"other_user_configures": [COLLEAGUES_WINDOW]},
-        never=frozenset({"restore.between"}),
+        never=frozenset({"restore.between", "lease.ended"}),
     ),
     Fault(
         name="foreign save",
@@ -257,7 +259,7 @@ FAULTS: tuple[Fault, ...] = (
         says="the applet's time is over before the copy begins, or at the kill where that comes first: then the router "
         "is equal to the start by its own doing, before any recovery",
         strikes={"applets_fire": True},
-        perhaps=between("restore.mode", "restore.leaving"),
+        perhaps=_UNDOING,
         dead_man=True,
     ),
     Fault(

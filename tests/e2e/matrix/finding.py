@@ -25,11 +25,12 @@ class Configurations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """One `recover`: how it ended, and its records."""
+    """One `recover`: how it ended, its records, and whether the operator accepted what was left."""
 
     ending: Ending
     records: tuple[dict[str, Any], ...] = ()
     said: str = ""
+    is_accepted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

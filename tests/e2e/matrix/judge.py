@@ -127,7 +127,13 @@ def _of_recovery(wanted: Expectation, found: Finding) -> Iterator[str]:
         yield f"recover: expected {'the device' if wanted.pending else 'nothing'} to recover, found {said}"
     if not told:
         return
-    final = _restored(wanted, incomplete=False)
+    final = _restored(wanted, incomplete=wanted.hidden)
+    accepted = [recovery.is_accepted for recovery in ended]
+    if wanted.awaits != any(accepted):
+        yield f"recover: expected {'to be' if wanted.awaits else 'nothing to be'} accepted, found {accepted}"
+    before = [one for one, is_accepted in zip(said, accepted, strict=True) if one is not None and not is_accepted]
+    if wanted.awaits and set(before) != {"incomplete"}:
+        yield f"recover: expected the lease to be kept until it is accepted, found {said}"
     if told[-1] != final:
         yield f"recover: expected '{final}' in the end, found {said}"
     if wanted.first_is_incomplete and told[0] != "incomplete":

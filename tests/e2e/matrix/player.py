@@ -93,12 +93,18 @@ class _Play:
 
     def _recoveries(self) -> Iterator[Recovery]:
         """Recover until there is nothing left to do, as an operator would."""
-        is_killed_first = self._cell.fault.kills_recovery and expected(self._cell.point, self._cell.fault).pending
+        wanted = expected(self._cell.point, self._cell.fault)
+        is_killed_first = self._cell.fault.kills_recovery and wanted.pending
+        accepts = False
         for number in range(_MOST_RECOVERIES):
             name = f"recover{number}"
-            ending = self._ground.play(self._job("recover", output=name, dies=is_killed_first and number == 0))
+            dies = is_killed_first and number == 0
+            ending = self._ground.play(self._job("recover", output=name, dies=dies, accepts=accepts))
             records = self._result(name) if ending is Ending.DONE else ()
-            yield Recovery(ending=ending, records=tuple(records), said=self._said(name))
+            yield Recovery(ending=ending, records=tuple(records), said=self._said(name), is_accepted=accepts)
+            # The operator reads what is left, and takes it; once.
+            hints = [str((record["failure"] or {}).get("hint")) for record in records]
+            accepts = any("recover --accept" in hint for hint in hints)
             if ending is Ending.CRASHED or (ending is Ending.DONE and not records):
                 return
             if self._cell.fault.mended:
@@ -123,7 +129,7 @@ class _Play:
             after=self._ground.configurations(self._router), box=self._ground.box(self._router),
         )  # fmt: skip
 
-    def _job(self, act: str, *, output: str = "", dies: bool = False) -> Job:
+    def _job(self, act: str, *, output: str = "", dies: bool = False, accepts: bool = False) -> Job:
         return Job(
             act=act,
             cell=self._cell.name,
@@ -138,6 +144,7 @@ class _Play:
             key=self._ground.certificate.key,
             secrets=self._secrets,
             dies=dies,
+            accepts=accepts,
         )
 
     def _write_inventory(self) -> None:

@@ -14,6 +14,7 @@ MEMBERS, PACKAGES = "members", "packages"
 """What some rows need beside `APPLET`: a box that hands the image on, and one that adds it to its packages."""
 
 ALL = frozenset({WINDOW, SACK, MARK})
+ONLY_MARK = frozenset({MARK})
 NEITHER: frozenset[str] = frozenset()
 
 
@@ -153,10 +154,21 @@ POINTS: tuple[KillPoint, ...] = (
     _at("restore", "started", ALL),
     _in("restore.mode", "restore: in configuration mode", _write("restore", _OURS), ALL),
     _in("restore.between", "restore: between the two lines", _write("restore", _OURS, nth=2), frozenset({SACK, MARK})),
-    _in("restore.mark", "restore: both undone, the mark is left", _write("restore", "^no alias"), frozenset({MARK})),
-    _in("restore.leaving", "restore: all undone, before `end`", _write("restore", "^end"), NEITHER),
-    _in("restore.proof", "restore: before the proof is read", _write("restore", "^show run", nth=2), NEITHER),
-    _in("restore.startup", "restore: before startup is read", _write("restore", "^show startup"), NEITHER),
+    _in("restore.leaving", "restore: both undone, before `end`", _write("restore", "^end"), ONLY_MARK),
+    _in(
+        "restore.proof",
+        "restore: before the lines are proven gone",
+        _write("restore", "^show run", nth=2),
+        frozenset({MARK}),
+    ),
+    _in("restore.startup", "restore: before startup is read", _write("restore", "^show startup"), ONLY_MARK),
+    _in(
+        "restore.mark",
+        "restore: in the last session, the mark is left",
+        _write("restore", "^no alias"),
+        frozenset({MARK}),
+    ),
+    _in("restore.last", "restore: all undone, before the last `end`", _write("restore", "^end", nth=2), NEITHER),
     _in("restore.again", "restore: before the second look", _write("restore", "^show run", nth=3), NEITHER),
     _at("restore", "done", NEITHER),
     _in("lease.ended", "journal: the lease has ended", AtJournal(call="release")),

@@ -1,8 +1,9 @@
 """What a cell of the matrix must end in, by rule: a function of kill point and fault, never taken from an output. Pure.
 
 Three sentences are the whole rule. What was there before is there after, but for what a colleague did. What a colleague
-did stays and is named, if we had the router in our hands then. While a line of ours is where it could come back from,
-the journal holds the router.
+did stays and is named, if we had the router in our hands then; the journal holds the router until the operator accepts
+that, or a line of ours that was never shown. While a line of ours is where it could come back from, the journal holds
+the router.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from enum import StrEnum
 from tests.e2e.matrix.faults import Fault
 from tests.e2e.matrix.points import ALL, APPLET, NEITHER, KillPoint, between, is_behind
 
-_APPLET_IS_THERE = between("dead-man.body", "restore.between")
-"""It is taken back behind our lines and in front of the mark."""
+_APPLET_IS_THERE = between("dead-man.body", "restore.startup")
+"""It is taken back with the mark, and before it, once our lines are proven gone."""
 
-_APPLET_COUNTS = between("dead-man.proof", "restore.between")
+_APPLET_COUNTS = between("dead-man.proof", "restore.startup")
 
 
 _BEHIND_RESTORE = {"distribute", "add"}
@@ -43,6 +44,8 @@ class Expectation:
         foreign_window: Whether a colleague's window stands there instead of the router's own.
         saved: Lines of ours that a colleague saved: until somebody saves again the journal holds the router.
         named: Whether what the colleague did must be named.
+        awaits: Whether the journal holds the router until the operator accepts what is left.
+        hidden: Whether that is a line of ours that the router took and never showed.
         fails_at: As in `Fault`; None where the run was killed before that step behind the restore.
         removed: Whether somebody removes the image behind the last step: a run that is done says so of a moment before.
     """
@@ -56,6 +59,8 @@ class Expectation:
     saved: frozenset[str]
     named: bool
     fails_at: str | None
+    awaits: bool = False
+    hidden: bool = False
     removed: bool = False
 
 
@@ -75,7 +80,9 @@ def expected(point: KillPoint, fault: Fault) -> Expectation:
     changed = "other_user_configures" in strikes or bool(saved)
     in_hand = ends_itself or point.leased or is_behind(point, fault.strikes_at)
     stuck = bool(_stuck(point, fault, ends_itself=ends_itself)) or (fault.locks and (point.leased or ends_itself))
-    held = stuck or bool(saved)
+    hidden = fault.name == "ignored line" and (ends_itself or is_behind(point, "tune.reread"))
+    awaits = hidden or (in_hand and "other_user_configures" in strikes)
+    held = stuck or bool(saved) or awaits
     fails_at = fault.fails_at if ends_itself or _is_told(point, fault) else None
     return Expectation(
         reach=killed,
@@ -87,6 +94,8 @@ def expected(point: KillPoint, fault: Fault) -> Expectation:
         saved=saved,
         named=changed and in_hand,
         fails_at=fails_at,
+        awaits=awaits,
+        hidden=hidden,
         removed=fault.removes and fails_at is None,
     )
 

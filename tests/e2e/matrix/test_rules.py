@@ -149,6 +149,7 @@ def test_whose_change_is_named(point: str, is_named: bool):
         ("tune.between", "undo refused", False),
         ("tune.done", "undo refused", True),
         ("restore.leaving", "undo refused", True),
+        ("restore.last", "undo refused", True),
         ("record.kept", "undo refused", True),
         ("none", "undo refused", True),
         ("tune.mode", "locked", True),
@@ -170,8 +171,12 @@ def test_the_judge_is_content_with_what_is_right():
     cell = cell_with_old_window("tune.mode", "foreign value")
     foreign = {"present": faults.COLLEAGUES_WINDOW}
     after = replace(BEFORE, running=("hostname r", faults.COLLEAGUES_WINDOW, "end"))
-    told = recovery("restored but for somebody else's change", foreign=[foreign])
-    assert complaints(cell, restored_after_a_kill(after=after, recoveries=(told, NOTHING_TO_DO))) == []
+    first = recovery("incomplete", foreign=[foreign])
+    told = replace(recovery("restored but for somebody else's change", foreign=[foreign]), is_accepted=True)
+    assert complaints(cell, restored_after_a_kill(after=after, recoveries=(first, told, NOTHING_TO_DO))) == []
+    forgotten = restored_after_a_kill(after=after, recoveries=(replace(told, is_accepted=False), NOTHING_TO_DO))
+    assert any("to be accepted" in one for one in complaints(cell, forgotten))
+    assert any("kept until it is accepted" in one for one in complaints(cell, forgotten))
 
 
 SSH_BEFORE = Configurations(running=("hostname r", "end"), startup=("hostname r", "end"))
