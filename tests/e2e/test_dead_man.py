@@ -51,7 +51,7 @@ def test_nobody_gets_one_unasked(router):
 @pytest.mark.parametrize(
     ("faults", "lines", "words"),
     [
-        ({"refuse_config_pattern": "event manager"}, (), "takes no applet"),
+        pytest.param({"refuse_config_pattern": "event manager"}, (), "takes no applet", marks=pytest.mark.soak),
         pytest.param(
             {"refuse_config_pattern": "authorization bypass"},
             (COMMANDS,),

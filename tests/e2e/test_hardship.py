@@ -34,7 +34,7 @@ def test_a_closed_terminal_changes_nothing(held_rig):
     assert rig.configurations() == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGHUP, marks=pytest.mark.soak), signal.SIGTERM])
 def test_hang_up_and_termination_restore_like_ctrl_c(held_rig, number):
     """A closed session window and a stopped service end the run in good order."""
     rig, before = held_rig, held_rig.configurations()

@@ -74,6 +74,7 @@ def test_a_run_survives_the_death_of_its_controller_and_of_its_server(fleet: Rig
     assert {_digest(fleet.world, device.name, image.name) for device in fleet.world.devices} == {wanted}
 
 
+@pytest.mark.soak
 def test_a_run_that_nobody_knows_cannot_be_resumed(fleet: Rig) -> None:
     """The sentence names the run that was asked for; nothing is touched."""
     done = fleet.run("stage", "--inventory", fleet.inventory, "--resume", "no-such-run")

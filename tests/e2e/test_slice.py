@@ -78,6 +78,7 @@ def test_an_image_that_is_there_already_costs_no_byte(rig):
     assert device["changes"] == []
 
 
+@pytest.mark.soak
 def test_prior_lines_come_back_exactly(new_rig):
     """A window that somebody set before is that window again afterwards."""
     with new_rig(config_lines=("ip tcp window-size 65535", "ip tcp timestamp")) as rig:
@@ -90,12 +91,16 @@ def test_prior_lines_come_back_exactly(new_rig):
 
 
 def test_kill_and_recover(held_rig):
-    """After kill -9 in mid-copy the router is tuned; recover puts it back, names the partial file and proves it."""
+    """Kill -9 in mid-copy ends the server too, and leaves the router tuned; recover restores it and names the file."""
     rig = held_rig
     image, before = rig.image(IMAGE_BYTES), rig.configurations()
     with rig.started("stage", "--inventory", rig.inventory, "--image", image) as stage:
         rig.until_held()
+        helpers = _living(parent=stage.pid)
+        assert helpers
         os.kill(stage.pid, signal.SIGKILL)
+        stage.wait()
+        assert rig.until(lambda: not _living(pids=helpers))
     rig.release()
     assert "ip tcp window-size" in rig.configurations()[0]
 
@@ -124,19 +129,6 @@ def test_stage_warns_of_what_a_dead_run_left(held_rig):
     assert device_of(again.json)["failure"]["kind"] == "DeviceRefused"
     assert rig.verb("recover").code == 0
     assert rig.configurations() == before
-
-
-def test_kill_ends_the_server_too(held_rig):
-    """After kill -9 nobody serves images any more: the server process ends with its parent."""
-    rig = held_rig
-    image = rig.image(IMAGE_BYTES)
-    with rig.started("stage", "--inventory", rig.inventory, "--image", image) as stage:
-        rig.until_held()
-        helpers = _living(parent=stage.pid)
-        assert helpers
-        os.kill(stage.pid, signal.SIGKILL)
-        stage.wait()
-        assert rig.until(lambda: not _living(pids=helpers))
 
 
 def _living(parent: int | None = None, pids: list[int] | None = None) -> list[int]:
