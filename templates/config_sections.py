@@ -8,6 +8,7 @@ Facts
 * `macro name X` is followed by the macro's commands in the first column, up to a line `@`.
 * A certificate's hexadecimal lines, and those of a bare `key-string`, end with `quit`. The startup configuration may
   name a file instead (`certificate self-signed 01 nvram:IOS-Self-Sig#1.cer`) and has no such lines then.
+* A whole configuration has `version`, `hostname` and, as its last line, `end`, whatever else it has.
 * `!` in the first column begins a comment, of which IOS itself writes the separators and the stamps.
 * A reader that takes every line in the first column for a command would write a banner's text back as configuration.
 """
@@ -38,6 +39,13 @@ _SEQUENCE = re.compile(r"^\d+ (?=permit |deny |remark )")
 _KEY_STRING = re.compile(r"\s+key-string\s*")
 
 
+_WHOLE = {
+    "version": re.compile(r"^version \S", re.MULTILINE),
+    "hostname": re.compile(r"^hostname \S", re.MULTILINE),
+    "end": re.compile(r"^end\s*\Z", re.MULTILINE),
+}
+
+
 class ConfigNotUnderstood(ValueError):
     """A configuration whose lines cannot be told from the text in it; the caller knows of which device."""
 
@@ -58,6 +66,15 @@ class Section:
     def is_comment(self) -> bool:
         """Return whether it is no command."""
         return self.line.startswith("!")
+
+
+def missing_of_whole(configuration: str) -> tuple[str, ...]:
+    """Return which of `version`, `hostname` and a last line `end` are missing; none in any whole configuration.
+
+    A user whose view, privilege level or AAA server shows a part gets some eleven lines, `end` among them
+    (ansible-collections/cisco.ios 709, oxidized 677 and 2604).
+    """
+    return tuple(word for word, shown in _WHOLE.items() if shown.search(configuration) is None)
 
 
 def sections(configuration: str) -> tuple[Section, ...]:

@@ -29,6 +29,7 @@ from flashferry.devices.prompts import (
     first_prompt,
     last_line,
     open_question,
+    refusal_in,
 )
 from flashferry.devices.ssh_client import Client
 from flashferry.devices.transcript import Recorder
@@ -53,8 +54,7 @@ QUIET_S = 0.2
 QUESTION_S = 3.0
 """A line without an end that stands for so long is a question, not half a banner."""
 
-LENGTH = "terminal length 0"
-TERMINAL = ("terminal width 511", LENGTH, "terminal no monitor")
+TERMINAL = ("terminal width 511", "terminal length 0", "terminal no monitor")
 """What is set for this session alone; syslog lines that would be written into every dialogue stay away."""
 
 
@@ -131,6 +131,8 @@ class Connection(CiscoIosSSH):
         self._host_keys = host_keys
         self._recorder = recorder
         self.last_prompt = ""
+        self.terminal_refusals: dict[str, str] = {}
+        """Terminal settings that the device did not take, by the command, with its words."""
         super().__init__(**options)  # opens the session
 
     def _build_ssh_client(self) -> paramiko.SSHClient:
@@ -209,8 +211,25 @@ class Connection(CiscoIosSSH):
         while True:
             seen = (seen + self.read_channel())[-_LOGIN_TAIL_CHARS:]
             if (prompt := first_prompt(seen)) is not None:
+                self._note_setting(command, seen)
                 return prompt
             self._wait_until(deadline, seen)
+
+    def set_terminal(self) -> None:
+        """Set the terminal once more, at a prompt of a higher level: before `enable` a device may know no `terminal`.
+
+        Raises:
+            NoPrompt: No echo or no prompt came.
+        """
+        for command in TERMINAL:
+            self._note_setting(command, self.exchange(command, limit_s=LOGIN_LIMIT_S).text)
+
+    def _note_setting(self, command: str, answer: str) -> None:
+        """Keep whether the device took a setting: what it prints depends on it."""
+        self.terminal_refusals.pop(command, None)
+        if (refusal := refusal_in(answer)) is not None:
+            self.terminal_refusals[command] = refusal
+            self._recorder.note(f"'{command}' was not taken: {refusal}")
 
     def enter_enable(self, secret: str) -> None:
         """Enter privileged EXEC: the secret is typed once, and only where the device asks for just that.
@@ -409,7 +428,7 @@ class Driver(IOSDriver):
         """
         if not self.device.last_prompt.endswith("#"):
             self.device.enter_enable(self.device.secret)
-            self.device.exchange(LENGTH, limit_s=LOGIN_LIMIT_S)
+            self.device.set_terminal()
         if not self.device.last_prompt.endswith("#"):
             raise ValueError("no privileged prompt")
 

@@ -23,6 +23,7 @@ from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.prompts import SHORT_ANSWER_CHARS, EchoGate, is_syslog, open_question, refusal_in
 from flashferry.devices.scp_source import ScpSource, open_source
 from flashferry.tcp.info import parse_tcp_info
+from templates.config_sections import missing_of_whole
 from templates.version import parse_version
 
 TCP_INFO = 11
@@ -42,8 +43,8 @@ _NAPALM_KNOWS_NOT = "Unknown"
 _NO_STARTUP = re.compile(r"not present|no startup|memory is not (?:set up|valid)|invalid or not", re.IGNORECASE)
 """`startup-config is not present`, `%% Non-volatile configuration memory is not present`."""
 
-SHORTEST_CONFIG_LINES = 10
-"""The barest IOS configuration has some forty lines; fewer than this is a message or a part."""
+_MESSAGE_LINES = 10
+"""What is printed in place of a configuration that is not there is shorter than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +126,12 @@ class DeviceSession:
             return str(self._driver.device.last_prompt).endswith("#")
 
     @property
+    def width_refusal(self) -> str | None:
+        """Return the device's words where it did not take `terminal width`, else None: its lines may break at 80."""
+        refused: dict[str, str] = self._driver.device.terminal_refusals
+        return next((words for command, words in refused.items() if command.startswith("terminal width")), None)
+
+    @property
     def prompt_pattern(self) -> str:
         """Return a regular expression for the privileged prompt, alone on a line."""
         return rf"(?m)^{self._prompt}[^\s#>]{{0,63}}#\s*$"
@@ -204,14 +211,17 @@ class DeviceSession:
     def _configuration(self, command: str, *, may_be_absent: bool = False) -> str:
         text = self.ask(command, limit_s=60).rstrip()
         lines = [line for line in text.splitlines() if line.strip() and not is_syslog(line)]
-        if len(lines) >= SHORTEST_CONFIG_LINES and lines[-1].strip() == "end":
+        missing = missing_of_whole("\n".join(lines))
+        if not missing:
             return text
-        if may_be_absent and len(lines) < SHORTEST_CONFIG_LINES and _NO_STARTUP.search(text):
+        if may_be_absent and len(lines) < _MESSAGE_LINES and _NO_STARTUP.search(text):
             return ""
         raise OutputNotUnderstood(
-            f"'{command}': expected a configuration that ends with 'end', found {counted(len(lines), 'line')}",
+            f"'{command}': expected a whole configuration, found {counted(len(lines), 'line')} without "
+            f"{' and '.join(repr(word) for word in missing)}",
             host=self.name,
-            hint="Give the command by hand: the user must be allowed to see all of it",
+            hint="A part proves nothing. Give the command by hand as that user: a parser view, a privilege level below "
+            "15 or an AAA server may show a part only",
         )
 
     def ask(self, command: str, *, limit_s: float = 30.0) -> str:

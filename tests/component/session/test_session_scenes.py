@@ -534,3 +534,91 @@ def test_a_known_rsa_key_signs_by_the_best_that_the_device_has(device, disabled,
         DeviceSession(router.login).abandon()
     assert router.algorithms == [algorithm, algorithm]
     assert router.known_hosts.read_text().count("ssh-rsa") == 1
+
+
+REFUSED = "              ^\r\n% Invalid input detected at '^' marker.\r\n\r\n"
+
+
+def test_the_terminal_is_set_again_after_enable(device):
+    """A Catalyst 9200 knows no `terminal` command at level 1: all settings are given again at the higher level."""
+
+    def scene(play):
+        play.show("\r\nacc-9200>")
+        while play.line() != "enable":
+            play.show(f"{REFUSED}acc-9200>")
+        play.show("Password: ")
+        play.line("Password", echo=False)
+        play.show("acc-9200#")
+        while True:
+            play.line("enabled")
+            play.show("acc-9200#")
+
+    router = device(scene)
+    session = DeviceSession(replace(router.login, enable_secret="s3cret"))
+    assert session.width_refusal is None
+    session.abandon()
+    assert [line for into, line in router.typed if into == "enabled"] == list(driver.TERMINAL)
+
+
+def test_a_width_that_is_not_taken_is_known(device):
+    """AAA refuses `terminal width` alone: the session knows it, in the device's words."""
+
+    def scene(play):
+        play.show("\r\nr1#")
+        while True:
+            line = play.line()
+            play.show("Command authorization failed.\r\n\r\nr1#" if "width" in line else "r1#")
+
+    session = DeviceSession(device(scene).login)
+    assert session.width_refusal == "Command authorization failed."
+    session.abandon()
+
+
+STUB = """Building configuration...
+
+Current configuration : 157 bytes
+!
+! Last configuration change at 14:03:37 EST Wed Dec 7 2022 by netops
+! NVRAM config last updated at 19:53:49 EST Mon Dec 5 2022 by netops
+!
+!
+!
+!
+!
+end"""
+WHOLE = STUB.replace("!\n!\n!\n", "version 15.2\nhostname r1\n!\n", 1)
+
+
+@pytest.mark.parametrize("missing", ["version", "hostname", "end", "version and hostname"])
+@pytest.mark.parametrize("read", ["running_config", "startup_config"])
+def test_a_part_of_a_configuration_is_none(device, missing, read):
+    """What a user with a restricted view gets has eleven lines and ends with `end`: it is refused, not compared."""
+    words = missing.split(" and ")
+    part = "\r\n".join(line for line in WHOLE.splitlines() if line.split(" ")[0] not in words)
+
+    def scene(play):
+        play.log_in()
+        play.line()
+        play.show(f"{part}\r\nr1#")
+        play.wait_for_the_end()
+
+    session = DeviceSession(device(scene).login)
+    with pytest.raises(OutputNotUnderstood) as caught:
+        getattr(session, read)()
+    session.abandon()
+    assert f"without {' and '.join(repr(word) for word in words)}" in caught.value.message
+    assert "shows a part" in str(caught.value.hint) or "show a part" in str(caught.value.hint)
+
+
+def test_a_whole_configuration_is_taken(device):
+    """The same with its `version` and `hostname`, however short."""
+
+    def scene(play):
+        play.log_in()
+        play.line()
+        play.show(WHOLE.replace("\n", "\r\n") + "\r\nr1#")
+        play.wait_for_the_end()
+
+    session = DeviceSession(device(scene).login)
+    assert session.running_config() == WHOLE
+    session.abandon()

@@ -37,8 +37,9 @@ def test_all_that_was_sent_and_came(device, tmp_path):
         play.show("Password: ")
         play.line("Password", echo=False)
         play.show("r1#")
-        play.line()
-        play.show("r1#")
+        for _ in driver.TERMINAL:
+            play.line()
+            play.show("r1#")
         play.line()
         play.show("enable secret 9 $9$abcdefgh\r\nnoon\x07\r\nr1#")
         play.wait_for_the_end()
