@@ -84,6 +84,13 @@ def _configured(session: DeviceSession, text: str) -> Configured:
             host=session.name,
             hint="Look at the banners, macros and certificates of the device's configuration",
         ) from None
+    doubtful = tcp_lines_of(lines_of(one for one in found if one.is_doubtful), session.platform).lines
+    if doubtful:
+        raise OutputNotUnderstood(
+            f"the configuration cannot be read: '{doubtful[0]}' stands in what may be a text of an unknown kind",
+            host=session.name,
+            hint="Look at 'show running-config' around that line: it may belong to a script or a message",
+        )
     lines = lines_of(found)
     comments = "\n".join(one.line for one in found if one.is_comment)
     return Configured(text=text, lines=lines, comments=comments, tcp=tcp_lines_of(lines, session.platform))

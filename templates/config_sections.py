@@ -6,11 +6,14 @@ Facts
 * A banner, a menu's title or a line's message holds text as it was typed, in the first column too. It begins behind a
   delimiter, which IOS prints as `^C` whatever was typed, and ends at the next one, perhaps on the same line.
 * `macro name X` is followed by the macro's commands in the first column, up to a line `@`.
+* `macro auto execute EVENT {` is followed by a script in the first column, up to its closing `}`.
 * A certificate's hexadecimal lines, and those of a bare `key-string`, end with `quit`. The startup configuration may
   name a file instead (`certificate self-signed 01 nvram:IOS-Self-Sig#1.cer`) and has no such lines then.
 * A whole configuration has `version`, `hostname` and, as its last line, `end`, whatever else it has.
 * `!` in the first column begins a comment, of which IOS itself writes the separators and the stamps.
 * A reader that takes every line in the first column for a command would write a banner's text back as configuration.
+* A release may have texts that are not known here. They begin as these do (`{`, a delimiter) and end as these do: what
+  lies between is in doubt, and an end without a beginning says that a text was read as configuration.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 
 _TAKES_TEXT = re.compile(
     r"(?:\bbanner(?: \S+)?|\btitle|\bprompt|\btext|\bpage|message(?: \S+)?|-banner(?: \S+)?) (?P<delimiter>\^C|\x03)"
@@ -32,6 +36,17 @@ _TYPED_BANNER = re.compile(
 """A banner with its delimiter as somebody typed it, as in a file that was never on a device."""
 
 _MACRO = re.compile(r"macro name \S+\s*")
+_SCRIPT = re.compile(r"macro auto \S.*\{")
+_DELIMITER = re.compile(r"(?:.*\s)?(?P<delimiter>[^\w\s!{}]|\^[A-Z])")
+"""A line whose last word is one sign, or nothing but that."""
+
+_GLUED = re.compile(r"(?<!\S)(?:\^C|\x03)(?=\S)")
+_QUOTES = re.compile(r"[|\"']|\bregex")
+"""In a line with one of these `^C` begins an expression."""
+
+_HAS_QUIT = re.compile(r"certificate|\bkey|crypto", re.IGNORECASE)
+_LONGEST_END = len("quit")
+_END_WORDS = frozenset({"}", "@", "quit", "^C", "\x03"})
 _CHAIN = re.compile(r"crypto (?:pki|ca) certificate chain ")
 _CERTIFICATE = re.compile(r"\s+certificate(?: [a-z-]+)*(?: [0-9A-Fa-f]{2,})?\s*")
 _NUMBERED_LIST = re.compile(r"ip access-list standard (\d{1,2})")
@@ -57,10 +72,12 @@ class Section:
     Attributes:
         line: The global line, without blanks behind it.
         body: The lines of its sub-modes and of its text, in their order, without blanks behind them.
+        is_doubtful: Whether it may be no command: it stands in what may be a text of a kind that is not known.
     """
 
     line: str
     body: tuple[str, ...] = ()
+    is_doubtful: bool = False
 
     @property
     def is_comment(self) -> bool:
@@ -84,27 +101,29 @@ def sections(configuration: str) -> tuple[Section, ...]:
         configuration: Output of `show running-config` or `show startup-config`, or a part of it that cuts no section.
 
     Raises:
-        ConfigNotUnderstood: A text in it does not end: where the configuration goes on cannot be told.
+        ConfigNotUnderstood: A text in it does not end, or ends without a beginning that is known: which lines are
+            commands cannot be told.
     """
-    found: list[tuple[str, list[str]]] = []
+    found: list[tuple[str, list[str], bool]] = []
     body: list[str] | None = None
-    for line, is_text in _told_apart(configuration):
-        if body is not None and (is_text or line.startswith((" ", "\t"))):
+    for line, part in _told_apart(configuration):
+        if body is not None and (part is _Part.TEXT or line.startswith((" ", "\t"))):
             body.append(line)
             continue
-        found.append((line, []))
+        found.append((line, [], part is _Part.DOUBTFUL))
         # A separator ends nothing: what is indented behind it belongs to the command above.
         body = body if line.startswith("!") else found[-1][1]
-    return tuple(Section(line=line, body=tuple(below)) for line, below in found)
+    return tuple(Section(line=line, body=tuple(below), is_doubtful=doubtful) for line, below, doubtful in found)
 
 
 def global_lines(configuration: str) -> tuple[str, ...]:
-    """Return the global commands of a configuration, whatever belongs to them left out.
+    """Return the global commands of a configuration; whatever belongs to them, or may be none, is left out.
 
     Raises:
         ConfigNotUnderstood: See `sections`.
     """
-    return tuple(one.line for one in sections(configuration) if one.line and not one.is_comment)
+    found = sections(configuration)
+    return tuple(one.line for one in found if one.line and not one.is_comment and not one.is_doubtful)
 
 
 def lines_of(found: Iterable[Section]) -> tuple[str, ...]:
@@ -123,25 +142,113 @@ def _as_lines(section: Section) -> tuple[str, ...]:
     return tuple(f"access-list {head[1]} {entry}" for entry in entries)
 
 
-def _told_apart(configuration: str) -> Iterator[tuple[str, bool]]:
-    """Yield each line with whether it is text; a line that is empty and no text is left out."""
-    end: re.Pattern[str] | None = None
-    begun, head = "", ""
-    for raw in configuration.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
-        line = raw.rstrip()
-        if end is not None:
-            yield line, True
-            if end.search(line):
-                end = None
-            continue
+class _Part(Enum):
+    COMMAND = "command"
+    TEXT = "text"
+    DOUBTFUL = "doubtful"
+
+
+def _told_apart(configuration: str) -> Iterator[tuple[str, _Part]]:
+    """Yield each line with what it is; a line that is empty and no text is left out."""
+    lines = [raw.rstrip() for raw in configuration.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    ends = frozenset(one for one in lines if 0 < len(one) <= _LONGEST_END and (one == "}" or _is_delimiter(one)))
+    at, head, head_at = 0, "", 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
         if not line:
             continue
-        yield line, False
-        head = head if line.startswith((" ", "\t", "!")) else line
-        if (end := _end_of_text(line, head)) is not None:
-            begun = line
-    if end is not None:
+        if not line.startswith((" ", "\t", "!")):
+            head, head_at = line, at - 1
+        if len(line) <= _LONGEST_END or line.endswith("quit"):
+            _check_no_end(line, lines[head_at:at])
+        yield line, _Part.COMMAND
+        part, after = _Part.TEXT, _behind_text(lines, at, head)
+        if after == at:
+            part, after = _Part.DOUBTFUL, _behind_doubt(lines, at, ends)
+        for within in lines[at:after]:
+            if within or part is _Part.TEXT:
+                yield within, part
+        at = after
+
+
+def _check_no_end(line: str, section: list[str]) -> None:
+    """Refuse what ends a text where none began that is known: then text was read as configuration.
+
+    Args:
+        line: A line.
+        section: The lines from the global command to this one.
+    """
+    word = line.strip()
+    if len(section) == 1:
+        is_end = word in _END_WORDS or _is_delimiter(line)
+    else:
+        is_end = word == "quit" and not any(_HAS_QUIT.search(one) for one in section)
+    if is_end:
+        raise ConfigNotUnderstood(f"expected a command, found {word!r}, the end of a text whose beginning is not known")
+
+
+def _is_delimiter(line: str) -> bool:
+    return (found := _DELIMITER.fullmatch(line)) is not None and found["delimiter"] == line
+
+
+def _behind_text(lines: list[str], at: int, head: str) -> int:
+    """Return the number of the line behind the text that the line before `at` begins; `at` where it begins none."""
+    begun = lines[at - 1]
+    if begun.endswith("{") and _SCRIPT.fullmatch(begun):
+        after = _behind_braces(lines, at)
+    elif (end := _end_of_text(begun, head)) is not None:
+        after = next((number + 1 for number in range(at, len(lines)) if end.search(lines[number])), None)
+    else:
+        return at
+    if after is None:
         raise ConfigNotUnderstood(f"expected the end of the text that begins with {begun[:40]!r}, found none")
+    return after
+
+
+def _behind_braces(lines: list[str], at: int) -> int | None:
+    """Return the number of the line behind the brace that closes the one before `at`; None where none does."""
+    depth = 1
+    for number in range(at, len(lines)):
+        depth += lines[number].count("{") - lines[number].count("}")
+        if depth <= 0:
+            return number + 1
+    return None
+
+
+def _behind_doubt(lines: list[str], at: int, ends: frozenset[str]) -> int:
+    """Return the number of the line behind what may be a text of an unknown kind; `at` where nothing ends one.
+
+    Args:
+        lines: All lines.
+        at: Number of the line behind the one that may begin a text.
+        ends: Those of the lines that may end one.
+
+    Raises:
+        ConfigNotUnderstood: IOS writes `!` between commands, and one stands in it: where it ends is a guess.
+    """
+    begun = lines[at - 1]
+    after: int | None = None
+    if begun.endswith("{"):
+        after = _behind_braces(lines, at) if "}" in ends else None
+    elif ends and (found := _DELIMITER.fullmatch(begun)) is not None and found["delimiter"] in ends:
+        after = next((number + 1 for number in range(at, len(lines)) if lines[number] == found["delimiter"]), None)
+    elif begun.count("^C") + begun.count("\x03") == 1 and _GLUED.search(begun) and not _QUOTES.search(begun):
+        after = _behind_glued(lines, at)
+    if after is None:
+        return at
+    if any(line.startswith("!") for line in lines[at:after]):
+        raise ConfigNotUnderstood(f"what {begun[:40]!r} begins may be text, and commands may stand in it")
+    return after
+
+
+def _behind_glued(lines: list[str], at: int) -> int | None:
+    """Return the number of the line behind the next `^C`, where that is the end of a text and begins none itself."""
+    for number in range(at, len(lines)):
+        if "^C" in lines[number] or "\x03" in lines[number]:
+            is_end = lines[number] in _END_WORDS or _TAKES_TEXT.search(lines[number]) is None
+            return number + 1 if is_end and not _QUOTES.search(lines[number]) else None
+    return None
 
 
 def _end_of_text(line: str, head: str) -> re.Pattern[str] | None:

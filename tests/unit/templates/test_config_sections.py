@@ -21,6 +21,8 @@ TEXTS = {
     "AAA banner": f"aaa authentication banner ^C\n{TRAP}\n^C",
     "banner of a group": f"crypto isakmp client configuration group G\n banner ^C\n{TRAP}\n^C",
     "macro": f"macro name tune\n{TRAP}\nip tcp selective-ack\n@",
+    "event macro": f"macro auto execute LINK {{\nif [[ $LINKUP == YES ]]\nconf t\n{TRAP}\nend\nfi\n}}",
+    "event macro with braces": f"macro auto execute E remote x {{\nfunction f {{\necho ${{X}}\n}}\n{TRAP}\n}}",
     "certificate": f"crypto pki certificate chain CA\n certificate ca 01\n  30820330\n{TRAP}\n  \tquit",
     "self-signed certificate": f"crypto pki certificate chain S\n certificate self-signed 01\n{TRAP}\n  quit",
     "key": f"crypto key pubkey-chain rsa\n addressed-key 192.0.2.1\n  key-string\n{TRAP}\n  quit",
@@ -45,6 +47,10 @@ def test_text_is_not_configuration(text):
         "key chain K\n key 1\n  key-string 7 0822455D0A16",
         "banner motd ^Cone line^C",
         "macro global description cisco-global",
+        "interface Gi1\n description uplink {",
+        "snmp-server location row 7 #",
+        "alias exec shc show version | include ^Cisco\nbanner motd ^Chi^C",
+        "crypto pki certificate pool\n certificate ca 01\n  30820330\n  \tquit",
         "interface Gi1\n description #1 ^ uplink\n macro description cisco-desktop",
         'event manager applet A\n action 1.0 cli command "show run | include ^C"',
     ],
@@ -58,6 +64,38 @@ def test_a_text_without_end_is_told():
     """Nobody can tell then which lines are commands, so none is taken for one."""
     with pytest.raises(ConfigNotUnderstood, match="begins with 'banner motd"):
         global_lines(f"version 15.2\nbanner motd ^C\n{TRAP}\nend\n")
+
+
+UNKNOWN = {
+    "braces": f"service-script X {{\n{TRAP}\nend\n}}",
+    "braces in a section": f"call-home\n body X {{\n{TRAP}\n}}",
+    "one sign": f"exec-note #\n{TRAP}\n#",
+    "a control character": f"exec-note ^G\n{TRAP}\n^G",
+    "glued": f"exec-note ^CFirst\n{TRAP}\nlast^C",
+}
+
+
+@pytest.mark.parametrize("text", UNKNOWN.values(), ids=UNKNOWN)
+def test_what_may_be_a_text_of_an_unknown_kind_is_in_doubt(text):
+    """It begins and ends as texts do: no line of it is taken for a command, and each is marked."""
+    configuration = f"version 17.12\n{text}\nip tcp timestamp\nend\n"
+    found = global_lines(configuration)
+    assert TRAP not in found
+    assert found[-2:] == ("ip tcp timestamp", "end")
+    assert TRAP in [one.line for one in sections(configuration) if one.is_doubtful]
+
+
+@pytest.mark.parametrize("end", ["}", "@", "quit", "^C", "\x03", "#", "%", "^G", "ABCD\n  quit"])
+def test_an_end_without_a_beginning_is_told(end):
+    """A text of an unknown kind was read as configuration: which lines are commands cannot be told."""
+    with pytest.raises(ConfigNotUnderstood, match="whose beginning is not known"):
+        sections(f"version 15.2\nexec-blob 1\n{TRAP}\n{end}\nend\n")
+
+
+def test_a_doubt_that_spans_commands_is_told():
+    """A brace that a description ends with, and one much later: what lies between may be either."""
+    with pytest.raises(ConfigNotUnderstood, match="commands may stand in it"):
+        sections(f"version 15.2\ninterface Gi1\n description x {{\n!\n{TRAP}\n}}\nend\n")
 
 
 def test_sections_keep_what_belongs_to_them():
