@@ -14,13 +14,13 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.session import DeviceSession
 from flashferry.images.release import release_of_image
 from tasks.applet import of_another_run
-from tasks.file_system import file_system_of_image, free_bytes
+from tasks.file_system import file_system_of_image, free_bytes, read_listing
 from tasks.partial_file import delete_file
 from tasks.readings import read_running, read_startup
 from tasks.removable import removable
 from tasks.software_state import SoftwareState, read_software
 from tasks.step import Step
-from templates.rows import DirFile, rows
+from templates.rows import DirFile
 
 STEP = "clean"
 CLEAN = Step(word=STEP)
@@ -144,7 +144,7 @@ def _check_privilege(session: DeviceSession) -> None:
 
 def _check_asked(session: DeviceSession, listing: str, only: Collection[str], old: Collection[str]) -> None:
     """Refuse a file that is asked for, is there, and must stay; one that is not there is gone already."""
-    there = {row.name for row in rows(DirFile, listing)}
+    there = {row.name for row in read_listing(listing).files}
     if staying := sorted(name for name in only if name in there and name not in old):
         raise DeviceRefused(
             f"{', '.join(staying)} must stay: no image older than what runs, or something names it",

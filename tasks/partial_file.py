@@ -4,8 +4,11 @@ Facts
 -----
 * `dir flash:x` of an absent file says `%Error opening bootflash:/x (No such file or directory)`.
 * While something has the file open, some say `(Device or resource busy)` instead: then it may be there or not.
-* What `delete` asks is the platform's. `flash:` may read `bootflash:` in its second question: the file's name is
-  compared, not the prefix.
+* What `delete` asks is the platform's. Its last question names the whole path; where `flash:` is another name of
+  `bootflash:`, it may have either, and `dir` of the file shows which. A path on any other file system, such as another
+  member's, is another file.
+* With `file prompt quiet` it asks nothing, and a wild card in the name takes every file that fits.
+* What a line of the configuration names (`boot system`, `tftp-server`, an applet, kron) is there for a purpose.
 """
 
 from __future__ import annotations
@@ -20,9 +23,13 @@ from flashferry.core.errors import FlashferryError
 from flashferry.devices.connection import session_of
 from flashferry.devices.dialogue import Dialogue, Question
 from flashferry.devices.errors import DeviceRefused, FlashBusy, OutputNotUnderstood
+from flashferry.devices.platforms.platform import FileSystems
 from flashferry.devices.session import DeviceSession
+from tasks.file_system import is_plain, read_listing, same_file
+from tasks.readings import read_running, read_startup
+from tasks.removable import is_named
 from tasks.step import Step
-from templates.rows import DirError, DirFile, Refusal, first, rows
+from templates.rows import DirError, Refusal, first
 
 STEP = "remove"
 REMOVE = Step(word=STEP)
@@ -34,11 +41,19 @@ _BUSY = re.compile(r"\bbusy\b|\bin (exclusive )?use\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlashFile:
-    """What is at a copy's target; `size_bytes` is None where there is no file, `modified` is as printed."""
+    """What is at a copy's target.
+
+    Attributes:
+        path: The path that was asked for, for example `flash:image.bin`.
+        size_bytes: Its size; None where there is no file.
+        modified: When it was changed last, as printed; empty where that is not shown.
+        shown_as: The path as the device itself has it, for example `bootflash:/image.bin`; empty where there is none.
+    """
 
     path: str
     size_bytes: int | None
     modified: str = ""
+    shown_as: str = ""
 
 
 def look(task: Task, path: str) -> Result:
@@ -66,15 +81,23 @@ def file_at(session: DeviceSession, path: str) -> FlashFile:
         return FlashFile(path=path, size_bytes=None)
     command = platform.list_command(path)
     output = session.ask(command, limit_s=60)
-    name = _name(path)
-    for row in rows(DirFile, output):
+    name, listing = _name(path), read_listing(output)
+    shown_as = f"{listing.path}{name}" if listing.path.endswith((":", ":/")) else listing.path
+    is_ours = not shown_as or _is_answer_about(path, shown_as, platform.file_systems)
+    for row in listing.files if is_ours else ():
         if _name(row.name) == name and not row.permissions.startswith("d"):
-            return FlashFile(path=path, size_bytes=row.size_bytes, modified=row.modified)
+            return FlashFile(path=path, size_bytes=row.size_bytes, modified=row.modified, shown_as=shown_as)
     error = first(DirError, output)
-    if error is not None and "no such file" in error.reason.lower():
+    is_absent = error is not None and "no such file" in error.reason.lower() and not listing.files
+    if is_absent and error is not None and _is_answer_about(path, error.subject, platform.file_systems):
         return FlashFile(path=path, size_bytes=None)
     kind = FlashBusy if error is not None and _BUSY.search(error.reason) else OutputNotUnderstood
     raise kind(f"'{command}': expected the file or its absence, found {output[-160:].strip()!r}", host=session.name)
+
+
+def _is_answer_about(path: str, answered: str, names: FileSystems) -> bool:
+    """Tell whether a device answers about a file, on the file system that was asked; some leave that out."""
+    return same_file(path, answered, names) if ":" in answered else _name(path) == _name(answered)
 
 
 def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int) -> None:
@@ -86,40 +109,64 @@ def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int)
         no_larger_than_bytes: As many bytes as our server gave the device; a larger file is none of ours.
 
     Raises:
-        DeviceRefused: The file is larger than ours, or is still there afterwards.
+        DeviceRefused: The file is larger than ours, a configuration names it, or it is still there afterwards.
         OutputNotUnderstood: The device asked about another file; nothing was confirmed.
         DeviceUnreachable: The session was lost.
     """
-    present = file_at(session, path).size_bytes
-    if present is None:
+    present = file_at(session, path)
+    if present.size_bytes is None:
         return
-    if present > no_larger_than_bytes:
+    if present.size_bytes > no_larger_than_bytes:
         raise DeviceRefused(
-            f"{path} has {present} bytes, more than the {no_larger_than_bytes} that it got from us: it is not ours and "
-            "stays",
+            f"{path} has {present.size_bytes} bytes, more than the {no_larger_than_bytes} that it got from us: it is "
+            "not ours and stays",
             host=session.name,
             step=STEP,
             hint="Find out whose it is; delete it by hand if nobody needs it",
         )
-    delete_file(session, path)
+    if is_named(_name(path), f"{read_running(session).text}\n{read_startup(session).text}"):
+        raise DeviceRefused(
+            f"{path} stays: a line of the device's configuration names it",
+            host=session.name,
+            step=STEP,
+            hint="Look at 'show running-config' and 'show startup-config' for its name; delete it by hand if it may go",
+        )
+    _delete(session, present)
 
 
 def delete_file(session: DeviceSession, path: str) -> None:
     """Delete a file, answering the questions about that file alone, and look that it is gone.
+
+    Where `file prompt quiet` is set nothing is asked: then the path alone says what goes.
 
     Args:
         session: An open session.
         path: The file; whoever calls has made sure that it may go.
 
     Raises:
-        DeviceRefused: It is still there afterwards.
+        DeviceRefused: Its name may stand for several files, or it is still there afterwards.
         OutputNotUnderstood: The device asked about another file; nothing was confirmed.
         DeviceUnreachable: The session was lost.
     """
+    present = file_at(session, path)
+    if present.size_bytes is not None:
+        _delete(session, present)
+
+
+def _delete(session: DeviceSession, present: FlashFile) -> None:
+    path = present.path
+    if not is_plain(_name(path)):
+        raise DeviceRefused(
+            f"{path} stays: its name holds what a command may take for a pattern, which fits other files",
+            host=session.name,
+            step=STEP,
+            hint="Delete it by hand",
+        )
     command = session.platform.delete_command(path)
     dialogue = DeleteDialogue(
         host=session.name,
         path=path,
+        shown_as=present.shown_as,
         command=command,
         prompt_pattern=session.prompt_pattern,
         questions=session.platform.deleting,
@@ -142,25 +189,39 @@ class DeleteDialogue(Dialogue):
         path: The file.
         command: The command that deletes it, for errors.
         prompt_pattern: Regular expression of the privileged prompt, alone on a line.
-        questions: What the command asks; the first group of each names the file.
+        questions: What the command asks; the first group of each names the file, that of the last one its whole path.
+        shown_as: The path as the device itself has it, which stands for the same file.
     """
 
     def __init__(
-        self, *, host: str, path: str, command: str, prompt_pattern: str, questions: tuple[Question, ...]
+        self,
+        *,
+        host: str,
+        path: str,
+        command: str,
+        prompt_pattern: str,
+        questions: tuple[Question, ...],
+        shown_as: str = "",
     ) -> None:
         super().__init__(prompt_pattern=prompt_pattern, questions=questions)
         self._host = host
         self._command = command
         self._path = path
+        self._paths = {_whole(path), _whole(shown_as or path)}
+        self._confirmation = questions[-1]
         self._deadline = time.monotonic() + LIMIT_S
 
     @property
     def objection(self) -> str | None:
         """Return why the question is not one about our file, or None."""
         asked = self._asked()
-        if asked is None or _name(asked.pattern.findall(self.text)[-1]) == _name(self._path):
+        if asked is None:
             return None
-        return f"expected a question about {self._path}"
+        shown = str(asked.pattern.findall(self.text)[-1])
+        # The first question may leave out the file system, which the command has; the last one must name all of it.
+        if asked is not self._confirmation and ":" not in shown:
+            shown = f"{self._path.partition(':')[0]}:{shown}"
+        return None if _whole(shown) in self._paths else f"expected a question about {self._path}"
 
     def check(self) -> None:
         """End the wait at a question that is not ours to answer, and at the limit.
@@ -184,6 +245,11 @@ class DeleteDialogue(Dialogue):
         """Return what the device said to it, for an error."""
         refusal = first(Refusal, self.text)
         return refusal.text if refusal else self.text[-160:].strip()
+
+
+def _whole(path: str) -> tuple[str, str]:
+    """Return file system and name of a path, so that two paths that are equal stand for one file."""
+    return path.partition(":")[0].casefold() if ":" in path else "", _name(path)
 
 
 def _name(path: str) -> str:

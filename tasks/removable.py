@@ -5,6 +5,10 @@ Facts
 * What runs, what any boot table names, now or from the next reload on, what a line of a configuration names (`boot
   system`, but also `tftp-server` or an applet's action), and what `packages.conf` names must stay; so must patches
   (`.smu.bin`), whose absence kept stack members down (CSCwe70969).
+* A wireless sub-package (`C9800-SW-iosxe-wlc...`, `.apsp`, `.apdp`) that goes has every later `install add` end in
+  "Improper State" (CSCwd69880). Names of system images have `universalk9` or `_iosxe` in front of the release; what
+  has neither stays.
+* A command may name files by a pattern (an applet's `copy flash:cat9k* usb0:`): what fits one is named by it.
 * A file that nothing names may be there for a purpose all the same: an image that was staged for a later night is one.
   So of all files only images older than what runs are ever named, by the release in their names.
 * Where one of the tables cannot be read, a member is away, or an operation is half done, nobody can tell what is
@@ -13,21 +17,28 @@ Facts
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from flashferry.core.described import counted
 from flashferry.devices.errors import DeviceUnreachable, OutputNotUnderstood
 from flashferry.devices.platforms.platform import FileSystems
 from flashferry.devices.session import DeviceSession
 from flashferry.images.release import release_in, release_of_image
-from tasks.file_system import file_named, same_file
+from tasks.file_system import file_named, is_plain, read_listing, same_file
 from tasks.software_state import Issu, Mode, Outcome, SoftwareState, Topic, read_software
-from templates.rows import DirFile, DirTotals, first, rows
+from templates.rows import DirFile, DirTotals, first
 
 _READY = "ready"
-_PATCHES = (".smu.bin", ".apsp.bin", ".apdp.bin")
+_SYSTEM = re.compile(r"universalk9|_iosxe(?:_npe)?\.")
+"""What the name of a system image has; of a wireless sub-package it is `-iosxe-wlc`."""
+
+_PATCH = re.compile(r"\.(?:smu|apsp|apdp)\.")
 """Patches of the system, and of the access points of a Catalyst 9800."""
+
+_PATTERN = re.compile(r"[^\s:/\"']*[*?\[][^\s:/\"']*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +96,7 @@ def removable(
     if running is None:
         return Removable(reason=f"it runs a release that has no number to compare ({software.version.release})")
     said = _said(software, lines, kept)
-    old = [row for row in rows(DirFile, listing) if _is_image(row) and not _is_named(row.name, said)]
+    old = [row for row in read_listing(listing).files if _is_image(row) and not is_named(row.name, said)]
     installed = {release_in(row.version) for row in software.packages}
     releases = {row.name: release_of_image(row.name) for row in old}
     older = [row for row in old if (its := releases[row.name]) is not None and its < running and its not in installed]
@@ -107,8 +118,7 @@ def _unreadable(software: SoftwareState, listing: str) -> str:
     bad = next((one for one in software.answers.values() if one.outcome is Outcome.UNREADABLE), None)
     if bad is not None:
         return f"'{bad.command}' cannot be read"
-    begun = sum(1 for line in listing.splitlines() if _begins_a_row(line))
-    if first(DirTotals, listing) is None or begun != len(rows(DirFile, listing)):
+    if first(DirTotals, listing) is None or read_listing(listing).doubt is not None:
         return "the listing of its files is not whole"
     if not software.answers[Topic.BOOT].is_read or any(one.next is None for one in software.boot):
         return "what is booted next is not told"
@@ -151,14 +161,10 @@ def _strange(software: SoftwareState, listing: str, file_system: str, names: Fil
     return "" if found is not None else f"what it runs, {running}, is not in the listing"
 
 
-def _begins_a_row(line: str) -> bool:
-    words = line.split()
-    return len(words) > 2 and words[0].isdigit() and words[1][:1] in {"-", "d"} and words[1] != "-"
-
-
 def _is_image(row: DirFile) -> bool:
     name = row.name.casefold()
-    return not row.permissions.startswith("d") and name.endswith(".bin") and not name.endswith(_PATCHES)
+    is_system = name.endswith(".bin") and _SYSTEM.search(name) is not None and _PATCH.search(name) is None
+    return is_system and is_plain(row.name) and not row.permissions.startswith("d")
 
 
 def _said(software: SoftwareState, lines: Iterable[str], kept: Iterable[str]) -> str:
@@ -166,9 +172,14 @@ def _said(software: SoftwareState, lines: Iterable[str], kept: Iterable[str]) ->
     booted = [path for boot in software.boot for path in boot.all_files]
     installed = [row.version for row in software.packages]
     named = (*booted, *lines, *software.package_files, *installed, software.running_file or "", *kept)
-    return "\n".join(named).casefold()
+    return "\n".join(named)
 
 
-def _is_named(name: str, said: str) -> bool:
-    """Tell whether a name stands anywhere in what names files, also as a part of another: that costs a file at most."""
-    return name.casefold() in said
+def is_named(name: str, text: str) -> bool:
+    """Return whether a file's name stands anywhere in a text, in whatever letters, or fits a pattern in it.
+
+    Also as a part of another name: that costs a file at most.
+    """
+    name, text = name.casefold(), text.casefold()
+    patterns = (one for one in _PATTERN.findall(text) if any(letter.isalnum() for letter in one))
+    return name in text or any(fnmatchcase(name, one) for one in patterns)

@@ -353,7 +353,7 @@ class Platform(Protocol):
 
     @property
     def deleting(self) -> tuple[Question, ...]:
-        """Return what its delete command asks; the pattern's first group names the file."""
+        """Return what its delete command asks; the first group names the file, that of the last one its whole path."""
         ...
 
     @property

@@ -75,12 +75,15 @@ def test_old_images_that_nothing_names_could_go():
         {"lines": (f"boot system flash {OLD}",)},
         {"lines": (f"tftp-server flash:{OLD}",)},
         {"lines": ("event manager applet X", f' action 010 cli command "copy flash:{OLD} usb0:"')},
+        {"lines": ("kron policy-list a", " cli copy flash:cat9k_iosxe.17.03* usb0:")},
+        {"lines": (f"boot config flash:{OLD}",)},
         {"packages": PACKAGES + f"boot   rp 0 0   rp_x {OLD}\n"},
         {"install": INSTALL.replace("IMG   C    17", "IMG   I    17.03.05.0.6600\nIMG   C    17")},
         {"listing": LISTING.replace(OLD, WANTED)},
         {"listing": LISTING.replace(OLD, "cat9k_iosxe.17.06.01.SPA.bin")},
     ],
-    ids=["next", "now", "line", "short line", "served", "applet", "packages.conf", "added", "the wanted one", "runs"],
+    ids=["next", "now", "line", "short line", "served", "applet", "pattern", "config",
+         "packages.conf", "added", "the wanted one", "runs"],
 )  # fmt: skip
 def test_what_anything_names_stays(changed):
     """In whatever letters, with or without a slash: the other old image is still named."""
@@ -93,6 +96,22 @@ def test_a_patch_is_never_named(kind):
     """Whether of the system or of the access points."""
     patch = f"C9800-universalk9_wlc.17.03.04.CSCvx00000.SPA.{kind}.bin"
     assert [row.name for row in found(LISTING.replace(OLD, patch)).files] == [OLDER]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "C9800-SW-iosxe-wlc.16.12.05.SPA.bin",
+        "C9800-universalk9_wlc.17.03.04.CSCvx00000.SPA.apsp.v2.bin",
+        "c9800-80_fpga_prog.16.00.01.xe.bin",
+        "cat9k_rommon.16.12.02.SPA.bin",
+        "cat9k_iosxe.17.03.*.17.03.05.SPA.bin",
+        "cat9k_iosxe.17.03.05 copy.bin",
+    ],
+)
+def test_only_a_system_image_with_a_plain_name_is_named(name):
+    """A wireless sub-package, firmware, a name with a wild card or a blank: they stay."""
+    assert [row.name for row in found(LISTING.replace(OLD, name)).files] == [OLDER]
 
 
 STACK = """                                           H/W   Current
