@@ -35,9 +35,10 @@ from tasks.configuration_state import (
 )
 from tasks.fetching.ceilings import Ceiling, ceilings
 from tasks.fetching.fit import network_protocols, protocols_refusal, trust_refusal, trusting, trustpoints
-from tasks.file_system import default_file_system, file_named, file_system_of_image, free_bytes
+from tasks.file_system import default_file_system, file_named, file_system_of_image, free_bytes, read_listing
 from tasks.hashing import hash_limits
 from tasks.install import OlderTrain, without_add
+from tasks.partial_file import file_at
 from tasks.readings import Configured, read_running, read_startup, told
 from tasks.removable import could_go
 from tasks.room import MemberRoom, Room, room_of_members
@@ -147,7 +148,9 @@ class _Look:
         self._file_systems: str | None = None
         self._file_system = self._find_file_system()
         self._listing = _listing(session, self._file_system)
-        self._present = _present(session, self._listing, wanted.image) if wanted is not None else None
+        self._present = (
+            _present(session, self._listing, wanted.image, self._file_system) if wanted is not None else None
+        )
         self._image = self._fit(printed)
 
     def report(self, *, signature: bool) -> CheckReport:
@@ -179,6 +182,7 @@ class _Look:
             refusal_hint=held.hint if held is not None else self._hint(refusal, (running.text, startup.text)),
             image=self._image,
             trustpoints=trustpoints(running.commands),
+            overwrites_silently=_overwrites_silently(running),
             ceilings=self._ceilings(running),
         )
 
@@ -295,6 +299,7 @@ class _Look:
         return (
             self._other_platform()
             or self._image_refusal()
+            or self._overwriting(running)
             or (user.refusal if user else None)
             or vrf_refusal(self._return_path.vrf, running.commands)
             or self._interface_refusal()
@@ -331,6 +336,8 @@ class _Look:
     def _hint(self, refusal: str | None, lines: tuple[str, ...]) -> str | None:
         if refusal is None or self._wanted is None:
             return None
+        if refusal == _doubt(self._file_system, self._listing, self._wanted.image):
+            return _doubt_hint(self._session)
         if refusal == self._other_platform():
             return f"Give it an image of its own platform; {INSIST} has this one staged all the same"
         if self._present is not None or refusal != self._room.refusal(self._wanted.image.size_bytes):
@@ -351,6 +358,12 @@ class _Look:
         if self._wanted is None:
             return None
         return _image_refusal(self._room, self._wanted.image, self._present)
+
+    def _overwriting(self, running: Configured) -> str | None:
+        """Return why a file could be overwritten that nobody sees, or None."""
+        if self._wanted is None or self._present is not None or not _overwrites_silently(running):
+            return None
+        return _doubt(self._file_system, self._listing, self._wanted.image)
 
     def _interface_refusal(self) -> str | None:
         if self._return_path.source_interface is None:
@@ -375,13 +388,17 @@ class _Look:
         )
 
 
-def look_again(session: DeviceSession, file_system: str, image: Image) -> str | None:
+def look_again(
+    session: DeviceSession, file_system: str, image: Image, *, overwrites_silently: bool = False
+) -> str | None:
     """Return why an image cannot be put where the check found room for it, right before the copy; None where it can.
 
     Args:
         session: An open session.
         file_system: With its colon.
         image: The image.
+        overwrites_silently: Whether the device asks nothing before it overwrites (`file prompt quiet`): then its
+            listing must prove that no such file is there, and so must an answer about that name alone.
 
     Raises:
         DeviceRefused: The file system cannot be listed any more.
@@ -390,7 +407,35 @@ def look_again(session: DeviceSession, file_system: str, image: Image) -> str | 
     """
     listing = _listing(session, file_system)
     room = Room(file_system=file_system, free_bytes=free_bytes(listing))
-    return _image_refusal(room, image, _present(session, listing, image))
+    present = _present(session, listing, image, file_system)
+    if overwrites_silently and present is None:
+        if (doubt := _doubt(file_system, listing, image)) is not None:
+            return doubt
+        present = _asked_by_name(session, f"{file_system}{image.name}")
+    return _image_refusal(room, image, present)
+
+
+def _overwrites_silently(running: Configured) -> bool:
+    """Tell whether the device overwrites a file without a question."""
+    return any(line.split() == ["file", "prompt", "quiet"] for line in running.lines)
+
+
+def _doubt(file_system: str, listing: str, image: Image) -> str | None:
+    """Return why a copy may overwrite a file on a device that asks nothing, or None: its listing proves absence."""
+    doubt = read_listing(listing).doubt
+    if doubt is None:
+        return None
+    return (
+        f"with 'file prompt quiet' the device overwrites without a question, and 'dir {file_system}' does not prove "
+        f"that there is no {image.name}: {doubt}"
+    )
+
+
+def _doubt_hint(session: DeviceSession) -> str:
+    """Return what to do where a listing proves no absence and the device asks nothing."""
+    words = session.width_refusal
+    width = f"let the user give 'terminal width 511', which the device refuses ({words}), or " if words else ""
+    return f"Look at 'dir' by hand: {width}have the device ask before it overwrites ('no file prompt quiet')"
 
 
 def _listing(session: DeviceSession, file_system: str) -> str:
@@ -406,13 +451,20 @@ def _listing(session: DeviceSession, file_system: str) -> str:
     return listing
 
 
-def _present(session: DeviceSession, listing: str, image: Image) -> DirFile | None:
+def _present(session: DeviceSession, listing: str, image: Image, file_system: str) -> DirFile | None:
+    """Return the file of the image's name; where the listing does not tell, the device is asked for that name alone."""
     try:
         return file_named(listing, image.name)
-    except ValueError as error:
-        raise OutputNotUnderstood(
-            f"'dir': {error}", host=session.name, step=STEP, hint="Give 'dir' by hand and look at what the device shows"
-        ) from None
+    except ValueError:
+        return _asked_by_name(session, f"{file_system}{image.name}")
+
+
+def _asked_by_name(session: DeviceSession, path: str) -> DirFile | None:
+    found = file_at(session, path)
+    if found.size_bytes is None:
+        return None
+    name = path.partition(":")[2]
+    return DirFile(permissions="-", size_bytes=found.size_bytes, modified=found.modified, name=name)
 
 
 def _image_refusal(room: Room, image: Image, present: DirFile | None) -> str | None:

@@ -123,6 +123,7 @@ class CheckReport:
         image: Whether the wanted image is for this platform, or None where none is wanted.
         trustpoints: Certificate authorities that it trusts, as far as they may be ours; None where nobody looked.
         ceilings: How fast it can fetch at most by each protocol that it may fetch by, tuned; none where nobody asked.
+        overwrites_silently: Whether the device asks nothing before it overwrites a file (`file prompt quiet`).
     """
 
     facts: Facts
@@ -144,3 +145,4 @@ class CheckReport:
     image: ImageFit | None = None
     trustpoints: tuple[str, ...] | None = None
     ceilings: tuple[Ceiling, ...] = ()
+    overwrites_silently: bool = False

@@ -177,7 +177,13 @@ class DeviceCopy:
         """
         if order.target == "null:":
             return
-        refusal = look_again(self._login.session(), self._keeper.checked.file_system, order.image)
+        checked = self._keeper.checked
+        refusal = look_again(
+            self._login.session(),
+            checked.file_system,
+            order.image,
+            overwrites_silently=checked.overwrites_silently,
+        )
         if refusal is not None:
             self._traces.is_theirs = True
             raise DeviceRefused(

@@ -24,6 +24,7 @@ class TableDevice:
     alive = True
     rtt_s = 0.1
     local_address = "192.0.2.10"
+    width_refusal: str | None = None
     prompt_pattern = r"(?m)^r1#\s*$"
     platform = IOS_XE
 

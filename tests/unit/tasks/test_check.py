@@ -94,6 +94,15 @@ def test_an_image_that_is_there_is_not_refused_for_its_platform(table_device):
     assert (report.already_there, report.refusal) == (True, None)
 
 
+def test_a_line_of_ours_in_a_text_of_an_unknown_kind_is_refused(table_device):
+    """Whether it is a command cannot be told, so it is neither kept as one nor passed over; a known script is text."""
+    script = "service-script LINK {\nif [[ $LINKUP == YES ]]\nip tcp window-size 12345\nfi\n}\nhostname r1\n"
+    with pytest.raises(OutputNotUnderstood, match="'ip tcp window-size 12345' stands in what may be a text"):
+        check_device(table_device(answers(running=SAVED + script)), IMAGE)
+    known = script.replace("service-script", "macro auto execute")
+    assert check_device(table_device(answers(running=SAVED + known)), IMAGE).running.lines == ()
+
+
 def test_every_line_that_a_run_may_change_is_read(table_device):
     """A dry run plans by what the check read, a run by its snapshot: both must see the same lines."""
     lines = ("no ip tcp timestamp", "ip tcp window-size 70000", "ip ftp source-interface Loopback0")
@@ -133,8 +142,61 @@ def test_a_file_without_a_date_is_a_file(table_device, row):
 
 def test_a_row_that_cannot_be_read_is_not_taken_for_none(table_device):
     """It ends with the image's name: nobody could say that the image is not there."""
-    with pytest.raises(OutputNotUnderstood, match="expected a row of 'dir'"):
-        check_device(table_device(answers(dir=listing("2;-rw-;1000 of image.bin\n"))), IMAGE)
+    device = table_device(answers(dir=listing("2;-rw-;1000 of image.bin\n")))
+    with pytest.raises(OutputNotUnderstood, match=r"'dir bootflash:image\.bin': expected the file or its absence"):
+        check_device(device, IMAGE)
+
+
+LONG = "c8000v-universalk9.17.12.04.with-a-name-too-long.SPA.bin"
+LONG_IMAGE = replace(IMAGE, image=replace(IMAGE.image, name=LONG))
+ABSENT = f"%Error opening bootflash:/{LONG} (No such file or directory)\n"
+WRAPPED = listing(f"16      -rw-          {{}}  Apr 22 2024 09:55:24 +02:00  \n{LONG}\n")
+STRAY = listing(file(), "the-rest-of-a-name\n")
+QUIET = SAVED + "file prompt quiet\nhostname r1\n"
+
+
+@pytest.mark.parametrize("running", [SAVED, QUIET], ids=["asks", "asks nothing"])
+def test_a_file_whose_name_stands_on_the_next_line_is_in_the_way(table_device, running):
+    """At 80 columns `dir` breaks a long name: the file is there, and nothing is copied over it."""
+    report = check_device(table_device(answers(dir=WRAPPED.format(7), running=running)), LONG_IMAGE)
+    assert f"bootflash:{LONG} exists with other contents (7 bytes, expected 1000)" in str(report.refusal)
+
+
+def test_a_listing_that_does_not_tell_is_asked_by_name(table_device):
+    """A line that is no row may be any file: the device is asked for that one, and its word counts."""
+    asked = {f"dir bootflash:{LONG}": ABSENT}
+    report = check_device(table_device(asked | answers(dir=STRAY)), LONG_IMAGE)
+    assert (report.refusal, report.overwrites_silently) == (None, False)
+
+
+@pytest.mark.parametrize("words", [None, "Command authorization failed."])
+def test_a_device_that_asks_nothing_needs_a_listing_that_proves(table_device, words):
+    """With `file prompt quiet` the word of one command is too little: refused, with what makes the listing break."""
+    device = table_device({f"dir bootflash:{LONG}": ABSENT} | answers(dir=STRAY, running=QUIET))
+    device.width_refusal = words
+    report = check_device(device, LONG_IMAGE)
+    assert report.overwrites_silently
+    assert "'dir bootflash:' does not prove that there is no" in str(report.refusal)
+    assert "found 'the-rest-of-a-name'" in str(report.refusal)
+    assert ("'terminal width 511', which the device refuses" in str(report.refusal_hint)) is bool(words)
+    assert "'no file prompt quiet'" in str(report.refusal_hint)
+
+
+@pytest.mark.parametrize(
+    ("by_name", "shown", "words"),
+    [
+        (ABSENT, listing(file()), None),
+        (ABSENT, STRAY, "does not prove"),
+        (ABSENT, listing(file())[:-20], "does not prove"),
+        (listing(file(7).replace("image.bin", LONG)), listing(file()), "exists with other contents (7 bytes"),
+    ],
+    ids=["twice absent", "a line too many", "cut off", "there by its name"],
+)
+def test_a_device_that_asks_nothing_is_asked_twice_right_before_the_copy(table_device, by_name, shown, words):
+    """The whole listing and the name alone must both say that no such file is there."""
+    device = table_device({f"dir bootflash:{LONG}": by_name, "dir bootflash:": shown})
+    found = look_again(device, "bootflash:", LONG_IMAGE.image, overwrites_silently=True)
+    assert found is None if words is None else words in str(found)
 
 
 @pytest.mark.parametrize("name", ["IMAGE.BIN", "Image.bin"])

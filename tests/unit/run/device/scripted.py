@@ -152,7 +152,9 @@ def context(**options) -> RunContext:
 def checked(task, given):
     """Return the parts of a device's run, taken to where its check is done."""
     parts = parts_of(task, given)
-    parts.keeper.update(check=SimpleNamespace(rtt_s=0.1, server_address="192.0.2.10", file_system="flash:"))
+    parts.keeper.update(
+        check=SimpleNamespace(rtt_s=0.1, server_address="192.0.2.10", file_system="flash:", overwrites_silently=False)
+    )
     return parts
 
 

@@ -19,7 +19,7 @@ from tests.unit.run.device.scripted import Steps, account, checked, context, ord
 
 @pytest.fixture(autouse=True)
 def nothing_in_the_way(monkeypatch):
-    monkeypatch.setattr(device_copy, "look_again", lambda session, file_system, image: None)
+    monkeypatch.setattr(device_copy, "look_again", lambda *given, **named: None)
 
 
 def copying(*, pull, found=None):
@@ -61,7 +61,7 @@ def test_a_device_that_is_back_at_its_prompt_writes_nothing(error, is_theirs):
 
 def test_a_file_that_came_since_the_check_is_left_alone(monkeypatch):
     """No ticket is issued, nothing is told to the device."""
-    monkeypatch.setattr(device_copy, "look_again", lambda session, file_system, image: "x.bin is there")
+    monkeypatch.setattr(device_copy, "look_again", lambda *given, **named: "x.bin is there")
     parts = copying(pull=raising())
     with pytest.raises(DeviceRefused, match=r"since the check: x\.bin is there"):
         parts.copy.copy(order(parts.context))

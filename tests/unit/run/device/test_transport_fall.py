@@ -50,13 +50,14 @@ class Way:
                 file_system="flash:",
                 facts=None,
                 version=SimpleNamespace(release="17.12.4"),
+                overwrites_silently=False,
             )
         )
         self.refused_plans: dict[str, Exception] = {}
         self.parts.planner.plan = self.plan
         file = FlashFile(path="flash:x.bin", size_bytes=on_flash)
         monkeypatch.setattr(transport_fall, "file_at", lambda session, path: file)
-        monkeypatch.setattr("flashferry.run.device.copy.look_again", lambda *given: None)
+        monkeypatch.setattr("flashferry.run.device.copy.look_again", lambda *given, **named: None)
 
     def plan(self, before):
         name = self.parts.transport.current.name
