@@ -35,10 +35,17 @@ from tasks.configuration_state import (
 )
 from tasks.fetching.ceilings import Ceiling, ceilings
 from tasks.fetching.fit import network_protocols, protocols_refusal, trust_refusal, trusting, trustpoints
-from tasks.file_system import default_file_system, file_named, file_system_of_image, free_bytes, read_listing
+from tasks.fetching.target import (
+    absence_doubt,
+    doubt_hint,
+    image_refusal,
+    list_files,
+    overwrites_silently,
+    present_file,
+)
+from tasks.file_system import default_file_system, file_system_of_image, free_bytes
 from tasks.hashing import hash_limits
 from tasks.install import OlderTrain, without_add
-from tasks.partial_file import file_at
 from tasks.readings import Configured, read_running, read_startup, told
 from tasks.removable import could_go
 from tasks.room import MemberRoom, Room, room_of_members
@@ -46,7 +53,7 @@ from tasks.software_state import mode_of
 from tasks.source_address import interface_refusal, vrf_refusal
 from tasks.step import CHECK_WORD, Step, Stretch
 from tasks.verify import VerifyReport, verify_image, verify_signature
-from templates.rows import ArchiveSection, DirError, DirFile, DirTotals, ExclusiveMode, first, rows
+from templates.rows import ArchiveSection, ExclusiveMode, first
 from templates.version import parse_version
 
 __all__ = ["CheckReport", "ReturnPath", "Wanted", "check", "check_device"]
@@ -147,9 +154,9 @@ class _Look:
         self._version = parse_version(printed)
         self._file_systems: str | None = None
         self._file_system = self._find_file_system()
-        self._listing = _listing(session, self._file_system)
+        self._listing = list_files(session, self._file_system)
         self._present = (
-            _present(session, self._listing, wanted.image, self._file_system) if wanted is not None else None
+            present_file(session, self._listing, wanted.image, self._file_system) if wanted is not None else None
         )
         self._image = self._fit(printed)
 
@@ -182,7 +189,7 @@ class _Look:
             refusal_hint=held.hint if held is not None else self._hint(refusal, (running.text, startup.text)),
             image=self._image,
             trustpoints=trustpoints(running.commands),
-            overwrites_silently=_overwrites_silently(running),
+            overwrites_silently=overwrites_silently(running),
             ceilings=self._ceilings(running),
         )
 
@@ -336,8 +343,8 @@ class _Look:
     def _hint(self, refusal: str | None, lines: tuple[str, ...]) -> str | None:
         if refusal is None or self._wanted is None:
             return None
-        if refusal == _doubt(self._file_system, self._listing, self._wanted.image):
-            return _doubt_hint(self._session)
+        if refusal == absence_doubt(self._file_system, self._listing, self._wanted.image):
+            return doubt_hint(self._session)
         if refusal == self._other_platform():
             return f"Give it an image of its own platform; {INSIST} has this one staged all the same"
         if self._present is not None or refusal != self._room.refusal(self._wanted.image.size_bytes):
@@ -357,13 +364,13 @@ class _Look:
     def _image_refusal(self) -> str | None:
         if self._wanted is None:
             return None
-        return _image_refusal(self._room, self._wanted.image, self._present)
+        return image_refusal(self._room, self._wanted.image, self._present)
 
     def _overwriting(self, running: Configured) -> str | None:
         """Return why a file could be overwritten that nobody sees, or None."""
-        if self._wanted is None or self._present is not None or not _overwrites_silently(running):
+        if self._wanted is None or self._present is not None or not overwrites_silently(running):
             return None
-        return _doubt(self._file_system, self._listing, self._wanted.image)
+        return absence_doubt(self._file_system, self._listing, self._wanted.image)
 
     def _interface_refusal(self) -> str | None:
         if self._return_path.source_interface is None:
@@ -388,97 +395,6 @@ class _Look:
         )
 
 
-def look_again(
-    session: DeviceSession, file_system: str, image: Image, *, overwrites_silently: bool = False
-) -> str | None:
-    """Return why an image cannot be put where the check found room for it, right before the copy; None where it can.
-
-    Args:
-        session: An open session.
-        file_system: With its colon.
-        image: The image.
-        overwrites_silently: Whether the device asks nothing before it overwrites (`file prompt quiet`): then its
-            listing must prove that no such file is there, and so must an answer about that name alone.
-
-    Raises:
-        DeviceRefused: The file system cannot be listed any more.
-        OutputNotUnderstood: The device answered something we have no reading for.
-        DeviceUnreachable: The session was lost.
-    """
-    listing = _listing(session, file_system)
-    room = Room(file_system=file_system, free_bytes=free_bytes(listing))
-    present = _present(session, listing, image, file_system)
-    if overwrites_silently and present is None:
-        if (doubt := _doubt(file_system, listing, image)) is not None:
-            return doubt
-        present = _asked_by_name(session, f"{file_system}{image.name}")
-    return _image_refusal(room, image, present)
-
-
-def _overwrites_silently(running: Configured) -> bool:
-    """Tell whether the device overwrites a file without a question."""
-    return any(line.split() == ["file", "prompt", "quiet"] for line in running.lines)
-
-
-def _doubt(file_system: str, listing: str, image: Image) -> str | None:
-    """Return why a copy may overwrite a file on a device that asks nothing, or None: its listing proves absence."""
-    doubt = read_listing(listing).doubt
-    if doubt is None:
-        return None
-    return (
-        f"with 'file prompt quiet' the device overwrites without a question, and 'dir {file_system}' does not prove "
-        f"that there is no {image.name}: {doubt}"
-    )
-
-
-def _doubt_hint(session: DeviceSession) -> str:
-    """Return what to do where a listing proves no absence and the device asks nothing."""
-    words = session.width_refusal
-    width = f"let the user give 'terminal width 511', which the device refuses ({words}), or " if words else ""
-    return f"Look at 'dir' by hand: {width}have the device ask before it overwrites ('no file prompt quiet')"
-
-
-def _listing(session: DeviceSession, file_system: str) -> str:
-    listing = session.ask(session.platform.list_command(file_system), limit_s=60)
-    if (error := first(DirError, listing)) is not None and not rows(DirTotals, listing):
-        command = session.platform.list_command(error.subject)
-        raise DeviceRefused(
-            f"'{command}': {error.reason}",
-            host=session.name,
-            step=STEP,
-            hint="Look at the file system with 'dir' by hand: it may be absent, unformatted or in use",
-        )
-    return listing
-
-
-def _present(session: DeviceSession, listing: str, image: Image, file_system: str) -> DirFile | None:
-    """Return the file of the image's name; where the listing does not tell, the device is asked for that name alone."""
-    try:
-        return file_named(listing, image.name)
-    except ValueError:
-        return _asked_by_name(session, f"{file_system}{image.name}")
-
-
-def _asked_by_name(session: DeviceSession, path: str) -> DirFile | None:
-    found = file_at(session, path)
-    if found.size_bytes is None:
-        return None
-    name = path.partition(":")[2]
-    return DirFile(permissions="-", size_bytes=found.size_bytes, modified=found.modified, name=name)
-
-
-def _image_refusal(room: Room, image: Image, present: DirFile | None) -> str | None:
-    file_system = room.file_system
-    if present is None:
-        return room.refusal(image.size_bytes)
-    if present.name != image.name:
-        return (
-            f"{file_system}{present.name} exists, which a file system may take for {image.name}; nothing is "
-            "overwritten: rename or delete it first"
-        )
-    return _other_contents(f"{file_system}{image.name}", image, present)
-
-
 def prove_present(
     session: DeviceSession, path: str, image: Image, interrupted: Callable[[], bool]
 ) -> VerifyReport | None:
@@ -492,10 +408,3 @@ def prove_present(
         return verify_image(session, path, image.digests, size_bytes=image.size_bytes, interrupted=interrupted)
     except ImageCorrupt:
         return None
-
-
-def _other_contents(path: str, image: Image, present: DirFile) -> str:
-    found = f"{present.size_bytes} bytes, expected {image.size_bytes}"
-    if present.size_bytes == image.size_bytes:
-        found = f"{present.size_bytes} bytes, but another hash"
-    return f"{path} exists with other contents ({found}); nothing is overwritten: rename or delete it first"

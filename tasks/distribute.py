@@ -25,7 +25,7 @@ from flashferry.devices.errors import CopyFailed, DeviceRefused, FileInTheWay, I
 from flashferry.devices.platforms.platform import CopyQuestion, Offered, Platform
 from flashferry.devices.session import DeviceSession
 from flashferry.images.digests import Image
-from tasks.file_system import free_bytes
+from tasks.file_system import file_named, free_bytes
 from tasks.members import Place, may_have_members, other_places
 from tasks.partial_file import file_at, remove_file
 from tasks.room import needed_bytes
@@ -233,7 +233,9 @@ class _Work:
         )
 
     def _check_room(self, place: Place) -> None:
+        """Refuse a member without room, or whose whole listing does not say, too, that no such file is there."""
         listing = self.session.ask(self.session.platform.list_command(place.file_system), limit_s=ASK_LIMIT_S)
+        self._check_absent(place, listing)
         free = free_bytes(listing)
         if free is None or free < needed_bytes(self.image.size_bytes):
             seen = "a listing that does not tell" if free is None else f"{free:,}"
@@ -242,6 +244,21 @@ class _Work:
                 host=self.session.name,
                 step=STEP,
                 hint="Make room there, then stage again: what is there is not copied again",
+            )
+
+    def _check_absent(self, place: Place, listing: str) -> None:
+        try:
+            found, seen = file_named(listing, self.image.name), ""
+        except ValueError as error:
+            found, seen = None, str(error)
+        if found is not None:
+            seen = f"it lists {found.name} with {found.size_bytes:,} bytes"
+        if seen:
+            raise FileInTheWay(
+                f"'dir {place.file_system}': expected no {self.image.name}, {seen}",
+                host=self.session.name,
+                step=STEP,
+                hint="Look at 'dir' by hand; nothing is overwritten there",
             )
 
     def _copy(self, target: str) -> float:

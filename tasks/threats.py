@@ -9,10 +9,14 @@ Facts
 * Whoever holds the configuration lock may be in the middle of a rollback, and nobody else can take anything back.
 * `archive config`, `write-memory` and `time-period` keep the configuration in a file; `configure replace` of that file
   brings our lines back, and so does a reload where somebody saved.
+* Newer releases name such a file by time and number (`archive-Feb-15-15-56-38.517-1`): a name is never used again. Old
+  ones use PATH-1 to PATH-14 in turn, so a name that was there before may hold what was saved since: its contents tell,
+  for what was saved while our lines were set holds the run's mark.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from flashferry.devices.errors import DeviceRefused
@@ -25,6 +29,7 @@ from tasks.tcp_config import Change, TcpLines, tcp_lines_of
 from templates.config_sections import ConfigNotUnderstood, lines_of, sections
 from templates.rows import ArchiveEntry, ArchiveSection, ExclusiveMode, first, rows
 
+_NAMED_BY_TIME = re.compile(r"-[A-Z][a-z]{2}-+\d{1,2}-\d{2}-\d{2}-\d{2}(?:\.\d+)?(?:-[A-Za-z]+)?-\d+$")
 MOST_ARCHIVES = 14
 """So many configurations an archive keeps at most (Cisco command reference, `maximum`)."""
 
@@ -86,14 +91,21 @@ def archived_lines(
 ) -> Threat | None:
     """Return the archive files, of those that were made while our lines were set, which hold any of them.
 
+    A file whose name was there before is read as well where names are used again.
+
     Args:
         session: An open session.
         changes: What was set.
         running: The running configuration.
         known: The archive's files as they were before.
     """
-    fresh = sorted(archives(session, running) - known)[-MOST_ARCHIVES:] if changes else []
+    now = archives(session, running) if changes else frozenset()
+    fresh = sorted(now - known)[-MOST_ARCHIVES:]
     holding = [path for path in fresh if _is_elsewhere(path, session.platform) or _may_hold(session, path, changes)]
+    again = sorted(path for path in now & known if not _NAMED_BY_TIME.search(path))
+    holding += [
+        path for path in again if not _is_elsewhere(path, session.platform) and _was_written(session, path, changes)
+    ]
     if not holding:
         return None
     return Threat(
@@ -141,6 +153,18 @@ def _may_hold(session: DeviceSession, path: str, changes: tuple[Change, ...]) ->
         return holds_ours(changes, session.ask(session.platform.read_command(path), limit_s=60), session.platform)
     except DeviceRefused:
         return True
+
+
+def _was_written(session: DeviceSession, path: str, changes: tuple[Change, ...]) -> bool:
+    """Tell whether an archive file of a name that was there before was written while our lines were set.
+
+    What was saved then holds the run's mark; where the device has none, any line of ours in it counts.
+    """
+    text = told(session, session.platform.read_command(path))
+    marks = {line for change in changes if change.is_mark for line in (change.ours, change.shown) if line}
+    if not marks:
+        return holds_ours(changes, text, session.platform)
+    return any(line.rstrip() in marks for line in text.splitlines())
 
 
 def _is_elsewhere(path: str, platform: Platform) -> bool:

@@ -24,10 +24,10 @@ from flashferry.tcp.path import ASSUMED_RTT_S
 from flashferry.transports.transport import Offer
 from flashferry.transports.witness import ServerView, view_of
 from inventory.view import HostView
-from tasks.check import look_again
 from tasks.copy import COPY, CopyReport
 from tasks.copy import copy as copy_task
 from tasks.copy_watch import CopyLimits, copy_limits, least_rate_bytes_per_s
+from tasks.fetching.target import look_again
 
 LAST_ACCOUNT_S = 2.0
 """So long the server's last word is waited for: the device may be back at its prompt a round trip before it is said."""

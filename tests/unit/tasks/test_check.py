@@ -13,8 +13,9 @@ from flashferry.images.digests import Image
 from flashferry.images.fit import Fits
 from flashferry.transports import transport_named
 from inventory.transport_policy import TransportPolicy
-from tasks.check import ReturnPath, Wanted, check_device, look_again
+from tasks.check import ReturnPath, Wanted, check_device
 from tasks.check_report import Fetching, ProvenFile
+from tasks.fetching.target import look_again
 from tasks.readings import read_running
 from tasks.verify import VerifyReport
 
