@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from flashferry.core.errors import FlashferryError
 from flashferry.devices.dialogue import Dialogue
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.devices.prompts import open_question, refusal_in
@@ -154,9 +155,29 @@ def may_configure(level: int, running: str, command: str) -> bool:
     )
 
 
+def name_level(session: DeviceSession, error: FlashferryError) -> None:
+    """Have an error of a command name the privilege level where it is below 15: then it is most likely the cause.
+
+    Args:
+        session: The session that it came from, which is still open.
+        error: The error; its message and its hint become others.
+    """
+    try:
+        level = _level(session)
+    except FlashferryError:
+        return
+    if level is None or level >= FULL_LEVEL:
+        return
+    error.message = f"at privilege level {level}: {error.message}"
+    error.hint = (
+        "Give a user of level 15, or the enable secret (FLASHFERRY_ENABLE_SECRET, the inventory's enable_secret); or "
+        f"have 'privilege exec level {level}' lines give that level what staging needs"
+    )
+
+
 def _level(session: DeviceSession) -> int | None:
     try:
-        found = first(Privilege, session.ask(session.platform.commands.privilege))
+        found = first(Privilege, session.show_privilege())
     except DeviceRefused:
         return None
     return found.level if found else None

@@ -81,8 +81,19 @@ class TuneReport:
 
 
 def tune(task: Task, plan: TunePlan, before: Snapshot | None = None, remember: Remember | None = None) -> Result:
-    """Nornir task: return a TuneReport. See `apply_plan`."""
-    report = apply_plan(session_of(task), plan, before=before, remember=remember)
+    """Nornir task: return a TuneReport. See `apply_plan`.
+
+    Where it fails before the first line was typed, no line of the plan is remembered: nothing is there to be undone.
+    """
+    session, sent_before = None, 0
+    try:
+        session = session_of(task)
+        sent_before = session.lines_sent
+        report = apply_plan(session, plan, before=before, remember=remember)
+    except BaseException:
+        if remember is not None and (session is None or session.lines_sent == sent_before):
+            remember(())
+        raise
     return Result(host=task.host, result=report, changed=bool(plan.changes))
 
 

@@ -20,19 +20,25 @@ from netmiko.exceptions import ReadTimeout
 from flashferry.devices.errors import DeviceUnreachable, LoginRefused
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.napalm_ios import ios_driver
+from flashferry.devices.platforms.ios import IOS
 from flashferry.devices.prompts import (
     SHORT_ANSWER_CHARS,
     Answer,
     AnswerReader,
+    EchoGate,
     any_prompt,
     confirmations,
+    exec_prompt,
     first_prompt,
+    is_config_prompt,
     last_line,
     open_question,
+    prompt_line,
     refusal_in,
 )
 from flashferry.devices.ssh_client import Client
 from flashferry.devices.transcript import Recorder
+from templates.rows import Privilege, first
 
 SETTLED_S = 1.0
 """How long nothing may come behind a prompt that syslog lines follow, until it counts as the answer's end."""
@@ -53,6 +59,9 @@ QUIET_S = 0.2
 
 QUESTION_S = 3.0
 """A line without an end that stands for so long is a question, not half a banner."""
+
+FULL_LEVEL = 15
+SHOW_PRIVILEGE = IOS.commands.privilege
 
 TERMINAL = ("terminal width 511", "terminal length 0", "terminal no monitor")
 """What is set for this session alone; syslog lines that would be written into every dialogue stay away."""
@@ -130,7 +139,7 @@ class Connection(CiscoIosSSH):
     def __init__(self, *, host_keys: HostKeys, recorder: Recorder, **options: Any) -> None:
         self._host_keys = host_keys
         self._recorder = recorder
-        self.last_prompt = ""
+        self.prompt = self.last_prompt = ""
         self.terminal_refusals: dict[str, str] = {}
         """Terminal settings that the device did not take, by the command, with its words."""
         super().__init__(**options)  # opens the session
@@ -168,10 +177,24 @@ class Connection(CiscoIosSSH):
         prompts = [self._prompt_behind(command) for command in TERMINAL]
         if prompts[-1] != prompts[-2]:
             raise NoPrompt("")
-        self.base_prompt, self.last_prompt = prompts[-1][:-1][:16], prompts[-1]
+        if is_config_prompt(prompts[-1]):
+            raise LoginRefused(
+                f"the prompt '{prompts[-1]}' looks like that of configuration mode",
+                host=self._host_keys.device,
+                step="connect",
+                hint="Take the 'prompt' line out of its configuration ('no prompt'); nothing was changed",
+            )
+        self._learn(prompts[-1])
+
+    def _learn(self, prompt: str) -> None:
+        """Take a prompt for that of EXEC mode from here on; `base_prompt` is netmiko's name of it."""
+        self.prompt = self.last_prompt = prompt
+        self.base_prompt = prompt[:-1]
 
     def _await_first_prompt(self) -> None:
         """Return once something like a prompt stands there; nothing is typed before.
+
+        One with blanks, or with a banner in front of it on its line, must stand for as long as a question.
 
         Raises:
             LoginRefused: The device asks something, such as a new password.
@@ -188,32 +211,38 @@ class Connection(CiscoIosSSH):
                 raise EOFError
             elif first_prompt(seen) is not None:
                 return
-            elif time.monotonic() - heard_at > QUESTION_S and open_question(seen) is not None:
-                raise LoginRefused(
-                    f"expected a prompt, the device asks {open_question(seen)!r}; nothing was typed",
-                    host=self._host_keys.device,
-                    step="connect",
-                    hint="Log in by hand once: the user's password may have expired, or the line has a menu",
-                )
+            elif time.monotonic() - heard_at > QUESTION_S:
+                if (question := open_question(seen)) is not None:
+                    raise LoginRefused(
+                        f"expected a prompt, the device asks {question!r}; nothing was typed",
+                        host=self._host_keys.device,
+                        step="connect",
+                        hint="Log in by hand once: the user's password may have expired, or the line has a menu",
+                    )
+                if prompt_line(seen) is not None:
+                    return
             if time.monotonic() - started > LOGIN_LIMIT_S:
                 raise DeviceUnreachable(
                     f"expected a prompt, none came within {LOGIN_LIMIT_S:.0f} s; last line seen: {last_line(seen)!r}",
                     host=self._host_keys.device,
                     step="connect",
-                    hint="Log in by hand and look at what the device shows; nothing was typed",
+                    hint="Log in by hand and look at what the device shows: a prompt that ends with neither '#' nor "
+                    "'>' comes of a 'prompt' line in its configuration; nothing was typed",
                 )
 
     def _prompt_behind(self, command: str) -> str:
-        """Give one of the first commands; return the prompt behind its answer."""
+        """Give one of the first commands; return the prompt after its answer."""
         self.write_channel(command + "\n")
-        self.read_until_pattern(re.escape(command), read_timeout=LOGIN_LIMIT_S)
-        deadline, seen = time.monotonic() + LOGIN_LIMIT_S, ""
-        while True:
-            seen = (seen + self.read_channel())[-_LOGIN_TAIL_CHARS:]
-            if (prompt := first_prompt(seen)) is not None:
-                self._note_setting(command, seen)
-                return prompt
+        gate, deadline, seen = EchoGate(command), time.monotonic() + LOGIN_LIMIT_S, ""
+        while not gate.has_echo(received := self.read_channel()):
+            seen = (seen + received)[-_LOGIN_TAIL_CHARS:]
             self._wait_until(deadline, seen)
+        seen = gate.behind
+        while (prompt := prompt_line(seen)) is None:
+            self._wait_until(deadline, seen)
+            seen = (seen + self.read_channel())[-_LOGIN_TAIL_CHARS:]
+        self._note_setting(command, seen)
+        return prompt
 
     def set_terminal(self) -> None:
         """Set the terminal once more, at a prompt of a higher level: before `enable` a device may know no `terminal`.
@@ -260,8 +289,8 @@ class Connection(CiscoIosSSH):
                 seen = (seen + received)[-_LOGIN_TAIL_CHARS:]
             elif _PASSWORD.search(seen):
                 return True
-            if (prompt := first_prompt(seen)) is not None:
-                self.last_prompt = prompt
+            if (prompt := prompt_line(seen)) is not None:
+                self._learn(prompt)
                 return False
             self._wait_until(deadline, seen, QUIET_S)
 
@@ -275,17 +304,18 @@ class Connection(CiscoIosSSH):
         if open_question(left) is not None:
             raise NoPrompt(left)
 
-    def exchange(self, command: str, *, limit_s: float) -> Answer:
+    def exchange(self, command: str, *, limit_s: float, configures: bool = False) -> Answer:
         """Send a command that asks nothing and return its answer.
 
         Args:
             command: The command.
             limit_s: Longest silence until the prompt, in seconds; ten times as long in all.
+            configures: Whether the prompt of a configuration mode ends an answer, too.
 
         Raises:
             NoPrompt: No echo or no prompt came.
         """
-        reader = AnswerReader(command, any_prompt(self.base_prompt))
+        reader = AnswerReader(command, any_prompt(self.prompt) if configures else exec_prompt(self.prompt))
         self._check_nothing_is_asked()
         self.write_channel(command + "\n")
         started = heard_at = prompt_at = time.monotonic()
@@ -420,17 +450,43 @@ class Driver(IOSDriver):
         )
 
     def enable(self) -> None:
-        """Enter privileged EXEC where the login did not lead there.
+        """Enter privileged EXEC where the login did not lead there, or not to the level that the secret is for.
+
+        `#` stands for every level from 2 on, and a `prompt` line may have `>` for all of them: the level tells, where
+        the device shows it.
 
         Raises:
+            LoginRefused: The secret was taken and the level is the same.
             ValueError: The secret was refused or is missing.
             NoPrompt: The device asks something else, or nothing came.
         """
-        if not self.device.last_prompt.endswith("#"):
-            self.device.enter_enable(self.device.secret)
-            self.device.set_terminal()
-        if not self.device.last_prompt.endswith("#"):
-            raise ValueError("no privileged prompt")
+        device = self.device
+        looks_privileged = device.last_prompt.endswith("#")
+        if looks_privileged and (not device.secret or self._level() in {None, FULL_LEVEL}):
+            return
+        device.enter_enable(device.secret)
+        device.set_terminal()
+        if not looks_privileged and device.last_prompt.endswith("#"):
+            return
+        level = self._level()
+        if level == FULL_LEVEL:
+            return
+        if looks_privileged:
+            raise LoginRefused(
+                f"'enable' left the user at privilege level {level}",
+                host=self._host_keys.device,
+                step="connect",
+                hint="Check FLASHFERRY_ENABLE_SECRET or the inventory's enable_secret; without one the user works at "
+                "its own level",
+            )
+        raise ValueError("no privileged prompt")
+
+    def _level(self) -> int | None:
+        """Return the privilege level that the device shows; None where it shows none."""
+        text = self.device.exchange(SHOW_PRIVILEGE, limit_s=LOGIN_LIMIT_S).text
+        found = first(Privilege, text)
+        self.known_answers[SHOW_PRIVILEGE] = text
+        return found.level if found is not None else None
 
     def _send_command(self, command: str) -> str:
         """Return a command's output to NAPALM's getters.

@@ -4,9 +4,15 @@ The echo of the command stands in front of it, the prompt behind it.
 
 Facts
 -----
-* The prompt is `host#`, `host>` or `host(config)#` with no blank behind it; a command is echoed, then CR LF, then its
+* The prompt is `host#`, `host>` or `host(config)#` with no blank after it; a command is echoed, then CR LF, then its
   output, then the prompt (captures of scrapli_transfer_utils, netmiko).
-* In configuration mode the host name is cut to 20 characters (netmiko, cisco_ios.py), hence `base_prompt[:16]`.
+* `prompt TEXT` in the configuration replaces that of EXEC mode, with blanks where it has any: `%h` is the host name,
+  `%p` the `#` or `>`, `%n` the vty, `%s` a blank (Cisco IOS Configuration Fundamentals Command Reference).
+  Configuration mode keeps the bare host name, cut to 20 characters or fewer. So the prompt of EXEC mode is the one that
+  was learnt at login, to the letter, and that of configuration mode is known by `(config...)#` alone.
+* A banner without a line end stands in front of the first prompt, on its line.
+* A command wider than the terminal (80 columns where `terminal width` is refused) scrolls: the line is drawn again from
+  its middle, after `$`.
 * A syslog line may come behind the prompt, which is not printed again; an answer that is taken by its prompt alone
   is then one command late for ever after (public log of IOL 17.15). So an answer counts only behind its own echo.
 * Output may hold a line that looks like the prompt (a banner, somebody's remark); what comes behind it tells.
@@ -23,6 +29,13 @@ from templates.rows import Refusal, first
 
 _FIRST_PROMPT = re.compile(r"(?:^|\n)[ \t]*(?=\S*[A-Za-z0-9])([^\s#>]{1,63})([#>])[ \t\r]*\Z")
 """At the very end, and with a letter or a digit: a banner's `*****#` is none."""
+
+_PROMPT_LINE = re.compile(r"(?:^|\n)[ \t]*(?=[^\n]*[A-Za-z0-9])([^\n]{0,250}[#>])[ \t\r]*\Z")
+"""A whole last line: the prompt after a command's echo, blanks and all; at login a banner may be glued to it."""
+
+_CONFIG_PROMPT = r"[^\s#>()]{0,63}\(config[^\s#>]*\)#"
+_LEAST_SCROLLED, _SCROLLED_TAIL = 8, 16
+"""So many characters must follow the `$` of a line that was scrolled, and so many at its end must be the command's."""
 
 _QUESTION = re.compile(r"(?:--More--|\[[^\]\n]*\]\s?[?:]?|\?|(?:[Pp]assword|[Uu]sername|[Ll]ogin|filename):)[ \b]*\Z")
 SHORT_ANSWER_CHARS = 500
@@ -91,7 +104,7 @@ class Answer:
     @property
     def is_configuring(self) -> bool:
         """Return whether the prompt is that of a configuration mode."""
-        return "(config" in self.prompt
+        return is_config_prompt(self.prompt)
 
 
 class AnswerReader:
@@ -126,9 +139,10 @@ class AnswerReader:
         self._text += received
         if self._start is None:
             echo = self._text.find(self._command)
-            if echo < 0:
+            end = echo + len(self._command) if echo >= 0 else _end_of_scrolled(self._text, self._command)
+            if end is None:
                 return None
-            self._start = searched = echo + len(self._command)
+            self._start = searched = end
         for match in self._prompt.finditer(self._text, max(searched, self._start)):
             self._found = match.span()
         return self._answer(self._start, *self._found) if self._found else None
@@ -193,12 +207,27 @@ def first_prompt(text: str) -> str | None:
 
     Syslog lines may follow it; the prompt is not printed again then.
     """
+    found = _at_end(_FIRST_PROMPT, text)
+    return found[1] + found[2] if found is not None else None
+
+
+def prompt_line(text: str) -> str | None:
+    """Return the last line of a text where it may be a prompt, blanks included; None where it ends otherwise.
+
+    After a command's echo that line is the prompt. In front of the first command a banner may be glued to it, and a
+    line of a banner may look like it.
+    """
+    found = _at_end(_PROMPT_LINE, text)
+    return found[1] if found is not None else None
+
+
+def _at_end(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     end = len(text)
     for line in reversed(text.splitlines(keepends=True)):
-        # Only behind a syslog line may the prompt's own line have ended.
+        # Only in front of a syslog line may the prompt's own line have ended.
         part = text[:end] if end == len(text) else text[:end].rstrip("\r\n")
-        if (found := _FIRST_PROMPT.search(part)) is not None:
-            return found[1] + found[2]
+        if (found := pattern.search(part)) is not None:
+            return found
         if not _SYSLOG.match(line.rstrip("\r\n")):
             return None
         end -= len(line)
@@ -226,13 +255,43 @@ def last_line(text: str) -> str:
     return lines[-1][-_LONGEST_QUOTED:] if lines else ""
 
 
-def any_prompt(base: str) -> re.Pattern[str]:
-    """Return what finds a prompt of a host, in every mode, alone on a line.
+def exec_prompt(prompt: str) -> re.Pattern[str]:
+    """Return what finds the prompt of EXEC mode, to the letter and alone on a line."""
+    return re.compile(rf"^[ \t]*{re.escape(prompt)}[ \t\r]*$", re.MULTILINE)
 
-    Args:
-        base: The first characters of the host name, at most 16.
-    """
-    return re.compile(rf"^{re.escape(base)}[^\s#>]{{0,63}}[#>][ \t\r]*$", re.MULTILINE)
+
+def any_prompt(prompt: str) -> re.Pattern[str]:
+    """Return what finds the prompt of EXEC mode, or that of a configuration mode, alone on a line."""
+    return re.compile(rf"^[ \t]*(?:{re.escape(prompt)}|{_CONFIG_PROMPT})[ \t\r]*$", re.MULTILINE)
+
+
+def is_config_prompt(prompt: str) -> bool:
+    """Return whether a prompt is that of a configuration mode."""
+    return re.fullmatch(_CONFIG_PROMPT, prompt) is not None
+
+
+def _end_of_scrolled(text: str, command: str) -> int | None:
+    """Return where the echo of a command ends whose line was scrolled, its line end not included; None without one."""
+    for line in re.finditer(r"[^\n]*\$[^\n]*\n", text):
+        _, *parts = _drawn(line[0].rstrip("\r\n")).split("$")
+        for first_part in range(len(parts)):
+            shown = "$".join(parts[first_part:]).rstrip()
+            if len(shown) >= _LEAST_SCROLLED and command.endswith(shown[-_SCROLLED_TAIL:]):
+                return line.end() - 1
+    return None
+
+
+def _drawn(text: str) -> str:
+    """Return what a terminal shows of a line that was drawn over with backspaces and returns."""
+    shown: list[str] = []
+    column = 0
+    for char in text:
+        if char in "\b\r":
+            column = 0 if char == "\r" else max(column - 1, 0)
+            continue
+        shown[column : column + 1] = char
+        column += 1
+    return "".join(shown)
 
 
 def refusal_in(answer: str) -> str | None:

@@ -63,6 +63,11 @@ class DeviceSession:
 
     After any error it is either at a prompt that was seen, or closed: nothing is ever typed into a question that a
     device may still be asking.
+
+    Attributes:
+        name: Inventory name of the device.
+        recorder: Takes all that is sent and comes.
+        lines_sent: How many configuration lines were typed so far, whatever became of them.
     """
 
     def __init__(self, login: Login) -> None:
@@ -75,7 +80,8 @@ class DeviceSession:
             self.recorder.note(f"no session: {error if isinstance(error, FlashferryError) else type(error).__name__}")
             self.recorder.close()
             raise
-        self._prompt = re.escape(str(self._driver.device.base_prompt))
+        self._prompt = re.escape(str(self._driver.device.prompt))
+        self.lines_sent = 0
 
     def close(self) -> None:
         """Log out; a session that is lost already is no error."""
@@ -121,9 +127,9 @@ class DeviceSession:
 
     @property
     def privileged(self) -> bool:
-        """Return whether the last prompt that the device showed was that of privileged EXEC."""
+        """Return whether the last prompt that the device showed was the one that its login ended with."""
         with self._exchange("check the privilege level"):
-            return str(self._driver.device.last_prompt).endswith("#")
+            return bool(self._driver.device.last_prompt == self._driver.device.prompt)
 
     @property
     def width_refusal(self) -> str | None:
@@ -134,7 +140,7 @@ class DeviceSession:
     @property
     def prompt_pattern(self) -> str:
         """Return a regular expression for the privileged prompt, alone on a line."""
-        return rf"(?m)^{self._prompt}[^\s#>]{{0,63}}#\s*$"
+        return rf"(?m)^[ \t]*{self._prompt}\s*$"
 
     @property
     def local_address(self) -> str:
@@ -176,6 +182,16 @@ class DeviceSession:
     def platform(self) -> Platform:
         """Return its platform, as `show version` tells it."""
         return recognize(self.show_version())
+
+    def show_privilege(self) -> str:
+        """Return the output of `show privilege`, which the login may have asked for.
+
+        Raises:
+            DeviceRefused: The device does not know the command, or the user may not give it.
+        """
+        command = self.platform.commands.privilege
+        known: str | None = self._driver.known_answers.get(command)
+        return known if known and refusal_in(known) is None else self.ask(command)
 
     def facts(self) -> Facts:
         """Return NAPALM's facts, as far as they stand in `show version`."""
@@ -268,7 +284,7 @@ class DeviceSession:
         """
         device = self._driver.device
         with self._exchange("configure terminal"):
-            answers = [device.exchange("configure terminal", limit_s=30)]
+            answers = [device.exchange("configure terminal", limit_s=30, configures=True)]
             if not answers[0].is_configuring:
                 raise DeviceRefused(
                     f"'configure terminal': {_in_a_line(answers[0].text)}",
@@ -276,9 +292,14 @@ class DeviceSession:
                     hint="Give it by hand as that user: the configuration may be locked, or the user may not give it",
                 )
             try:
-                if unless is not None and unless(lambda command: str(device.exchange(command, limit_s=60).text)):
+                if unless is not None and unless(
+                    lambda command: str(device.exchange(command, limit_s=60, configures=True).text)
+                ):
                     lines = ()
-                answers += [device.exchange(line, limit_s=30) for line in (*lines, "end")]
+                for line in lines:
+                    self.lines_sent += 1
+                    answers.append(device.exchange(line, limit_s=30, configures=True))
+                answers.append(device.exchange("end", limit_s=30, configures=True))
             except BaseException:
                 # Also an interrupt: the next command would be taken for a configuration line.
                 self.abandon()

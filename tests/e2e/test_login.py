@@ -97,3 +97,33 @@ def test_a_device_that_answers_late_and_noisily(rig):
     done = rig.verb("stage", "--image", rig.image(300_000))
     assert done.code == 0, done.err
     assert rig.configurations() == before
+
+
+@pytest.mark.parametrize("text", ["%h-STP-1234%p", "%h %p", "[%h] vty%s%n>"])
+def test_a_prompt_line_in_the_configuration(new_rig, text):
+    """Configuration mode has the bare host name, EXEC mode another prompt: staged, and restored to the letter."""
+    with new_rig(config_lines=(f"prompt {text}",)) as rig:
+        done = rig.verb("stage", "--image", rig.image(300_000), "--window-bytes", "131072")
+        assert done.code == 0, done.err
+        (device,) = done.json["run"]["devices"]
+        assert (device["outcome"], device["restored"]) == ("done", "restored")
+
+
+def test_a_banner_glued_to_the_prompt(new_rig):
+    """Its last line has no end: the session finds the prompt all the same."""
+    with new_rig(config_lines=("banner motd ^CNO LOGIN WITHOUT A PERMIT!!**^C",)) as rig:
+        rig.world.fault(DEVICE, glued_banner=True)
+        done = rig.verb("check")
+        assert done.code == 0, done.err
+
+
+def test_a_privilege_level_between(new_rig):
+    """`#` at level 7: enabled where the secret is given, else refused with the level in the sentence."""
+    with new_rig(privilege=7) as rig:
+        assert rig.verb("check").code == 0
+        without_credentials(rig)
+        access = rig.world.devices[0]
+        rig.write_inventory(username=access.username, password=access.password, data={})
+        refused = rig.verb("check")
+        assert "at privilege level 7" in failure_of(refused)["reason"]
+        assert "enable secret" in failure_of(refused)["hint"]

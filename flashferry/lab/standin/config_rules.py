@@ -134,6 +134,7 @@ def _fixed(*specifications: str) -> tuple[Rule, ...]:
 
 GLOBAL_RULES: tuple[Rule, ...] = (
     Rule(specification="hostname WORD"),
+    Rule(specification="prompt LINE"),
     Rule(specification="ip tcp window-size <68-1073741823>"),
     Rule(specification="ip tcp selective-ack"),
     Rule(specification="ip tcp timestamp"),

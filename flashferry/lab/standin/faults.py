@@ -63,6 +63,7 @@ class Faults:
         config_locked_by: This user holds the lock on configuration mode.
         prompt_delay_s: Every prompt comes so much later.
         garble_echo: The echo loses characters.
+        glued_banner: The banner has no line end, so that the first prompt stands on its last line.
         password_twice: `enable` asks for the password a second time although it was right.
         load_header: Two lines about load and time stand in front of any `show` output.
         nvram_differs: `write` asks before it overwrites, as after a change of software.
@@ -134,6 +135,7 @@ class Faults:
     config_locked_by: str | None = None
     prompt_delay_s: float = 0.0
     garble_echo: bool = False
+    glued_banner: bool = False
     password_twice: bool = False
     load_header: bool = False
     nvram_differs: bool = False

@@ -71,11 +71,13 @@ class Vty:
 
     @property
     def prompt(self) -> str:
-        """The prompt of the present mode."""
+        """The prompt of the present mode; a `prompt` line concerns EXEC mode alone (Cisco command reference)."""
         name = self.device.hostname
         if self._session is not None:
             return f"{name[: self.device.platform.config_prompt_chars]}({self._session.mode})#"
-        return name + ("#" if self.privilege > 1 else ">")
+        shown = {"h": name, "p": "#" if self.privilege > 1 else ">", "n": str(self.number), "s": " ", "%": "%"}
+        text = self.device.running.value("prompt") or "%h%p"
+        return re.sub(r"%(.)", lambda found: shown.get(found[1], ""), text)
 
     async def run(self) -> None:
         """Serve the session until the user leaves, is idle for too long, or is gone."""
@@ -114,7 +116,8 @@ class Vty:
         """Show what stands before the first prompt; the login banner came with the SSH authentication."""
         running = self.device.running
         texts = [banner_text(getattr(running.find(f"banner {kind}"), "text", None)) for kind in ("motd", "exec")]
-        self.terminal.write("\n" + "".join(f"{text.strip(chr(10))}\n\n" for text in texts if text))
+        banners = "".join(f"{text.strip(chr(10))}\n\n" for text in texts if text)
+        self.terminal.write("\n" + (banners.rstrip("\n") if self.device.faults.glued_banner else banners))
 
     def _on_syslog(self, line: str) -> None:
         """Show a syslog line; it comes behind the prompt that follows, and no new prompt is drawn (public logs)."""

@@ -11,7 +11,7 @@ from flashferry.run.device.step_runner import StepRunner
 from flashferry.transports import NEIGHBOUR
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import WINDOW_SIZE, Change, TunePlan, marks_in
-from tasks.tune import TUNE, ChangedMeanwhile, set_again, step_down, tune
+from tasks.tune import TUNE, set_again, step_down, tune
 
 
 class DeviceTuning:
@@ -32,12 +32,12 @@ class DeviceTuning:
         self._remember(plan.changes)
         self._context.guard.marks = marks_in(plan.changes)
         try:
-            report = self._steps.run(TUNE, tune, plan=plan, before=before, remember=self._remember)
-        except ChangedMeanwhile:
-            if not self._dead_man.held:
+            self._keeper.keep(TUNE, self._steps.run(TUNE, tune, plan=plan, before=before, remember=self._remember))
+        except BaseException:
+            if not self._keeper.record.changes:
+                # No line was typed: the device is not worth six attempts to restore it.
                 self._keeper.update(restored=Restored.UNTOUCHED)
             raise
-        self._keeper.keep(TUNE, report)
         self._context.guard.marks = marks_in(self.in_force)
         self._watch(self.in_force)
         self._tell_tuned()

@@ -6,13 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashferry.devices.prompts import AnswerReader, EchoGate, any_prompt, first_prompt, last_line, open_question
+from flashferry.devices.prompts import (
+    AnswerReader,
+    EchoGate,
+    any_prompt,
+    exec_prompt,
+    first_prompt,
+    last_line,
+    open_question,
+    prompt_line,
+)
 
 SYSLOG = "*Sep 13 09:24:43.803: %SYS-5-CONFIG_I: Configured from console"
 
 
-def reader(command: str, base: str = "r1") -> AnswerReader:
-    return AnswerReader(command, any_prompt(base))
+def reader(command: str, prompt: str = "r1#") -> AnswerReader:
+    return AnswerReader(command, any_prompt(prompt))
 
 
 @given(st.lists(st.integers(min_value=1, max_value=60), max_size=30))
@@ -68,8 +77,9 @@ def test_a_line_that_looks_like_the_prompt():
     ],
 )
 def test_modes(prompt, is_privileged, is_configuring):
-    """The prompt tells the mode, also where configuration mode cuts the name."""
-    answer = reader("x", base="a-router-with-a-").take(f"x\r\n{prompt}")
+    """The prompt shows the mode, also where configuration mode cuts the name."""
+    learnt = "a-router-with-a-very-long-name" + prompt[-1]
+    answer = reader("x", prompt=learnt).take(f"x\r\n{prompt}")
     assert answer is not None
     assert (answer.is_privileged, answer.is_configuring, answer.text) == (is_privileged, is_configuring, "")
 
@@ -92,6 +102,63 @@ def test_modes(prompt, is_privileged, is_configuring):
 def test_the_first_prompt(text, prompt):
     """The host's name is whatever stands in front of # or > at the very end."""
     assert first_prompt(text) == prompt
+
+
+@pytest.mark.parametrize(
+    ("text", "prompt"),
+    [
+        ("\r\nbr9 #", "br9 #"),
+        ("\r\n*** ONE LINE, NO END *** see rule 7**r1#", "*** ONE LINE, NO END *** see rule 7**r1#"),
+        ("\n% Invalid input detected at '^' marker.\r\n\r\n<r1> on vty 3 #", "<r1> on vty 3 #"),
+        (f"\r\nbr9 #\r\n{SYSLOG}\r\n", "br9 #"),
+        ("\r\n#### #", None),
+        ("\r\nbr9 #\r\n", None),
+    ],
+)
+def test_a_whole_line_as_the_prompt(text, prompt):
+    """After an echo the last line is the prompt, with all its blanks, where it ends as one."""
+    assert prompt_line(text) == prompt
+
+
+@pytest.mark.parametrize("prompt", ["br7-STP-1234#", "br9 #", "br9 [3] (lab)#", "br7.*#"])
+def test_a_prompt_of_its_own(prompt):
+    """EXEC mode's prompt counts to the letter, configuration mode's whatever the device is called there."""
+    learnt = reader("x", prompt=prompt)
+    answer = learnt.take(f"x\r\nbr7 says #\r\n{prompt}")
+    assert answer is not None
+    assert (answer.prompt, answer.text, answer.is_whole, answer.is_configuring) == (prompt, "br7 says #", True, False)
+    answer = reader("configure terminal", prompt=prompt).take("configure terminal\r\nbr7(config)#")
+    assert answer is not None
+    assert answer.is_configuring
+
+
+def test_no_prompt_of_configuration_mode_ends_a_command_of_exec_mode():
+    """A banner may hold one: only where configuration lines are sent it is an end."""
+    wanted = AnswerReader("show running-config", exec_prompt("r1#"))
+    assert wanted.take("show running-config\r\nbanner motd ^C\r\nr1(config)#") is None
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "r1#alias exec flashferry-1 netops@$ flashferry-1 netops@nms-prod-eu\r\n",
+        "r1#alias exec flashferry-1 net" + "\b" * 20 + "$-1 netops   \b\b\b@nms-prod-eu\r\n",
+    ],
+)
+def test_an_echo_that_was_scrolled(shown):
+    """The line is drawn again after `$`, from its middle: what follows it is the answer."""
+    command = "alias exec flashferry-1 netops@nms-prod-eu"
+    wanted = reader(command)
+    assert wanted.take(shown[:-3]) is None
+    answer = wanted.take(shown[-3:] + "% Not taken\r\nr1(config)#")
+    assert answer is not None
+    assert (answer.text, answer.prompt) == ("% Not taken", "r1(config)#")
+
+
+def test_another_commands_scrolled_echo_is_not_ours():
+    """Its end must be this command's, and long enough to be nothing else."""
+    wanted = reader("alias exec flashferry-1 netops@nms-prod-eu")
+    assert wanted.take("r1#alias exec flas$ netops@nms-prod-us\r\nr1#x$-eu\r\nr1#") is None
 
 
 COPY = "copy ftp://user:secret@192.0.2.1:2121/image-of-a-long-name.bin bootflash:image-of-a-long-name.bin"

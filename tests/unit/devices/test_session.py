@@ -16,7 +16,7 @@ from flashferry.devices.transcript import Recent, Recorder
 class BrokenLine:
     """Stands for netmiko's connection: its channel cannot say goodbye, because the peer has gone a moment ago."""
 
-    base_prompt = "r1"
+    prompt = "r1#"
     remote_conn: object | None = "channel"
     is_transport_closed = False
 
@@ -54,7 +54,7 @@ def test_a_model_that_napalm_does_not_know(monkeypatch: pytest.MonkeyPatch, show
     """It looks for Cisco's name and writes `Unknown` elsewhere, which nobody may take for a model."""
     driver = object.__new__(ios_driver())
     driver.known_answers = {"show version": shown}
-    driver.device = SimpleNamespace(base_prompt="r1")
+    driver.device = SimpleNamespace(prompt="r1#")
     monkeypatch.setattr(driver, "_send_command", lambda command: driver.known_answers[command])
     monkeypatch.setattr(session, "open_driver", lambda _: driver)
     login: Any = SimpleNamespace(name="r1", address="", port=22, username="", recorder=Recorder(Recent()))

@@ -50,6 +50,9 @@ class TableDevice:
     def show_version(self) -> str:
         return self.ask("show version")
 
+    def show_privilege(self) -> str:
+        return self.ask("show privilege")
+
     def running_config(self) -> str:
         return self.ask("show running-config")
 

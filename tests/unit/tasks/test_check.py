@@ -550,3 +550,16 @@ def test_a_train_without_install_add_is_told_before_the_copy(table_device):
     assert adding.notes[0].startswith("nothing will be added: release 03.06.05E has no 'install add'")
     assert adding.notes[0].endswith("software install file flash:image.bin switch 1-4")
     assert not any("nothing will be added" in note for note in check_device(table_device(told), IMAGE).notes)
+
+
+@pytest.mark.parametrize("refused", ["running", "dir"])
+def test_a_level_that_may_not_even_look_is_named(table_device, refused):
+    """`#` at level 7 refuses what the check reads first: the sentence has the level, the hint the way out."""
+    invalid = "      ^\n% Invalid input detected at '^' marker.\n"
+    told = answers(privilege="Current privilege level is 7\n", **{refused: invalid})
+    with pytest.raises(DeviceRefused, match=r"^r1: at privilege level 7: '") as caught:
+        check_device(table_device(told), IMAGE)
+    assert "enable secret" in str(caught.value.hint)
+    with pytest.raises(DeviceRefused) as caught:
+        check_device(table_device(answers(**{refused: invalid})), IMAGE)
+    assert "privilege level" not in str(caught.value)

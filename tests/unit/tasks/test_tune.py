@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from flashferry.devices.errors import DeviceRefused
+from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
 from flashferry.transports import USUAL
 from tasks import tcp_config
+from tasks import tune as tune_step
 from tasks.configuration import fingerprint
 from tasks.mark import LOOK
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines, TunePlan
-from tasks.tune import ChangedMeanwhile, apply_plan, without_scaling
+from tasks.tune import ChangedMeanwhile, apply_plan, tune, without_scaling
 
 plan_tune = partial(tcp_config.plan_tune, platform=IOS_XE, transport=USUAL)
 
@@ -430,3 +432,34 @@ def test_which_line_was_refused():
     text = f"r1(config)#{lines[0]}\nr1(config)#{lines[1]}\nCommand authorization failed.\n\nr1(config)#{lines[2]}\n"
     assert refusals(text, lines) == {lines[1]: "Command authorization failed."}
     assert refusals("Command authorization failed.\n", lines) == {lines[0]: "Command authorization failed."}
+
+
+@pytest.mark.parametrize(("typed", "remembered"), [(0, [()]), (1, [])])
+def test_a_tune_that_typed_no_line_is_no_tune(monkeypatch, typed, remembered):
+    """Configuration mode was not reached: nothing is left to undo. One line typed is enough for the opposite."""
+    session = SimpleNamespace(name="r1", lines_sent=5)
+
+    def configure(lines):
+        session.lines_sent += typed
+        raise OutputNotUnderstood("no prompt")
+
+    session.configure = configure
+    monkeypatch.setattr(tune_step, "session_of", lambda task: session)
+    kept: list[tuple[Change, ...]] = []
+    plan = plan_tune(TcpLines(lines=()), window_bytes=1_250_000, may_back_off=False)
+    with pytest.raises(OutputNotUnderstood):
+        tune(cast(Any, SimpleNamespace(host=None)), plan, remember=kept.append)
+    assert kept == remembered
+
+
+def test_a_tune_without_a_session_is_no_tune(monkeypatch):
+    """The login before it failed: no line of ours can be there."""
+
+    def no_session(task):
+        raise DeviceUnreachable("down")
+
+    monkeypatch.setattr(tune_step, "session_of", no_session)
+    kept: list[tuple[Change, ...]] = []
+    with pytest.raises(DeviceUnreachable):
+        tune(cast(Any, SimpleNamespace(host=None)), TunePlan(changes=()), remember=kept.append)
+    assert kept == [()]

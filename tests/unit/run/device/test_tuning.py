@@ -160,3 +160,21 @@ def test_an_applet_undoes_what_is_set_after_stepping_down():
     assert (undo[0], smaller[0], instead_of) == (f"no {WINDOW}", "no ip tcp window-size 65535", first)
     assert second.ours in parts.context.journal.changes
     assert first.ours not in parts.context.journal.changes
+
+
+@pytest.mark.parametrize(("is_typed", "restored"), [(False, Restored.UNTOUCHED), (True, Restored.INCOMPLETE)])
+def test_a_device_that_was_sent_no_line_is_untouched(is_typed, restored):
+    """It is not worth minutes of attempts to restore it; its journal has no line of ours any more."""
+
+    def fail(task, plan, before, remember):
+        if not is_typed:
+            remember(())
+        raise DeviceUnreachable("lost")
+
+    parts = checked(Steps(tune=fail), context())
+    plan = plan_tune(tcp_lines("", IOS_XE), platform=IOS_XE, transport=USUAL, window_bytes=2_500_000)
+    parts.keeper.update(restored=Restored.INCOMPLETE, changes=plan.changes)
+    with pytest.raises(DeviceUnreachable):
+        parts.delivery._tuning.tune(plan, SimpleNamespace())
+    assert parts.keeper.record.restored is restored
+    assert bool(parts.context.journal.changes) is is_typed
