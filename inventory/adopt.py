@@ -17,9 +17,11 @@ from nornir.core.inventory import Defaults, Host, Inventory
 
 from flashferry.core.described import described
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import shown
 from inventory.platforms import platform_of
 from inventory.shapes import DATA_KEYS, unknown_group, unknown_key
 from inventory.values import READERS, check_values
+from inventory.view import set_fault
 
 CONTEXT_KEY = "flashferry"
 """Under this key of a config context stand our keys."""
@@ -39,8 +41,11 @@ def adopt(inventory: Inventory, beside: Inventory, *, groups_file: Path, source:
         groups_file: Where those groups stand, for complaints.
         source: File and plugin, for complaints.
 
+    A device that names a group that does not exist, or has a wrong value of ours, is refused once it is selected (see
+    `inventory.view.set_fault`).
+
     Raises:
-        ConfigInvalid: A device names a group that does not exist, or a value of ours is wrong.
+        ConfigInvalid: A value of ours in a group is wrong.
     """
     _add_defaults(inventory.defaults, beside.defaults)
     for name, group in beside.groups.items():
@@ -57,10 +62,19 @@ def adopt(inventory: Inventory, beside: Inventory, *, groups_file: Path, source:
     for host in hosts:
         # A spreadsheet's number for a name would be found by no `--host`.
         host.name = str(host.name)
+        if host.name in inventory.hosts:
+            raise ConfigInvalid(
+                f"{source}: expected each name once, found more devices of the name {shown(host.name)}",
+                hint="A number and a text may be one name: give each device a name of its own",
+            )
         inventory.hosts[host.name] = host
         # The table plugin gives every host defaults of its own, which nothing that is set later would reach.
         host.defaults = inventory.defaults
-        _adopt_host(host, inventory, groups_file, source)
+        try:
+            _adopt_host(host, inventory, groups_file, source)
+        except ConfigInvalid as error:
+            # A device that is not selected must not refuse the others.
+            set_fault(host, error)
 
 
 def _add_defaults(defaults: Defaults, more: Defaults) -> None:

@@ -13,18 +13,19 @@ import logging
 import re
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from nornir.core.exceptions import PluginNotRegistered
-from nornir.core.inventory import Defaults, Group, Host, Inventory
+from nornir.core.inventory import Defaults, Group, Host, Hosts, Inventory
 from nornir.core.plugins.inventory import InventoryPluginRegister, TransformFunctionRegister
 
 from flashferry.core.described import control_character, described, described_file, unknown_key
 from flashferry.core.errors import ConfigInvalid, FlashferryError
-from flashferry.core.outside import MASK, keep_secret, keep_secrets_in, masked
+from flashferry.core.outside import MASK, keep_secret, keep_secrets_in, masked, shown
 from inventory.adopt import adopt
 from inventory.build import build, read_entries
 from inventory.values import at_home
@@ -60,6 +61,8 @@ _SECTIONS = ("inventory", "core", "runner", "logging", "ssh", "user_defined")
 _KEYS = ("plugin", "options", "transform_function", "transform_function_options")
 _WORD = re.compile(r"[A-Za-z_.]+[0-9]?")
 """Names of plugins and functions: no password worth the name is letters only."""
+_SEPARATORS = (";", "\t", "|")
+_MOST_NAMES = 10
 _SHOWN = 200
 _SHORTEST = 4
 """Options shorter than this are switches and numbers; to mask them would take whole sentences apart."""
@@ -164,6 +167,8 @@ def _loaded(source: str, name: str, options: Mapping[str, Any]) -> Inventory:
     quiet.propagate = False
     quiet.addHandler(logging.NullHandler())
     said = io.StringIO()
+    twice: list[str] = []
+    noted = _named_twice.set(twice)
     try:
         with contextlib.redirect_stdout(said), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -172,6 +177,8 @@ def _loaded(source: str, name: str, options: Mapping[str, Any]) -> Inventory:
                 InventoryPluginRegister.register(point.name, point.load())
             plugin = InventoryPluginRegister.get_plugin(name)(**options)
             _sign_in(plugin)
+            _tidy_table(source, plugin)
+            _no_row_twice(source, plugin)
             found = plugin.load()
     except PluginNotRegistered:
         raise _missing(source, name) from None
@@ -180,9 +187,82 @@ def _loaded(source: str, name: str, options: Mapping[str, Any]) -> Inventory:
         raise ConfigInvalid(f"{source}: {error.message}", host=error.host, hint=error.hint) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 -- foreign code; the operator needs a sentence, not its trace
         raise _failed(source, error, said.getvalue(), options) from None
-    _no_name_twice(source, plugin)
+    finally:
+        _named_twice.reset(noted)
+    if twice:
+        raise ConfigInvalid(
+            f"{source}: expected each name once, found more devices of the name {_listed(twice)}",
+            hint="Give each device a name of its own at the source, or have a filter leave all but one out: the plugin "
+            "would keep the last one and lose the others",
+        )
     _keep_secrets(found)
     return found
+
+
+_named_twice: ContextVar[list[str] | None] = ContextVar("named_twice", default=None)
+"""Takes, while a plugin loads, the names under which it puts a second device in the place of a first one."""
+
+
+def _put_host(hosts: Hosts, name: str, host: Host) -> None:
+    """Put a host into Nornir's hosts, which are a dict; note the name where that loses another device."""
+    noted = _named_twice.get()
+    if noted is not None and name in hosts and _is_another(hosts[name], host):
+        noted.append(str(name))
+    dict.__setitem__(hosts, name, host)
+
+
+# The one place that plugins of all kinds fill. Outside of a load it does what it always did.
+Hosts.__setitem__ = _put_host  # type: ignore[method-assign, assignment]
+
+
+def _is_another(first: Host, second: Host) -> bool:
+    """Tell whether two hosts of one name are two devices; a plugin may also put the same one in twice."""
+
+    def known_by(host: Host) -> tuple[object, ...]:
+        return (host.hostname, host.port, *(host.data.get(key) for key in ("id", "serial", "site", "location")))
+
+    pairs = zip(known_by(first), known_by(second), strict=True)
+    return any(one != other for one, other in pairs if one is not None and other is not None)
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return some names, shown as they may be told."""
+    known = sorted(set(names))
+    more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
+    return ", ".join(map(shown, known[:_MOST_NAMES])) + more
+
+
+def _tidy_table(source: str, plugin: Any) -> None:
+    """Make the rows of a table what a person sees in it: no byte order mark, no empty rows, no columns without a name.
+
+    Spreadsheets write all of these. A separator that the plugin does not know is refused by its name.
+
+    Raises:
+        ConfigInvalid: The first line holds one column, with another separator in its name.
+    """
+    rows = getattr(plugin, "hosts_list", None)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        return
+    tidied = [
+        {key.lstrip("\ufeff").strip().strip('"'): value for key, value in row.items() if isinstance(key, str)}
+        for row in rows
+    ]
+    columns = [key for key in (tidied[0] if tidied else {}) if key]
+    separator = next((sign for sign in _SEPARATORS if columns and sign in columns[0]), None)
+    if "name" not in columns and separator is not None:
+        said = "a tab" if separator == "\t" else f"'{separator}'"
+        raise ConfigInvalid(
+            f"{source}: expected columns with ',' between them, found {said}",
+            hint="Save the file as CSV with commas; 'flashferry init --csv' reads either",
+        )
+    plugin.hosts_list = [
+        {key: value for key, value in row.items() if key} for row in tidied if not all(map(_is_empty, row.values()))
+    ]
+
+
+def _is_empty(cell: object) -> bool:
+    """Return whether a cell holds nothing: no text, or the number that a spreadsheet's empty cell becomes."""
+    return cell is None or cell != cell or not str(cell).strip()
 
 
 def _keep_secrets(found: Inventory) -> None:
@@ -219,7 +299,7 @@ def _failed(source: str, error: BaseException, said: str, options: Mapping[str, 
     if isinstance(error, KeyError) and error.args == ("name",):
         return ConfigInvalid(
             f"{source}: expected a column 'name', found none",
-            hint="The first line names the columns; save the file as UTF-8 without a byte order mark",
+            hint="The first line names the columns, with commas between them",
         )
     told = masked(said if isinstance(error, SystemExit) else _text_of(error))
     for value in _given(options):
@@ -263,10 +343,10 @@ def _is_plugin_name(name: str) -> bool:
     return _WORD.fullmatch(name) is not None or name in entry_points(group=_PLUGINS).names
 
 
-def _no_name_twice(source: str, plugin: Any) -> None:
+def _no_row_twice(source: str, plugin: Any) -> None:
     """Refuse a table that names a device twice: the plugin would keep the last row and lose the others."""
     rows = getattr(plugin, "hosts_list", None) or []
-    twice = sorted(str(name) for name, count in Counter(row.get("name") for row in rows).items() if count > 1)
+    twice = sorted(str(name) for name, count in Counter(str(row.get("name")) for row in rows).items() if count > 1)
     if twice:
         raise ConfigInvalid(
             f"{source}: expected one row per device, found more for {', '.join(twice)}",

@@ -5,7 +5,9 @@ Facts
 
 - NAPALM has `ios` for both (`napalm.readthedocs.io`, supported devices); netmiko `cisco_ios` and `cisco_xe`, and the
   same with `_ssh`, `_telnet` and `_serial` behind them (`netmiko/ssh_dispatcher.py`); scrapli `cisco_iosxe`; Genie and
-  pyATS `ios` and `iosxe`; Ansible `cisco.ios.ios`; NetBox and Nautobot whatever somebody typed.
+  pyATS `ios` and `iosxe`; Ansible `cisco.ios.ios`; NetBox and Nautobot whatever was typed there.
+- containerlab writes an inventory beside a lab with the kind of a node for its platform, `cisco_c8000v`; `cisco_c8000`,
+  `cisco_xrd` and `cisco_n9kv` are no IOS (containerlab.dev, kinds).
 - Which of the two a device runs is what its `show version` says: the names decide nothing but that it is one of them.
 """
 
@@ -22,13 +24,15 @@ NAMES = ("ios", "cisco_ios", "cisco_xe", "cisco_iosxe", "iosxe")
 """What is told of the names that count; blanks, dashes, dots and capitals make no difference."""
 
 _PLAIN = frozenset({"ios", "iosxe", "xe", "iosios"})
+_NODE_KINDS = frozenset({"c8000v", "csr1000v", "cat9kv", "iol", "vios", "viosl2"})
 _NOT_SSH = ("telnet", "serial")
 
 
 def platform_of(name: str | None) -> str | None:
     """Return `ios` for any name of Cisco IOS or IOS-XE, None for all else."""
     plain = _plain(name or "").removeprefix("cisco").removesuffix("ssh")
-    return IOS if plain in _PLAIN else None
+    is_kind = plain in _NODE_KINDS and _plain(name or "").startswith("cisco")
+    return IOS if plain in _PLAIN or is_kind else None
 
 
 def wrong_platform(name: str | None) -> tuple[str, str]:

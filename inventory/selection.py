@@ -12,6 +12,7 @@ from flashferry.core.described import SHORTEST_SECRET
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import is_secret_key
 from inventory.platforms import platform_of
+from inventory.view import FAULT, check_fault
 
 if TYPE_CHECKING:
     from nornir.core import Nornir
@@ -79,6 +80,8 @@ def narrowed(nornir: Nornir, selection: Selection) -> Nornir:
     chosen = {name for name, one in facts.items() if all(one.get(key, set()) & wanted[key] for key in wanted)}
     if not chosen:
         raise ConfigInvalid(f"no device fits {_asked(selection)}", hint=_seen(facts, wanted))
+    for name in sorted(chosen):
+        check_fault(hosts[name])
     return nornir.filter(filter_func=lambda host: host.name in chosen)
 
 
@@ -110,7 +113,11 @@ def _facts(host: Host) -> dict[str, set[str]]:
     # By its name here and by ours: `platform=ios` finds what netmiko calls `cisco_xe`.
     values["platform"] = {host.platform, platform_of(host.platform)} - {None} or None
     values[_GROUP] = [group.name for group in host.extended_groups()]
-    return {key: _texts(value) for key, value in values.items() if value is not None and not is_secret_key(key)}
+    return {
+        key: _texts(value)
+        for key, value in values.items()
+        if value is not None and not is_secret_key(key) and key != FAULT
+    }
 
 
 def _texts(value: object) -> set[str]:

@@ -11,11 +11,14 @@ from flashferry.core.errors import ConfigInvalid
 from inventory.values import READERS, check_values, read_line
 from inventory.yaml_file import line_of
 
-__all__ = ["DATA_KEYS", "check_entry", "unknown_group", "unknown_key"]
+__all__ = ["DATA_KEYS", "OPTIONAL_ARGS", "check_entry", "unknown_group", "unknown_key"]
 
 _TEXT = ("hostname", "username", "password", "platform")
 _MAPPINGS = ("data", "connection_options")
 _KEYS = (*_TEXT, *_MAPPINGS, "port", "groups")
+
+OPTIONAL_ARGS = "optional_args"
+"""NAPALM's and netmiko's options, in the extras of a connection."""
 
 _SHOWN = 10
 _BELOW = "Write what belongs to it below it, one key a line and further to the right"
@@ -108,6 +111,13 @@ class _Entry:
         if not isinstance(extras or {}, dict):
             raise self._wrong(
                 (*above, "extras"), f"{where}key 'extras': expected a mapping, found {described(extras)}", _BELOW
+            )
+        given = (extras or {}).get(OPTIONAL_ARGS)
+        if not isinstance(given or {}, dict):
+            raise self._wrong(
+                (*above, "extras", OPTIONAL_ARGS),
+                f"{where}key '{OPTIONAL_ARGS}': expected a mapping, found {described(given)}",
+                _BELOW,
             )
 
     def _check_groups(self, groups: object, file: Path, known: frozenset[str]) -> None:

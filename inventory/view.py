@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from flashferry.core.errors import ConfigInvalid
 from inventory import values
@@ -18,14 +18,20 @@ from inventory.time_window import TimeWindow
 from inventory.transport_policy import CLEAR_TEXT, ORDER, TransportPolicy
 from inventory.values import INTERFACE, WORD
 
+if TYPE_CHECKING:
+    from nornir.core.inventory import Host
+
 __all__ = [
     "DEFAULT_CAP_SHARE",
+    "FAULT",
     "INTERFACE",
     "SSH_PORT",
     "WORD",
     "HostView",
     "InventoryHost",
+    "check_fault",
     "read_key",
+    "set_fault",
     "view",
 ]
 
@@ -33,6 +39,9 @@ SSH_PORT = 22
 DEFAULT_CAP_SHARE = 0.8
 """Share of a site's link that copies may take unless the inventory says otherwise."""
 
+
+FAULT = "flashferry_fault"
+"""Key of a host's data under which an inventory plugin leaves what is wrong with that host alone."""
 
 T = TypeVar("T")
 
@@ -137,12 +146,29 @@ class HostView:
         return TransportPolicy(stated=self.transports, clear_text=self.clear_text)
 
 
+def set_fault(host: Host, error: ConfigInvalid) -> None:
+    """Have a host refused with this error once it is selected; the first one stays."""
+    host.data.setdefault(FAULT, error)
+
+
+def check_fault(host: InventoryHost) -> None:
+    """Check that nothing is wrong with a host by its inventory plugin.
+
+    Raises:
+        ConfigInvalid: It is what `set_fault` was given.
+    """
+    fault = host.data.get(FAULT)
+    if isinstance(fault, ConfigInvalid):
+        raise ConfigInvalid(fault.message, host=host.name, hint=fault.hint)
+
+
 def view(host: InventoryHost) -> HostView:
     """Return the checked view on a Nornir host.
 
     Raises:
         ConfigInvalid: The host has no address, an unsupported platform, or a key with a value of the wrong kind.
     """
+    check_fault(host)
     data = host.extended_data()
     if not host.hostname:
         raise ConfigInvalid("no 'hostname' in the inventory", host=host.name, hint="Give its address or DNS name")

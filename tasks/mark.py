@@ -29,7 +29,9 @@ A list of ours shows by its remark, whose number takes all of it back. The parse
 """
 
 _PREFIX = "flashferry-"
-MARK = NamedLine(command=COMMAND, name=rf"{_PREFIX}[\w-]+", what="mark")
+MARK = NamedLine(command=COMMAND, name=rf"{_PREFIX}[\w-]+(?= [\w.-]*@[\w.@-]*$|$)", what="mark")
+"""An owner `user@host` follows the name, and nothing else: an alias of a colleague's stands for a command."""
+
 _NOT_PLAIN = re.compile(r"[^\w.@-]+")
 _LONGEST_OWNER = 60
 _SHORTEST_NAME = len(f"{_PREFIX}YYYYMMDD")
@@ -41,9 +43,11 @@ def mark_line(run_id: str, owner: str) -> str:
 
     Args:
         run_id: The run.
-        owner: Who has it, for example `ops@controller1`; only letters, digits and `_.@-` are kept of it.
+        owner: Who has it, for example `ops@controller1`; only letters, digits and `_.@-` are kept of it, and one
+            without `@` gets one: it is what a mark is known by.
     """
-    plain = _NOT_PLAIN.sub("-", owner).strip("-")[:_LONGEST_OWNER] or "unknown"
+    plain = _NOT_PLAIN.sub("-", owner).strip("-")[:_LONGEST_OWNER]
+    plain = plain if "@" in plain else f"{plain}@unknown"
     return f"{MARK.line(_PREFIX + run_id)} {plain}"
 
 

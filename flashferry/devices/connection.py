@@ -18,6 +18,7 @@ from nornir.core.inventory import Host
 from nornir.core.plugins.connections import ConnectionPluginRegister
 from nornir.core.task import Task
 
+from flashferry.core.described import described
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import check_regular
 from flashferry.devices.host_keys import HostKeys
@@ -34,6 +35,7 @@ from inventory.access import (
     known_hosts_file,
     state_directory,
 )
+from inventory.shapes import OPTIONAL_ARGS
 from inventory.view import view
 
 NAME = "flashferry"
@@ -85,10 +87,10 @@ class FlashferryConnection:
         given = dict(extras or {})
         recorder = given.pop(RECORDER, None) or Recorder(Recent())
         options = copy.deepcopy(given)
-        optional_args = options.get("optional_args", {})
+        name = str(options.get("name", hostname))
+        optional_args = _mapping(name, OPTIONAL_ARGS, options.get(OPTIONAL_ARGS))
         for key in SESSION_LOG:
             optional_args.pop(key, None)
-        name = str(options.get("name", hostname))
         self.connection = DeviceSession(
             Login(
                 name=name,
@@ -107,6 +109,18 @@ class FlashferryConnection:
         """Log out."""
         if self.connection is not None:
             self.connection.close()
+
+
+def _mapping(name: str, what: str, found: object) -> dict[str, Any]:
+    """Return options of a host; an inventory plugin may have left anything there."""
+    if not isinstance(found or {}, dict):
+        raise ConfigInvalid(
+            f"connection_options: {what}: expected a mapping, found {described(found)}",
+            host=name,
+            step=STEP,
+            hint="Write each option below it, one a line and further to the right",
+        )
+    return dict(found) if isinstance(found, dict) else {}
 
 
 def _host_keys(name: str, rules: KeyRules, optional_args: dict[str, Any]) -> HostKeys:
@@ -213,7 +227,7 @@ def _open(host: Host, configuration: Config, recent: Recent) -> None:
             step="connect",
             hint=_OF_A_JOB if os.environ.get("FLASHFERRY_JOB") else _BY_HAND,
         )
-    extras = copy.deepcopy(given.extras or {})
+    extras = copy.deepcopy(_mapping(device.name, "extras", given.extras))
     transcripts = configuration.user_defined.get(TRANSCRIPTS)
     sink = transcripts.of(device.name) if isinstance(transcripts, Transcripts) else None
     extras |= {

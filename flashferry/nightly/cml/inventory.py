@@ -13,6 +13,7 @@ Facts
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,7 @@ from flashferry.nightly.description.reading import load_description
 from flashferry.nightly.inventory_files import one_word
 from flashferry.nightly.topology.definitions import CONNECTOR, ROUTERS
 from flashferry.nightly.topology.own import patty_port, way_out
+from inventory.view import set_fault
 
 STEP = "inventory"
 
@@ -128,8 +130,8 @@ class CMLInventory:
 
         Raises:
             ConfigInvalid: The controller's login is missing, or the extra `cml`.
-            FlashferryError: The controller cannot be asked, there is no such lab or more than one, it is not started,
-                or a router has no address.
+            FlashferryError: The controller cannot be asked, there is no such lab or more than one, or it is not
+                started.
         """
         try:
             controller = connect(self._access(), step=STEP)
@@ -203,8 +205,6 @@ class CMLInventory:
     def _inventory(self, controller: Controller, lab: _Found) -> Inventory:
         routers = self._routers(lab)
         reached = {node.label: self._reached(node, controller.access.host) for node in routers}
-        if missing := [node for node in routers if reached[node.label] is None]:
-            raise _no_address(missing)
         groups, hosts = Groups(), Hosts()
         conditions: dict[str, LinkCondition | None] = {}
         for node in routers:
@@ -214,7 +214,7 @@ class CMLInventory:
 
     def _host(self, lab: _Found, node: LabNode, endpoint: tuple[str, int] | None, groups: list[Group]) -> Host:
         address, port = endpoint or (None, None)
-        return Host(
+        host = Host(
             name=node.label,
             hostname=address,
             port=port,
@@ -222,10 +222,20 @@ class CMLInventory:
             groups=ParentGroups(groups),
             data={"cml": _record(lab, node)},
         )
+        if endpoint is None:
+            # A node that is stopped refuses itself alone.
+            set_fault(host, _no_address(node))
+        return host
 
     def _routers(self, lab: _Found) -> tuple[LabNode, ...]:
         """Return the lab's routers that are wanted, each with a name that an inventory can have."""
-        routers = {node.label: node for node in lab.nodes if node.node_definition in self._platforms}
+        known = [node for node in lab.nodes if node.node_definition in self._platforms]
+        routers = {node.label: node for node in known}
+        if twice := sorted(label for label, count in Counter(node.label for node in known).items() if count > 1):
+            raise ConfigInvalid(
+                f"lab {shown(lab.title)!r}: expected each label once, found more routers called {_some(twice)}",
+                hint="Give each node of the lab a label of its own",
+            )
         wanted = (*self._wanted, *self._static)
         if unknown := next((label for label in wanted if label not in routers), None):
             raise ConfigInvalid(
@@ -315,14 +325,12 @@ def _not_one(lab: str, found: list[str], titles: Iterable[str]) -> ConfigInvalid
     )
 
 
-def _no_address(missing: list[LabNode]) -> ConfigInvalid:
-    told = _some(
-        f"{node.label} ({node.state})" if node.state is not NodeState.BOOTED else node.label for node in missing
-    )
+def _no_address(node: LabNode) -> ConfigInvalid:
+    state = f" (the node is {node.state})" if node.state is not NodeState.BOOTED else ""
     return ConfigInvalid(
-        f"expected an address of each router, found none of {told}",
+        f"expected an address of the router, found none{state}",
         hint="The controller sees addresses on snooped bridges, of nodes that have booted; else tag the node "
-        "pat:tcp:PORT:22, give 'static: {NAME: ADDRESS}', or name the routers that are wanted by 'nodes'",
+        "pat:tcp:PORT:22, give 'static: {NAME: ADDRESS}', or leave the router out by --host or by 'nodes'",
     )
 
 

@@ -335,7 +335,7 @@ def test_a_router_that_needs_somebody_behind_its_applet_is_a_fault():
 
 def test_where_the_applet_is_gone_or_counts_not_yet_the_mark_may_stay():
     """The mark goes last, behind the applet: what is left there is for `recover`."""
-    marked = replace(BEFORE, running=(*BEFORE.running, "alias exec flashferry-r1 ops"))
+    marked = replace(BEFORE, running=(*BEFORE.running, "alias exec flashferry-r1 ops@here"))
     cell = named("restore.mark x applet fires")
     assert complaints(cell, restored_after_a_kill(alone=marked)) == []
 

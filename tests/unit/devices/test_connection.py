@@ -82,3 +82,12 @@ def test_who_has_no_login_is_told_where_to_give_it(monkeypatch, job, told):
     with pytest.raises(ConfigInvalid, match="no username or no password") as caught:
         connection._open(host, SimpleNamespace(), SimpleNamespace())
     assert told in caught.value.hint
+
+
+@pytest.mark.parametrize("given", ["secret hidden-word", ["secret"], 7])
+def test_options_that_are_no_mapping_are_refused_in_a_sentence(given):
+    """An inventory plugin may leave anything there; nothing was opened, and nothing of it is quoted."""
+    extras = {"name": "r1", KEY_RULES: RULES, "optional_args": given}
+    with pytest.raises(ConfigInvalid, match=r"r1: connect: .*optional_args: expected a mapping") as caught:
+        FlashferryConnection().open("h", "u", "p", 22, "ios", extras)
+    assert "hidden-word" not in str(caught.value)

@@ -198,6 +198,13 @@ def test_a_wrong_connection_option_is_told_without_its_value(tmp_path):
     assert "hidden-word" not in str(caught.value)
 
 
+def test_options_of_a_connection_that_are_text_are_told_without_it(tmp_path):
+    """A whole line behind `optional_args:` is a slip, and may hold a secret."""
+    with pytest.raises(ConfigInvalid, match="key 'optional_args': expected a mapping, found text of") as caught:
+        fleet(tmp_path, "r1: {hostname: h, connection_options: {napalm: {extras: {optional_args: 'secret hidden-w'}}}}")
+    assert "hidden-w" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "name",
     [

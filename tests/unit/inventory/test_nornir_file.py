@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import http.server
 import importlib.util
 import json
@@ -23,6 +24,7 @@ from inventory.selection import Selection, narrowed
 from inventory.sites import sites_of
 from inventory.view import HostView, view
 
+INVENTORIES = Path(__file__).parents[2] / "captures" / "inventories"
 EXAMPLES = sample_directory().parent / "examples"
 NIGHTS = "mon tue wed thu 22:00-05:00 Europe/Oslo"
 
@@ -208,6 +210,16 @@ def test_a_wrong_config_context_is_told_with_source_and_device(api, monkeypatch,
     monkeypatch.setenv("NB_URL", api([device], "Token t").url)
     monkeypatch.setenv("NB_TOKEN", "t")
     with pytest.raises(ConfigInvalid, match=rf"^osl-rtr1: .*nornir\.yaml: NetBoxInventory2: {message}"):
+        chosen(EXAMPLES / "netbox" / "nornir.yaml", "name=osl-rtr1")
+
+
+@needs("nornir_netbox", "netbox")
+def test_one_name_at_two_sites_is_refused(api, monkeypatch):
+    """The plugin keeps the last one, so that the other would be staged by nobody: both are named, none is staged."""
+    twins = [netbox_device(21, "rtr1", "oslo", "ios"), netbox_device(22, "rtr1", "lisbon", "ios")]
+    monkeypatch.setenv("NB_URL", api([*NETBOX, *twins], "Token t").url)
+    monkeypatch.setenv("NB_TOKEN", "t")
+    with pytest.raises(ConfigInvalid, match=r"NetBoxInventory2: expected each name once, found .* name rtr1"):
         open_inventory(EXAMPLES / "netbox" / "nornir.yaml")
 
 
@@ -293,6 +305,32 @@ class Rows:
         return Inventory(hosts=hosts, groups=Groups(), defaults=Defaults())
 
 
+class Table(Rows):
+    """Reads a file as the table plugin does."""
+
+    def __init__(self, csv_file: str) -> None:
+        with Path(csv_file).open(encoding="utf8") as file:
+            super().__init__(list(csv.DictReader(file)))
+
+    def load(self) -> Inventory:
+        if not all(row["name"] for row in self.hosts_list):
+            raise ValueError("HOST name must not be empty")
+        return super().load()
+
+
+class Twice:
+    """Puts a second host of one name in the first one's place; what differs is the option's to say."""
+
+    def __init__(self, first: dict, second: dict) -> None:
+        self.rows = (first, second)
+
+    def load(self) -> Inventory:
+        hosts = Hosts()
+        for row in self.rows:
+            hosts["r1"] = Host(name="r1", hostname=row.get("hostname"), platform="ios", data=row)
+        return Inventory(hosts=hosts, groups=Groups(), defaults=Defaults())
+
+
 class Rude:
     """Stands for a plugin that prints, logs and exits."""
 
@@ -309,10 +347,10 @@ class Rude:
 
 @pytest.fixture(autouse=True)
 def plugins():
-    for one in (Rows, Rude):
+    for one in (Rows, Table, Twice, Rude):
         InventoryPluginRegister.register(one.__name__, one)
     yield
-    for one in (Rows, Rude):
+    for one in (Rows, Table, Twice, Rude):
         InventoryPluginRegister.deregister(one.__name__)
 
 
@@ -370,15 +408,76 @@ def test_a_number_for_a_name_is_found_by_its_text(tmp_path):
     ],
 )
 def test_a_wrong_cell_is_told_with_source_device_and_key(tmp_path, more, message):
-    """File, plugin, device and key stand in one sentence."""
+    """File, plugin, device and key stand in one sentence; a device that is not selected refuses no other."""
+    path = rows(tmp_path, ROW | more, ROW | {"name": "r2"}, groups="east: {}")
     with pytest.raises(ConfigInvalid, match=message):
-        open_inventory(rows(tmp_path, ROW | more, groups="east: {}"))
+        chosen(path, "platform=ios")
+    with pytest.raises(ConfigInvalid, match=message):
+        views(path)
+    assert chosen(path, "name=r2") == ["r2"]
 
 
 def test_a_device_named_twice_is_refused(tmp_path):
     """The plugin would keep the last row and lose the other without a word."""
     with pytest.raises(ConfigInvalid, match="expected one row per device, found more for r1"):
         open_inventory(rows(tmp_path, ROW, ROW, ROW | {"name": "r2"}))
+
+
+def test_a_number_and_a_text_may_be_one_name(tmp_path):
+    """A spreadsheet's 4711 and '4711' are two rows for one device."""
+    with pytest.raises(ConfigInvalid, match="expected one row per device, found more for 4711"):
+        open_inventory(rows(tmp_path, ROW | {"name": 4711}, ROW | {"name": "4711"}))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_refused"),
+    [
+        ({"hostname": "192.0.2.1"}, {"hostname": "192.0.2.2"}, True),
+        ({"hostname": "r1", "site": "oslo"}, {"hostname": "r1", "site": "lisbon"}, True),
+        ({"hostname": "r1", "id": 1}, {"hostname": "r1", "id": 2}, True),
+        ({"hostname": "r1"}, {"hostname": "r1", "site": "oslo"}, False),
+    ],
+)
+def test_any_plugin_that_finds_a_name_twice_is_refused(tmp_path, first, second, is_refused):
+    """Whatever it is: two devices are refused; the same device once more, with more said of it, is not."""
+    path = tmp_path / "nornir.yaml"
+    path.write_text(json.dumps({"inventory": {"plugin": "Twice", "options": {"first": first, "second": second}}}))
+    if is_refused:
+        with pytest.raises(ConfigInvalid, match="expected each name once, found more devices of the name r1"):
+            open_inventory(path)
+    else:
+        assert views(path)["r1"].site == "oslo"
+
+
+def table(folder: Path, name: str) -> Path:
+    path = folder / "nornir.yaml"
+    path.write_text(json.dumps({"inventory": {"plugin": "Table", "options": {"csv_file": str(INVENTORIES / name)}}}))
+    return path
+
+
+@pytest.mark.parametrize("name", ["csv-bom.csv", "csv-empty-rows.csv"])
+def test_a_table_as_spreadsheets_write_it(tmp_path, name):
+    """A byte order mark, an empty row at the end, columns without a name: the devices are those that a person sees."""
+    assert [(one.name, one.address) for one in views(table(tmp_path, name)).values()] == [("ams-1", "192.0.2.1")]
+
+
+def test_a_table_with_another_separator_is_refused_by_its_name(tmp_path):
+    """It would read as one column."""
+    with pytest.raises(ConfigInvalid, match="expected columns with ',' between them, found ';'") as caught:
+        open_inventory(table(tmp_path, "csv-semicolon.csv"))
+    assert "init --csv" in str(caught.value.hint)
+
+
+def test_what_containerlab_writes_beside_a_lab_is_read(tmp_path):
+    """The kind of a node is its platform there: a C8000V is one of ours, an IOS-XR router none."""
+    path = tmp_path / "nornir.yaml"
+    hosts = (INVENTORIES / "nornir-simple-inventory.yml").read_text()
+    (tmp_path / "hosts.yaml").write_text(hosts)
+    path.write_text("{inventory: {plugin: SimpleInventory, options: {host_file: hosts.yaml}}}")
+    assert views(path)["clab-lab1-rtr1"].platform == "ios"
+    (tmp_path / "hosts.yaml").write_text(hosts.replace("cisco_c8000v", "cisco_xrd"))
+    with pytest.raises(ConfigInvalid, match="platform: expected ios"):
+        views(path)
 
 
 def test_a_wrong_group_beside_the_file_is_told_with_its_file(tmp_path):

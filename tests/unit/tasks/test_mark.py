@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from flashferry.devices.platforms import PLATFORMS
 from flashferry.transports import ALL_WAYS
-from tasks.mark import LOOK, mark_line
+from tasks.mark import LOOK, first_mark, is_mark, mark_line, mark_of
 
 
 def test_whoever_looks_by_hand_sees_all_that_a_run_may_leave():
@@ -22,3 +24,23 @@ def test_whoever_looks_by_hand_sees_all_that_a_run_may_leave():
     lines |= {one.list_line(99, "flashferry-run-1") for one in serving}
     shown = re.compile(LOOK.partition(" include ")[2])
     assert [one for one in (*lines, mark_line("run-1", "ops@here")) if not shown.search(one)] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (mark_line("20261122-101112-abcd", "ops@controller1"), True),
+        (mark_line("20261122-101112-abcd", ""), True),
+        (mark_line("20261122-101112-abcd", "x" * 200 + "@nms"), True),
+        ("alias exec flashferry-20261122-1011 ops@nms", True),
+        ("alias exec flashferry-status show running-config | include flashferry", False),
+        ("alias exec flashferry-status dir", False),
+        ("alias exec flashferry-copy copy ftp://u@192.0.2.1/x flash:", False),
+    ],
+)
+def test_an_alias_of_a_colleague_is_no_mark(line, expected):
+    """A mark stands for a person at a host, also where the device keeps a part of its name; an alias for a command."""
+    assert is_mark(line) is expected
+    assert first_mark(["alias exec flashferry-status dir", line]) == (line if expected else None)
+    if expected:
+        assert mark_of(line).startswith("flashferry-2026")

@@ -100,8 +100,8 @@ def test_a_title_of_several_labs_is_refused_with_their_ids(lab, read, standin):
 def test_without_an_address_there_are_two_more_ways(lab, read, standin):
     """An address that is given goes first; without any the sentence names the router and what to do."""
     standin.faults.set(is_snooping=False)
-    with pytest.raises(ConfigInvalid, match="expected an address of each router, found none of xe1") as error:
-        read(lab.title)
+    with pytest.raises(ConfigInvalid, match="expected an address of the router, found none") as error:
+        view(read(lab.title).hosts["xe1"])
     assert "pat:tcp:PORT:22" in error.value.hint
     host = read(lab.title, static={"xe1": "192.0.2.7:2022"}).hosts["xe1"]
     assert (host.hostname, host.port) == ("192.0.2.7", 2022)
