@@ -137,6 +137,6 @@ def _entries(inventory: Inventory) -> Iterator[tuple[str, dict[str, Any], dict[s
         name = getattr(one, "name", "defaults")
         yield name, one.data, {}
         for kind in one.connection_options.values():
-            arguments = (kind.extras or {}).get("optional_args")
+            arguments = kind.extras.get("optional_args") if isinstance(kind.extras, dict) else None
             if isinstance(arguments, Mapping):
                 yield name, {}, arguments if isinstance(arguments, dict) else {}

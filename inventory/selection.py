@@ -16,7 +16,10 @@ from inventory.view import FAULT, check_fault
 
 if TYPE_CHECKING:
     from nornir.core import Nornir
-    from nornir.core.inventory import Host
+    from nornir.core.inventory import Host, Inventory
+
+_Facts = dict[str, set[str]]
+"""What the inventory says of one host, as texts by key."""
 
 SAMPLE = "sample"
 """Name under which the fleet that matches the lab can be asked for."""
@@ -59,30 +62,59 @@ def narrowed(nornir: Nornir, selection: Selection) -> Nornir:
     """Return the inventory narrowed to the devices selected.
 
     Raises:
-        ConfigInvalid: A name, group or key is not in the inventory, a filter is no `key=value`, or no device is left.
+        ConfigInvalid: A name, group, key or value is not in the inventory, a filter is no `key=value`, no device is
+            left, or something is wrong with one that is.
     """
     hosts = nornir.inventory.hosts
     if not hosts:
         raise ConfigInvalid(
             "no device in the inventory", hint="Add devices to hosts.yaml, or give another inventory with --inventory"
         )
-    _known("device", selection.hosts, hosts, "--host")
-    _known("group", selection.groups, nornir.inventory.groups, "--group")
-    wanted = _alternatives(selection)
     facts = {name: _facts(host) for name, host in hosts.items()}
-    for key in wanted:
-        if not any(key in one for one in facts.values()):
-            keys = sorted({each for one in facts.values() for each in one if _KEY.fullmatch(each)})
-            raise ConfigInvalid(
-                f"--filter: no device has {key!r}{_meant(key, keys)}; the inventory has {_listed(keys)}",
-                hint="Filter by a key of the inventory, or give the devices that key in their data",
-            )
+    wanted = _checked(nornir.inventory, selection, facts)
     chosen = {name for name, one in facts.items() if all(one.get(key, set()) & wanted[key] for key in wanted)}
     if not chosen:
         raise ConfigInvalid(f"no device fits {_asked(selection)}", hint=_seen(facts, wanted))
     for name in sorted(chosen):
         check_fault(hosts[name])
     return nornir.filter(filter_func=lambda host: host.name in chosen)
+
+
+def check_known(inventory: Inventory, selection: Selection) -> None:
+    """Check that an inventory has every single value that a selection names, whether or not a device fits them all.
+
+    The one check of the command line, the API and the pages: a value that is misspelt beside others that are not would
+    leave its devices out without a word.
+
+    Raises:
+        ConfigInvalid: A device, group, key or value is not in the inventory, or a filter is no `key=value`.
+    """
+    _checked(inventory, selection, {name: _facts(host) for name, host in inventory.hosts.items()})
+
+
+def _checked(inventory: Inventory, selection: Selection, facts: Mapping[str, _Facts]) -> dict[str, set[str]]:
+    """Return the values that fit, by key; each of them is known."""
+    _known("device", selection.hosts, inventory.hosts, "--host")
+    _known("group", selection.groups, inventory.groups, "--group")
+    wanted = _alternatives(selection)
+    for given in selection.filters:
+        key, _, value = given.partition("=")
+        _check_filter(key, value, facts)
+    return wanted
+
+
+def _check_filter(key: str, value: str, facts: Mapping[str, _Facts]) -> None:
+    if not any(key in one for one in facts.values()):
+        keys = sorted({each for one in facts.values() for each in one if _KEY.fullmatch(each)})
+        raise ConfigInvalid(
+            f"--filter: no device has {key!r}{_meant(key, keys)}; the inventory has {_listed(keys)}",
+            hint="Filter by a key of the inventory, or give the devices that key in their data",
+        )
+    if not any(value in one.get(key, ()) for one in facts.values()):
+        values = _values_told(key, facts)
+        raise ConfigInvalid(
+            f"--filter {key}={value}: no device has that {key}{_meant(value, values or [])}", hint=_seen(facts, (key,))
+        )
 
 
 def _alternatives(selection: Selection) -> dict[str, set[str]]:
@@ -106,7 +138,7 @@ def _alternatives(selection: Selection) -> dict[str, set[str]]:
     return wanted
 
 
-def _facts(host: Host) -> dict[str, set[str]]:
+def _facts(host: Host) -> _Facts:
     """Return what the inventory says of a host, as text; a list says several things."""
     values: dict[str, object] = dict(host.extended_data())
     values |= {key: getattr(host, key) for key in _ATTRIBUTES}
@@ -132,7 +164,8 @@ def _texts(value: object) -> set[str]:
 def _known(what: str, names: Iterable[str], known: Mapping[str, object], option: str) -> None:
     if unknown := [name for name in names if name not in known]:
         raise ConfigInvalid(
-            f"unknown {what} {', '.join(map(repr, unknown))}: the inventory has {_listed(sorted(known))}",
+            f"unknown {what} {', '.join(f'{name!r}{_meant(name, list(known))}' for name in unknown)}: "
+            f"the inventory has {_listed(sorted(known))}",
             hint=f"Check {option} and --inventory",
         )
 
@@ -142,15 +175,25 @@ def _asked(selection: Selection) -> str:
     return " ".join([*asked, *(f"--filter {one}" for one in selection.filters)])
 
 
-def _seen(facts: dict[str, dict[str, set[str]]], wanted: dict[str, set[str]]) -> str:
+def _seen(facts: Mapping[str, _Facts], wanted: Iterable[str]) -> str:
     """Return which values there are for the keys asked for."""
     parts = []
     for key in wanted:
-        values = sorted({value for one in facts.values() for value in one.get(key, set())})
-        is_public = key in _PUBLIC or all(len(value) < SHORTEST_SECRET for value in values)
-        told = _listed(values, " or ") if is_public else f"one of {len(values)} other values"
+        values = _values_told(key, facts)
+        told = f"one of {len(_values(key, facts))} other values" if values is None else _listed(values, " or ")
         parts.append(f"{key} is {told}")
     return "In the inventory " + "; ".join(parts)
+
+
+def _values(key: str, facts: Mapping[str, _Facts]) -> list[str]:
+    return sorted({value for one in facts.values() for value in one.get(key, set())})
+
+
+def _values_told(key: str, facts: Mapping[str, _Facts]) -> list[str] | None:
+    """Return the values of a key; None where they are the operator's own, and any may be a secret."""
+    values = _values(key, facts)
+    is_public = key in _PUBLIC or all(len(value) < SHORTEST_SECRET for value in values)
+    return values if is_public else None
 
 
 def _listed(names: list[str], joint: str = ", ") -> str:

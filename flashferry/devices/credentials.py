@@ -31,6 +31,7 @@ from nornir.core.inventory import Defaults, Host
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.connection import ENABLE_SECRET
+from inventory.shapes import OPTIONAL_ARGS
 from inventory.values import check_login, read_line
 
 PREFIX = "FLASHFERRY_"
@@ -178,7 +179,9 @@ def _tried(name: str, look: Callable[[], Credentials], failed: Refused | None) -
 def _of_host(host: Host) -> Credentials:
     # What NAPALM's connection options say goes before, as it does when the session is opened.
     given = host.get_connection_parameters("napalm")
-    secret = ((given.extras or {}).get("optional_args") or {}).get("secret") or host.get(ENABLE_SECRET)
+    options = given.extras.get(OPTIONAL_ARGS) if isinstance(given.extras, dict) else None
+    # Options that are no mapping are refused where the session is opened.
+    secret = (options.get("secret") if isinstance(options, dict) else None) or host.get(ENABLE_SECRET)
     enable = _text(host.name, secret)
     return _checked(
         host.name, Credentials(username=given.username or None, password=given.password, enable_secret=enable)

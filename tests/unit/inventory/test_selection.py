@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from inventory.load import open_inventory
-from inventory.selection import Selection, narrowed
+from inventory.selection import Selection, check_known, narrowed
 
 HOSTS = """
 a1: {hostname: 192.0.2.1, groups: [north], data: {rack: 7, roles: [edge, voice], enable_secret: hidden-word}}
@@ -80,7 +82,24 @@ KEYS = "Filter by a key of the inventory, or give the devices that key in their 
         ),
         (
             Selection(filters=("site=paris", "rack=7")),
-            "no device fits --filter site=paris --filter rack=7. In the inventory site is oslo or rome; rack is 7",
+            "--filter site=paris: no device has that site. In the inventory site is oslo or rome",
+        ),
+        (
+            Selection(filters=("site=oslo", "site=roma")),
+            "--filter site=roma: no device has that site (did you mean 'rome'?). In the inventory site is oslo or rome",
+        ),
+        (
+            Selection(filters=("site=rome", "port=2222")),
+            "no device fits --filter site=rome --filter port=2222. In the inventory site is oslo or rome; port is 2222",
+        ),
+        (
+            Selection(hosts=("a1", "b11"), groups=("north",)),
+            "unknown device 'b11' (did you mean 'b1'?): the inventory has a1, a2, b1. Check --host and --inventory",
+        ),
+        (
+            Selection(groups=("nort",)),
+            "unknown group 'nort' (did you mean 'north'?): the inventory has all, north, south. "
+            "Check --group and --inventory",
         ),
     ],
 )
@@ -88,6 +107,9 @@ def test_what_is_wrong(nornir, selection, sentence):
     """What is unknown is named with what there is, in one sentence."""
     with pytest.raises(ConfigInvalid) as caught:
         narrowed(nornir, selection)
+    if "fits" not in sentence:
+        with pytest.raises(ConfigInvalid, match=re.escape(str(caught.value.message))):
+            check_known(nornir.inventory, selection)
     keys = "group, hostname, name, platform, port, rack, roles, site, spare"
     assert str(caught.value).replace(keys, "rack, site") == sentence
 
