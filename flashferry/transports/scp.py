@@ -28,7 +28,18 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.platform import CopyQuestion, Offered
-from flashferry.transports.transport import SAYS_LITTLE, ListenOptions, Offer, Ports, Transport, Words, source_setting
+from flashferry.transports.transport import (
+    SAYS_LITTLE,
+    SERVER_ASKED,
+    SOURCE_ASKED,
+    ListenOptions,
+    Offer,
+    Ports,
+    Transport,
+    Words,
+    offered,
+    source_setting,
+)
 from flashferry.transports.witness import Hindrance
 
 if TYPE_CHECKING:
@@ -41,15 +52,11 @@ NO_COMMON = (
 """What to do where device and server have no algorithm in common. Before 17 the older ones are offered anyway."""
 
 
-def _offered(name: str, pattern: str, offers: Offered, answer: str = "\n") -> CopyQuestion:
-    return CopyQuestion(name=name, pattern=re.compile(pattern, re.IGNORECASE), answer=answer, offers=offers)
-
-
 _QUESTIONS = (
-    _offered("server address", r"Address or name of remote host \[([^\]]*)\]\? ?", Offered.SERVER),
-    _offered("source user", r"Source username \[([^\]]*)\]\? ?", Offered.USER),
-    _offered("source file", r"Source filename \[([^\]]*)\]\? ?", Offered.SOURCE),
-    _offered(
+    SERVER_ASKED,
+    offered("source user", r"Source username \[([^\]]*)\]\? ?", Offered.USER),
+    SOURCE_ASKED,
+    offered(
         "host key",
         r"Are you sure you want to continue connecting[ ?]*(?:[(\[]yes/no[^)\]\n]*[)\]])?[ ?:]*",
         Offered.HOST_KEY,

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.devices.platforms.platform import ChannelWindow, CopyQuestion, Platform, Setting, ValueKind
+from flashferry.devices.platforms.platform import (
+    ChannelWindow,
+    CopyQuestion,
+    Offered,
+    Platform,
+    Setting,
+    ValueKind,
+)
 from flashferry.transports.witness import Hindrance
 from inventory.view import WORD
 
@@ -19,6 +26,16 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 """File names that a URL and a command line carry unquoted: no blank, no `?` (help), no `%` (escape), no `|`."""
+
+
+def offered(name: str, pattern: str, offers: Offered, answer: str = "\n") -> CopyQuestion:
+    """Return a question that shows what the device takes for given: it is answered only where that is ours."""
+    return CopyQuestion(name=name, pattern=re.compile(pattern, re.IGNORECASE), answer=answer, offers=offers)
+
+
+SERVER_ASKED = offered("server address", r"Address or name of remote host \[([^\]]*)\]\? ?", Offered.SERVER)
+SOURCE_ASKED = offered("source file", r"Source filename \[([^\]]*)\]\? ?", Offered.SOURCE)
+"""Some releases ask for both although the URL has them (ASR903, XE 3.16)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +175,7 @@ class Transport(ABC):
     takes_vrf: bool = True
     needs_trust: bool = False
     has_channel: bool = False
-    questions: tuple[CopyQuestion, ...] = ()
+    questions: tuple[CopyQuestion, ...] = (SERVER_ASKED, SOURCE_ASKED)
     is_over_tcp: bool = True
 
     @property

@@ -59,6 +59,14 @@ def test_a_device_fetches_by_what_is_asked_for(new_rig, transport):
     assert device["transports_tried"] == []
 
 
+@pytest.mark.parametrize("transport", ["ftp", "http"])
+def test_a_device_that_asks_for_what_the_url_has(new_rig, transport):
+    """Server and file are shown as we sent them, and confirmed."""
+    with new_rig() as rig:
+        rig.world.fault("xe1", asks_what_url_has=True)
+        assert staged(rig, "--transport", transport)["transport"] == transport
+
+
 @pytest.mark.parametrize(
     "platform", ["c2811-15.1", *(pytest.param(one, marks=pytest.mark.soak) for one in ("iosv-15.8", "csr1000v-16.11"))]
 )

@@ -28,12 +28,15 @@ async def source_url(vty: Vty, text: str) -> ServerUrl | None:
         vty.terminal.write(BAD_ADDRESS)
         return None
     host = url.host
-    if not host or url.port_is_open:
+    asks = vty.device.faults.asks_what_url_has
+    if not host or url.port_is_open or asks:
         host = await vty.terminal.ask(f"Address or name of remote host [{host}]? ", host)
     if not host:
         vty.terminal.write(f"?Host name or address not specified\n{BAD_ADDRESS}")
         return None
-    path = url.path or await vty.terminal.ask("Source filename []? ", "")
+    path = url.path
+    if not path or asks:
+        path = await vty.terminal.ask(f"Source filename [{path}]? ", path)
     if not path:
         vty.terminal.write("%Error parsing filename (No such file or directory)\n")
         return None

@@ -63,6 +63,7 @@ class Faults:
         config_locked_by: This user holds the lock on configuration mode.
         prompt_delay_s: Every prompt comes so much later.
         garble_echo: The echo loses characters.
+        asks_what_url_has: `copy` asks for the server and the file although the URL has both, as an ASR903 does.
         glued_banner: The banner has no line end, so that the first prompt stands on its last line.
         password_twice: `enable` asks for the password a second time although it was right.
         load_header: Two lines about load and time stand in front of any `show` output.
@@ -135,6 +136,7 @@ class Faults:
     config_locked_by: str | None = None
     prompt_delay_s: float = 0.0
     garble_echo: bool = False
+    asks_what_url_has: bool = False
     glued_banner: bool = False
     password_twice: bool = False
     load_header: bool = False

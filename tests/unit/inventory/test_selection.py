@@ -98,8 +98,10 @@ KEYS = "Filter by a key of the inventory, or give the devices that key in their 
         ),
         (
             Selection(groups=("nort",)),
-            "unknown group 'nort' (did you mean 'north'?): the inventory has all, north, south. "
-            "Check --group and --inventory",
+            (
+                "unknown group 'nort' (did you mean 'north'?): the inventory has all, north, south. "
+                "Check --group and --inventory"
+            ),
         ),
     ],
 )

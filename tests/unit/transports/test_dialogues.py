@@ -92,6 +92,38 @@ def test_what_the_url_has_is_confirmed(name, question, answer):
     assert answer_to(talk, f"\r\n{question}") is None
 
 
+@pytest.mark.parametrize("name", ["ftp", "http", "https"])
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Address or name of remote host [192.0.2.10]? ",
+        f"Source filename [/{IMAGE}]? ",
+        f"Source filename [{IMAGE}]? ",
+    ],
+)
+def test_what_the_url_has_is_confirmed_once_by_any_protocol(name, question):
+    """Some releases ask although the URL has it: Enter, where they show what we sent."""
+    talk = dialogue(name)
+    assert [typed for sign in f"\r\n{question}" if (typed := answer_to(talk, sign))] == ["\n"]
+    assert answer_to(talk, f"\r\n{question}") is None
+
+
+def test_a_copy_that_asks_for_all_goes_through():
+    """Server, file and target in turn, each once, and nothing of the ticket in the transcript."""
+    talk = dialogue("ftp")
+    asked = (
+        "Address or name of remote host [192.0.2.10]? ",
+        f"Source filename [{IMAGE}]? ",
+        f"Destination filename [{IMAGE}]? ",
+    )
+    typed = [answer_to(talk, f"\r\n{question}") for question in asked]
+    talk.take("\r\n4 bytes copied in 3.444 secs (1 bytes/sec)\r\nr1#")
+    assert typed == ["\n"] * 3
+    assert talk.is_over
+    assert talk.outcome().result is not None
+
+
+@pytest.mark.parametrize("name", ["scp", "ftp", "http", "https"])
 @pytest.mark.parametrize(
     "question",
     [
@@ -102,11 +134,12 @@ def test_what_the_url_has_is_confirmed(name, question, answer):
         "Source filename []? ",
     ],
 )
-def test_what_is_not_ours_is_never_confirmed(question):
-    """Enter would fetch from elsewhere, or as somebody else; the sentence says what was expected, without the user."""
-    talk = dialogue()
+def test_what_is_not_ours_is_never_confirmed(name, question):
+    """Enter would fetch from elsewhere, or as another user; the sentence says what was expected, without the user."""
+    talk = dialogue(name)
     assert answer_to(talk, f"\r\n{question}") is None
-    assert "which the command gave" in str(talk.stuck_at)
+    is_known = name == "scp" or "username" not in question
+    assert ("which the command gave" if is_known else "which we have no answer for") in str(talk.stuck_at)
     assert USER not in str(talk.stuck_at)
 
 
