@@ -56,9 +56,13 @@ def test_all_sites_wait_for_the_canary_of_one(centre: Centre) -> None:
 
 
 def _await_more(agents: Sequence[SimulatedAgent]) -> None:
-    """Wait until the agents go on by themselves: another device is staged."""
-    before = sum(len(agent.staged) for agent in agents)
-    until(lambda: sum(len(agent.staged) for agent in agents) > before, "one more device staged")
+    """Wait until the agents go on by themselves: another device begins, or all have."""
+
+    def waiting() -> int:
+        return sum(len(part.waiting) for agent in agents for part in tuple(agent._parts.values()))
+
+    before = waiting()
+    until(lambda: waiting() < max(before, 1), "one more device that begins")
 
 
 def test_a_broker_killed_and_started_again_loses_nothing(centre: Centre) -> None:
