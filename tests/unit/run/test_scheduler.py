@@ -461,7 +461,7 @@ def test_a_thread_that_the_system_does_not_give_is_waited_for(monkeypatch):
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", scarce)
-    play = Play(SITE_A, script={"a2": [lambda play: until(lambda: len(tries) > 1, "the refused thread")]})
+    play = Play(SITE_A, script={"a2": [lambda play: until(lambda: len(tries) > 1, "the refused thread") and None]})
     assert set(play.outcomes().values()) == {"done"}
     assert tries == ["flashferry-a2", "flashferry-a3", "flashferry-a3"]
 
