@@ -50,6 +50,10 @@ async def _length(vty: Vty, arguments: Arguments) -> None:
     vty.rows = int(arguments[0])
 
 
+async def _width(vty: Vty, arguments: Arguments) -> None:
+    vty.columns = int(arguments[0])
+
+
 async def _no_length(vty: Vty, _: Arguments) -> None:
     vty.rows = 24
 
@@ -225,7 +229,7 @@ _USER_RUN: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
     "traceroute WORD LINE": reach.traceroute,
     "terminal length <0-512>": _length,
     "terminal no length": _no_length,
-    "terminal width <0-512>": _nothing,
+    "terminal width <0-512>": _width,
     "terminal no monitor": _no_monitor,
     "terminal monitor": _monitor,
 }

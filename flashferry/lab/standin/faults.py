@@ -33,6 +33,10 @@ class Faults:
         dead_control: The control connection of a copy is dead once the data flows: no final reply comes in.
         flash_full: There is no room left on the flash.
         disk_full_after_bytes: The flash fills up when a copy has written so many bytes, though there was room.
+        dir_breaks_at_80: `dir` breaks a row at 80 columns whatever `terminal width` says; a name too long for its row
+            stands on the line after it, as a 3750-X shows it.
+        delete_asks_about: `delete` asks about this file system, such as ``flash-2``, and deletes there.
+        restricted_view: The user sees a stub of any configuration: eleven lines, `end` among them.
         flip_byte: One byte of a copied file is wrong on the flash.
         slow_flash_bytes_per_s: The flash writes at this rate; None for the platform's.
         image_not_executable: A copied file is taken for no valid executable, and the device asks.
@@ -110,6 +114,9 @@ class Faults:
     dead_control: bool = False
     flash_full: bool = False
     disk_full_after_bytes: int | None = None
+    dir_breaks_at_80: bool = False
+    delete_asks_about: str | None = None
+    restricted_view: bool = False
     flip_byte: bool = False
     slow_flash_bytes_per_s: float | None = None
     image_not_executable: bool = False

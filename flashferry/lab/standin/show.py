@@ -22,9 +22,16 @@ def version(vty: Vty, _: Arguments) -> str:
     return without_away(device, as_it_stands(device, device.platform.texts["version"].format(**fields(device))))
 
 
+_STUB = (
+    "!\n! Last configuration change at 14:03:37 EST Wed Dec 7 2022 by netops\n"
+    "! NVRAM config last updated at 19:53:49 EST Mon Dec 5 2022 by netops\n!\n!\n!\n!\n!\nend\n"
+)
+"""What a user sees who may not see a configuration (ansible-collections/cisco.ios 709)."""
+
+
 def running_config(vty: Vty, _: Arguments) -> str:
     """`show running-config`; its byte count is that of the text below it."""
-    text = vty.device.running_text()
+    text = vty.device.running_text() if not vty.device.faults.restricted_view else _STUB
     return f"Building configuration...\n\nCurrent configuration : {len(text)} bytes\n{text}\n"
 
 
@@ -52,7 +59,7 @@ def running_config_interface(vty: Vty, arguments: Arguments) -> str:
 
 def startup_config(vty: Vty, _: Arguments) -> str:
     """`show startup-config`."""
-    text = vty.device.startup_text
+    text = vty.device.startup_text if not vty.device.faults.restricted_view else _STUB
     return f"Using {len(text)} out of 33554432 bytes\n{text}\n" if text else "startup-config is not present\n"
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.vty import Vty
 
 Arguments = tuple[str, ...]
+_COLUMNS = 80
 
 
 def split_file(text: str) -> tuple[str, str]:
@@ -41,12 +42,12 @@ def directory(vty: Vty, arguments: Arguments) -> str:
     header = f"Directory of {flash.prefix}/{name}\n\n"
     look = vty.device.platform
     if flash.is_directory(name):
-        rows = "".join(_row(entry, look) for entry in flash.listing(name)) or "No files in directory\n"
+        rows = "".join(_row(vty, entry, look) for entry in flash.listing(name)) or "No files in directory\n"
         return f"{header}{rows}\n{_totals(vty, flash)}"
     entry = flash.find(name)
     if entry is None:
         return f"%Error opening {flash.prefix}/{name} (No such file or directory)\n"
-    return f"{header}{_row(entry, look)}\n{_totals(vty, flash)}"
+    return f"{header}{_row(vty, entry, look)}\n{_totals(vty, flash)}"
 
 
 def flash_listing(vty: Vty, arguments: Arguments) -> str:
@@ -87,10 +88,14 @@ def _totals(vty: Vty, flash: Flash) -> str:
     return f"{flash.figures.size_bytes} bytes total ({free_bytes(vty, flash)} bytes free)\n"
 
 
-def _row(entry: FileEntry, look: Platform) -> str:
+def _row(vty: Vty, entry: FileEntry, look: Platform) -> str:
+    """Return a row; a name too long for it stands on the line after it, as a 3750-X shows it at 80 columns."""
     flags = look.directory_flags if entry.is_directory else "-rw-"
     size = f"{entry.size_bytes:{look.dir_size_chars}d}"
-    return f"{entry.inode:5d}  {flags}  {size}  {clock.file_stamp(entry.modified)}  {entry.name}\n"
+    row = f"{entry.inode:5d}  {flags}  {size}  {clock.file_stamp(entry.modified)}  "
+    columns = _COLUMNS if vty.device.faults.dir_breaks_at_80 else vty.columns
+    is_broken = 0 < columns < len(row) + len(entry.name)
+    return f"{row}\n{entry.name}\n" if is_broken else f"{row}{entry.name}\n"
 
 
 def _configuration_files(vty: Vty, prefix: str, name: str) -> str:
@@ -148,9 +153,13 @@ def more(vty: Vty, arguments: Arguments) -> str:
 
 
 async def delete(vty: Vty, arguments: Arguments) -> None:
-    """`delete FS:file`: two questions."""
+    """`delete FS:file`: two questions; `file prompt quiet` asks none."""
     prefix, name = split_file(arguments[0])
+    if vty.device.running.value("file prompt") == "quiet":
+        _delete(vty, prefix, name)
+        return
     name = await vty.terminal.ask(f"Delete filename [{name}]? ", name)
+    prefix = vty.device.faults.delete_asks_about or prefix
     if await vty.terminal.confirm(f"Delete {prefix}:/{name}? "):
         _delete(vty, prefix, name)
 

@@ -62,6 +62,7 @@ class Vty:
         self.user = user
         self.peer = peer
         self.rows = rows
+        self.columns = 80
         self.privilege = device.privilege_of(user)
         self.is_over = False
         self._trees = trees

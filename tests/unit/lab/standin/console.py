@@ -46,8 +46,8 @@ class Console:
         return asyncio.run(self._session(keys, rows, user)).replace("\r\n", "\n")
 
     def show(self, command: str) -> str:
-        """Return the output of one command, without its echo and the prompts."""
-        screen = self.type(command)
+        """Return the output of one command on a wide terminal, without its echo and the prompts."""
+        screen = self.type("terminal width 0", command)
         return screen.partition(f"{command}\n")[2].rpartition(f"\n{self.device.hostname}#end")[0] + "\n"
 
     async def _session(self, keys: str, rows: int, user: str) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from flashferry.lab.standin.signature import sign
+from tasks.file_system import read_listing
+from templates.config_sections import missing_of_whole
 
 CAPTURES = Path(__file__).parents[3] / "captures" / "lab"
 
@@ -112,3 +114,36 @@ def test_a_local_copy_may_be_verified(console: Any, is_signed: bool) -> None:
     assert ("Signature Verified" in screen) is is_signed
     assert ("%ERROR: Aborting copy.\n" in screen) is not is_signed
     assert (console.device.flash.find("y.bin") is not None) is is_signed
+
+
+LONG = "c3750e-universalk9-mz.152-4.E10.bin"
+
+
+@pytest.mark.parametrize(
+    ("width", "switches", "is_broken"),
+    [(80, {}, True), (511, {}, False), (0, {}, False), (511, {"dir_breaks_at_80": True}, True)],
+)
+def test_a_name_too_long_for_its_row_stands_on_the_next_line(console: Any, width, switches, is_broken) -> None:
+    """At 80 columns, as a 3750-X shows it; with the fault whatever the terminal's width."""
+    console.device.flash.write(LONG, b"x")
+    console.device.faults = console.device.faults.with_switches(switches)
+    screen = console.type(f"terminal width {width}", "dir")
+    assert (f"\n{LONG}\n" in screen) is is_broken
+    shown = "Directory of" + screen.partition("Directory of")[2].rpartition(" free)")[0] + " free)\n"
+    assert read_listing(shown).doubt is None
+
+
+def test_delete_may_ask_about_another_file_system(console: Any) -> None:
+    """With the fault; `file prompt quiet` has it ask nothing."""
+    console.device.flash.write(LONG, b"x")
+    console.device.faults = console.device.faults.with_switches({"delete_asks_about": "flash-2"})
+    assert f"Delete flash-2:/{LONG}? [confirm]" in console.type(f"delete bootflash:{LONG}", "", "n\\")
+    console.type("configure terminal", "file prompt quiet")
+    assert "confirm" not in console.type(f"delete bootflash:{LONG}")
+    assert console.device.flash.find(LONG) is None
+
+
+def test_a_restricted_user_sees_a_stub(console: Any) -> None:
+    """It ends with `end`, and has no version and no host name."""
+    console.device.faults = console.device.faults.with_switches({"restricted_view": True})
+    assert missing_of_whole(console.show("show running-config").strip()) == ("version", "hostname")
