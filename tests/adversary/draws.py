@@ -312,6 +312,28 @@ def odd_rows(dice: Random) -> Behaviour:
     return made(f"{how}; lost at copy:50", acts=(drop,), bare_rows=how, keeps_part=True)
 
 
+def wrapped(dice: Random) -> Behaviour:
+    """Draw a listing at 80 columns with a colleague's file at the target, on a device that may ask nothing."""
+    stock = (("file prompt quiet", ()),) if dice.random() < 0.6 else ()
+    holds = dice.choice(("right", "another", "a wrong byte"))
+    put = acts.PutFile(at=dice.choice(("login", "config:1:end")), spelt="same", holds=holds)
+    asks, wraps = "asks nothing" if stock else "asks", dice.choice(("after", "inside"))
+    return made(f"{wraps} a row; {holds} image there at {put.at}; {asks}", acts=(put,), stock=stock, wraps=wraps)
+
+
+def deletes_elsewhere(dice: Random) -> Behaviour:
+    """Draw a part on flash, and a device that asks about another file system when it is to be removed."""
+    where = dice.choice(("flash-2", "usbflash0", "bootflash-2"))
+    drop = acts.Drop(at="copy:50", how="abort")
+    return made(f"{where}; lost at copy:50", acts=(drop,), needs=REMOVES, deletes_elsewhere=where, keeps_part=True)
+
+
+def restricted(dice: Random) -> Behaviour:
+    """Draw which configurations the user sees as a stub."""
+    shown = dice.choice((frozenset({"running"}), frozenset({"startup"}), frozenset({"running", "startup"})))
+    return made(" and ".join(sorted(shown)), restricted=shown)
+
+
 # B16 and the rest.
 
 

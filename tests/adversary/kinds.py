@@ -176,6 +176,17 @@ _FILES = (
         _turned(flips=True, verify_names="older-image.bin"),
     ),
     _kind("A7", "odd rows of dir", "rows without a date, with odd permissions", draws.odd_rows, weight=3),
+    _kind(
+        "C9", "listing at 80 columns", "a name on the line after its row; `file prompt quiet`", draws.wrapped, weight=4
+    ),
+    _kind(
+        "C10",
+        "delete asks about elsewhere",
+        "the question names another file system, and that file would go",
+        draws.deletes_elsewhere,
+        weight=3,
+    ),
+    _kind("C16", "restricted view", "a configuration of eleven lines", draws.restricted),
     _kind("A7", "file changes", "it shrinks or changes between copy, verify and the end", draws.changes),
     _kind("+", "image is there already", "or another of its name, or size", draws.there_already, weight=3),
     _kind("+", "part stays", "a broken copy leaves its part on flash", draws.part),

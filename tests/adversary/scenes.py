@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.adversary.behaviours import Behaviour
 from tests.adversary.case import Case, Start, Step
-from tests.adversary.router.acts import Swap
+from tests.adversary.router.acts import PutFile, Swap
 from tests.adversary.router.knobs import Redraw
 
 _RECOVER = Step(verb="recover", mended=True)
@@ -66,4 +66,21 @@ TWO_CONTROLLERS = _case(
     ),
     flash_bytes_per_s=40_000,
 )
-SCENES = {"question-twice": QUESTION_TWICE, "swapped": SWAPPED, "two-controllers": TWO_CONTROLLERS}
+WRAPPED_LISTING = _case(
+    -4,
+    _start("xe", "ip tcp window-size 8000"),
+    (Step(verb="stage"),),
+    Behaviour(
+        name="listing at 80 columns",
+        says="another file of the image's name lies there, its name on the line after its row; `file prompt quiet`",
+        knobs=(("wraps", "after"),),
+        acts=(PutFile(at="login", spelt="same", holds="another", name="listing at 80 columns"),),
+        stock=(("file prompt quiet", ()),),
+    ),
+)
+SCENES = {
+    "question-twice": QUESTION_TWICE,
+    "swapped": SWAPPED,
+    "two-controllers": TWO_CONTROLLERS,
+    "wrapped-listing": WRAPPED_LISTING,
+}

@@ -189,6 +189,8 @@ class CopyDialogue:
 
     async def _asked_for_target(self) -> bool:
         knobs, goal = self._device.knobs, self._goal
+        if "file prompt quiet" in self._device.printed():
+            return True
         default = knobs.destination_default or goal.name
         if knobs.destination_default:
             self._device.strike("another name offered")
@@ -347,6 +349,15 @@ def _copy_of_file(shell: Shell, path: str, target: str) -> str:
     return f"%Error opening {path} (No such file or directory)\n"
 
 
+def _asked_about(device: Device, goal: Goal, name: str) -> tuple[Goal, str]:
+    """Return what `delete` is about, and how it is printed; another file system where the device confuses them."""
+    if elsewhere := device.knobs.deletes_elsewhere:
+        device.strike("delete asks about elsewhere")
+        return Goal(prefix=elsewhere, name=name, flash=device.flash_of(elsewhere)), f"{elsewhere}:/{name}"
+    assert goal.flash is not None
+    return goal, f"{device.shown_as(goal.flash)}:/{name}"
+
+
 async def delete(shell: Shell, command: str) -> str:
     """Hold the dialogue of `delete`."""
     words = command.split()
@@ -358,12 +369,14 @@ async def delete(shell: Shell, command: str) -> str:
     if named.answer is None:
         return ""
     name = named.answer.strip() or goal.name
-    shown = f"{shell.device.platform.flash}:/{name}"
+    goal, shown = _asked_about(shell.device, goal, name)
     sure = await shell.terminal.ask("delete", f"Delete {shown}? [confirm]", by_key=True)
     if sure.answer not in {"", "y", "Y"}:
         return "Delete of " + shown + " aborted!\n"
-    file = goal.flash.find(name)
-    if file is None:
+    if shell.device.knobs.deletes_elsewhere:
+        sure.effect = f"{shown} is deleted, on a file system that was not asked for"
+    file = goal.flash.find(name) if goal.flash is not None else None
+    if goal.flash is None or file is None:
         return f"%Error deleting {shown} (No such file or directory)\n"
     if file.owner is not Owner.COPY:
         sure.effect = f"{file.owner.value}'s file {shown} is deleted"

@@ -190,6 +190,11 @@ class Device:
             return self.flashes[int(found[1]) - 1]
         return None
 
+    def shown_as(self, flash: Flash) -> str:
+        """Return the name of a file system as it is printed: the active member's is that of the platform."""
+        number = next(number for number, one in enumerate(self.flashes) if one is flash)
+        return self.platform.flash if number == self.active else f"{self.platform.flash}-{number + 1}"
+
     def put_file(self, name: str, content: bytes) -> None:
         """Take a colleague's file; one that a copy has open is not there for them."""
         flash = self.flashes[self.active]

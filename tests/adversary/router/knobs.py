@@ -119,6 +119,10 @@ class Knobs:
         drifting_clock: `ntp clock-period` is another one each time.
         unknown: Commands that the release does not have.
         bare_rows: How rows of `dir` are printed: `no date`, `odd permissions`; empty: as usual.
+        wraps: How `dir` breaks the row of a file that is not the device's own: `after` it, the name on the next line, or
+            `inside` the name, at the 80th column; empty: not at all.
+        deletes_elsewhere: `delete` asks about this file system, without colon, and deletes there.
+        restricted: Configurations that are shown as a stub of eleven lines: `running`, `startup`.
         ignores_case: The flash does not tell letters apart.
         room_bytes: How much fits until a copy ends for want of room; None: all.
         verify_names: Name of another file that `verify` tells, with what it computed.
@@ -172,6 +176,9 @@ class Knobs:
     drifting_clock: bool = False
     unknown: tuple[str, ...] = ()
     bare_rows: str = ""
+    wraps: str = ""
+    deletes_elsewhere: str = ""
+    restricted: frozenset[str] = frozenset()
     ignores_case: bool = False
     room_bytes: int | None = None
     verify_names: str = ""

@@ -72,7 +72,7 @@ def directory(device: Device, path: str) -> str:
     flash = device.flash_of(prefix)
     if flash is None:
         return f"%Error opening {path}/ (Invalid argument)\n"
-    shown = f"{device.platform.flash}:/{name.lstrip('/')}"
+    shown = f"{device.shown_as(flash)}:/{name.lstrip('/')}"
     files = list(flash.files.values())
     if name.strip("/"):
         found = flash.find(name.lstrip("/"))
@@ -100,7 +100,12 @@ def _row(device: Device, file: File) -> str:
             else when
         )
         permissions = "-rwxr-xr-x" if device.knobs.bare_rows == "odd permissions" else permissions
-    return f"{file.number:5}  {permissions}  {file.size_bytes:15}  {when}  {file.name}\n"
+    row = f"{file.number:5}  {permissions}  {file.size_bytes:15}  {when}  "
+    if device.knobs.wraps and file.owner is not Owner.SYSTEM:
+        device.strike("listing at 80 columns")
+        whole = f"{row}{file.name}"
+        return f"{whole[:80]}\n{whole[80:]}\n" if device.knobs.wraps == "inside" else f"{row}\n{file.name}\n"
+    return f"{row}{file.name}\n"
 
 
 def _version(device: Device) -> str:
@@ -128,7 +133,20 @@ def _version(device: Device) -> str:
     )
 
 
+_STUB = (
+    "!\n! Last configuration change at 14:03:37 EST Wed Dec 7 2022 by netops\n"
+    "! NVRAM config last updated at 19:53:49 EST Mon Dec 5 2022 by netops\n!\n!\n!\n!\n!\nend\n"
+)
+
+
+def _stub(device: Device, head: str) -> str:
+    device.strike("restricted view")
+    return f"{head}\n{_STUB}"
+
+
 def _running(device: Device) -> str:
+    if "running" in device.knobs.restricted:
+        return _stub(device, "Building configuration...\n\nCurrent configuration : 157 bytes")
     device.shown_running += 1
     lines = list(device.printed())
     knobs = device.knobs
@@ -174,6 +192,8 @@ def reordered(lines: list[str], *, by: int) -> list[str]:
 
 
 def _startup(device: Device) -> str:
+    if "startup" in device.knobs.restricted:
+        return _stub(device, "Using 157 out of 33554432 bytes")
     body = "".join(f"{line}\n" for line in device.startup.printed())
     head = f"Using {len(body) + 90} out of 33554432 bytes\n!\n"
     stamps = f"! Last configuration change at {stamp(device.saved[0])} by {device.saved[1]}\n!\n"
