@@ -119,7 +119,7 @@ class Knobs:
         drifting_clock: `ntp clock-period` is another one each time.
         unknown: Commands that the release does not have.
         bare_rows: How rows of `dir` are printed: `no date`, `odd permissions`; empty: as usual.
-        wraps: How `dir` breaks the row of a file that is not the device's own: `after` it, the name on the next line, or
+        wraps: How `dir` breaks the row of a file that is not the device's own: `after` it, the name on the next line;
             `inside` the name, at the 80th column; empty: not at all.
         deletes_elsewhere: `delete` asks about this file system, without colon, and deletes there.
         restricted: Configurations that are shown as a stub of eleven lines: `running`, `startup`.
