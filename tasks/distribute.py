@@ -255,7 +255,7 @@ class _Work:
             seen = f"it lists {found.name} with {found.size_bytes:,} bytes"
         if seen:
             raise FileInTheWay(
-                f"'dir {place.file_system}': expected no {self.image.name}, {seen}",
+                f"listing of {place.file_system}: expected no {self.image.name}, {seen}",
                 host=self.session.name,
                 step=STEP,
                 hint="Look at 'dir' by hand; nothing is overwritten there",

@@ -59,8 +59,8 @@ def absence_doubt(file_system: str, listing: str, image: Image) -> str | None:
     if doubt is None:
         return None
     return (
-        f"with 'file prompt quiet' the device overwrites without a question, and 'dir {file_system}' does not prove "
-        f"that there is no {image.name}: {doubt}"
+        f"with 'file prompt quiet' the device overwrites without a question, and the listing of {file_system} does not "
+        f"prove that there is no {image.name}: {doubt}"
     )
 
 

@@ -177,7 +177,7 @@ def test_a_device_that_asks_nothing_needs_a_listing_that_proves(table_device, wo
     device.width_refusal = words
     report = check_device(device, LONG_IMAGE)
     assert report.overwrites_silently
-    assert "'dir bootflash:' does not prove that there is no" in str(report.refusal)
+    assert "the listing of bootflash: does not prove that there is no" in str(report.refusal)
     assert "found 'the-rest-of-a-name'" in str(report.refusal)
     assert ("'terminal width 511', which the device refuses" in str(report.refusal_hint)) is bool(words)
     assert "'no file prompt quiet'" in str(report.refusal_hint)

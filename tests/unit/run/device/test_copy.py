@@ -116,6 +116,7 @@ def pushing(script):
     opened = Steps(pull=lambda task, order: (order.open_account(lambda: None), script(task))[1])
     parts = parts_of(opened, replace(context(), transports=(PUSH,)))
     release = SimpleNamespace(release="17.12.04a")
-    parts.keeper.update(check=SimpleNamespace(rtt_s=0.1, file_system="flash:", version=release))
+    checked = SimpleNamespace(rtt_s=0.1, file_system="flash:", version=release, overwrites_silently=False)
+    parts.keeper.update(check=checked)
     parts.context.server.account = account(TransferState.TRANSFERRING, 500)
     return parts
