@@ -134,7 +134,7 @@ class Tree:
 
 
 def _copy_environment(folder: Path) -> None:
-    """Have an environment in the copy whose packages are links, and whose own path is the copy."""
+    """Have an environment in the copy whose packages are links and its own path the copy."""
     ours, theirs = ROOT / ".venv", folder / ".venv"
     shutil.copytree(ours / "bin", theirs / "bin", symlinks=True)
     shutil.copy2(ours / "pyvenv.cfg", theirs)
@@ -197,7 +197,7 @@ def tried(mutant: Mutant, tree: Tree, *, is_brief: bool) -> tuple[End, str]:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a module; bytecode is told by size and second, which may both be those of before."""
+    """Write a module; bytecode is known by size and second, which may both be those of before."""
     path.write_text(text)
     for kept in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
         kept.unlink()
@@ -233,8 +233,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ends.append(end)
             sys.stdout.write(f"{end.value:9} {time.monotonic() - started_s:4.0f} s  {one.name}: {words}\n")
             sys.stdout.flush()
-    told = ", ".join(f"{ends.count(end)} {end.value}" for end in End if end in ends)
-    sys.stdout.write(f"{len(ends)} mutants: {told}\n")
+    counts = ", ".join(f"{ends.count(end)} {end.value}" for end in End if end in ends)
+    sys.stdout.write(f"{len(ends)} mutants: {counts}\n")
     return int(any(end is not End.DIED for end in ends))
 
 

@@ -37,9 +37,9 @@ class Staged:
             "add": AddReport(outcome=AddOutcome.ADDED, version="17.12.01"),
             "ready": readiness(),
         }
-        self.members, self.told = members, []
+        self.members, self.events = members, []
         steps = Steps(**{word: self._step(word) for word in self.ends})
-        given = replace(context(**options), interrupted=interrupted, emit=self.told.append)
+        given = replace(context(**options), interrupted=interrupted, emit=self.events.append)
         self.parts = checked(steps, given)
         facts = SimpleNamespace(
             rtt_s=0.1, file_system="flash:", proof=None, version=SimpleNamespace(members=(SimpleNamespace(number=1),))
@@ -247,7 +247,7 @@ def test_the_event_names_what_keeps_it_from_booting(staged, found, words):
     one = staged(ready=True)
     one.ends["ready"] = found
     one.finish()
-    assert [event.text for event in one.told if (event.step, event.status) == ("ready", "note")] == [words]
+    assert [event.text for event in one.events if (event.step, event.status) == ("ready", "note")] == [words]
 
 
 @pytest.mark.parametrize(

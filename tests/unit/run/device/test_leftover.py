@@ -142,7 +142,7 @@ def test_no_login_for_the_leftover_of_a_device_that_could_not_be_restored(monkey
     assert parts.keeper.record.partial_file.startswith("cannot tell: ")
 
 
-def test_a_file_of_somebody_else_is_neither_named_nor_removed(monkeypatch):
+def test_a_file_of_another_author_is_neither_named_nor_removed(monkeypatch):
     """It came to the target since the check: no copy of ours wrote it, whatever an earlier one began."""
     clock_of(monkeypatch)
     flash(monkeypatch, lambda: 10)
@@ -232,7 +232,7 @@ def test_a_removed_file_needs_no_advice(monkeypatch):
 
 
 def test_a_removal_that_fails_is_reported_and_the_file_stays_named(monkeypatch):
-    """The record says what is there, and not that it was removed."""
+    """The record has what is there, and not that it was removed."""
     clock_of(monkeypatch)
     flash(monkeypatch, lambda: 10)
     parts = failed_run(OutputNotUnderstood("?"), server_account=account(), may_be_writing=False)
@@ -248,7 +248,7 @@ def test_a_removal_that_fails_is_reported_and_the_file_stays_named(monkeypatch):
 
 
 def test_the_ticket_is_worthless_before_the_flash_is_looked_at(monkeypatch):
-    """Whoever still fetches with it would go on writing to what is looked at."""
+    """A device that still fetches with it would write to what is read."""
     parts = failed_run(DeviceUnreachable("lost"), server_account=account(), may_be_writing=False, may_remove=False)
     looked = []
     monkeypatch.setattr(

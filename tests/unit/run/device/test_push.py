@@ -32,7 +32,7 @@ LIMITS = CopyLimits(start_s=45.0, stall_s=60.0, total_s=1000.0, end_s=200.0)
 
 @dataclass
 class Source:
-    """A second connection to a device: notes what it is asked, and fails where it is told to.
+    """A second connection to a device: notes what it is asked, and fails where it is to.
 
     `is_held`: a file that is sent waits until the connection is closed.
     """
@@ -82,7 +82,7 @@ class Account:
     noted: list[str]
     cut_because: str = ""
     begins: Exception | None = None
-    looks: object = None
+    readings: object = None
     concluded: list[str] = field(default_factory=list)
 
     def begin(self, connection, **facts):
@@ -94,8 +94,8 @@ class Account:
         self.noted.append(f"wrote {count}")
 
     def look(self, channel):
-        if self.looks is not None:
-            self.looks()
+        if self.readings is not None:
+            self.readings()
 
     def conclude(self, failure="", channel=None):
         self.concluded.append(failure)
@@ -174,7 +174,7 @@ def test_the_target_is_looked_at_last_before_the_device_opens_it(made):
 
 @pytest.mark.parametrize("size", [0, IMAGE_BYTES])
 def test_a_file_at_the_target_is_not_overwritten(made, size):
-    """Nothing is announced, for that would empty it; an empty file is somebody's file, too."""
+    """Nothing is announced, for that would empty it; an empty file is a file, too."""
     one = made()
     one.at_target = size
     with pytest.raises(FileInTheWay, match=rf"flash:x\.bin exists, {size:,} bytes"):
@@ -248,7 +248,7 @@ def test_an_image_that_changes_on_disk_is_never_proven(made, when):
 
 
 def test_a_stop_ends_the_sender_before_it_is_reported(made):
-    """The connection is closed, the thread is gone, and the account says why."""
+    """The connection is closed, the thread is gone, and the account has the reason."""
     one = made(is_held=True)
     one.is_stopped = True
     with pytest.raises(CopyStopped):
@@ -272,20 +272,20 @@ NEARLY = IMAGE_BYTES * 99 // 100
 )
 def test_a_push_without_progress_ends_at_its_limit_and_not_before(made, acked, after_s, reason):
     """Flash that is written after the last byte has the longer limit."""
-    one, looks = made(is_held=True), []
+    one, readings = made(is_held=True), []
 
     def look() -> None:
-        looks.append(one.clock.now_s)
+        readings.append(one.clock.now_s)
         one.acked = acked
-        if len(looks) == 2:
+        if len(readings) == 2:
             one.clock.now_s = after_s  # the limit itself is still within it
-        elif len(looks) == 3:
+        elif len(readings) == 3:
             one.clock.now_s = after_s + 0.5
 
-    one.account.looks = look
+    one.account.readings = look
     with pytest.raises(TransferStalled, match=reason):
         one.run()
-    assert len(looks) == 3
+    assert len(readings) == 3
     assert one.source.closed.is_set()
 
 
@@ -297,12 +297,12 @@ def test_a_push_that_creeps_ends_at_the_limit_of_the_whole(made):
         one.acked += 1
         one.clock.now_s += 50.0
 
-    one.account.looks = look
+    one.account.readings = look
     with pytest.raises(TransferStalled, match="21 bytes in 1000 s, the limit"):
         one.run()
 
 
-def test_a_connection_lost_under_way_says_how_far_it_came(made):
+def test_a_connection_lost_under_way_has_how_far_it_came(made):
     """It is a lost session: what is on flash has to be found out."""
     one = made(is_held=True)
 
@@ -311,12 +311,12 @@ def test_a_connection_lost_under_way_says_how_far_it_came(made):
             one.source.close()  # as the network does
         one.acked = 400
 
-    one.account.looks = look
+    one.account.readings = look
     with pytest.raises(DeviceUnreachable, match="lost after 400 bytes: closed"):
         one.run()
 
 
-def test_a_push_that_the_server_cut_says_why(made):
+def test_a_push_that_the_server_cut_has_the_reason(made):
     """A revoked ticket is no lost session; the reason is the account's."""
     one = made(is_held=True)
 
@@ -324,7 +324,7 @@ def test_a_push_that_the_server_cut_says_why(made):
         one.account.cut_because = "ticket revoked"
         one.close()
 
-    one.account.looks = look
+    one.account.readings = look
     with pytest.raises(CopyFailed, match="ticket revoked"):
         one.run()
     assert one.account.concluded == ["ticket revoked"]

@@ -73,38 +73,38 @@ def test_a_ticket_is_for_one_transport_and_offers_old_algorithms_where_they_are_
 
 def seen_by_server(*, model="C8300", **more):
     """Return a device whose copy is under way, the events of its run, and what it is."""
-    told = []
-    parts = checked(Steps(), replace(context(), emit=told.append))
+    events = []
+    parts = checked(Steps(), replace(context(), emit=events.append))
     facts = SimpleNamespace(model=model, serial_number="FDO1", hostname="r1")
     parts.keeper.update(check=SimpleNamespace(facts=facts, version=SimpleNamespace(release="17.12.04a")))
     parts.traces.order = replace(order(parts.context), **more)
-    return parts, told
+    return parts, events
 
 
 def test_the_account_of_a_copy_is_kept_at_once_and_once():
     """The next plan predicts from it, also where the copy fails; the same account again is no second transfer."""
-    parts, told = seen_by_server()
+    parts, events = seen_by_server()
     for _ in range(2):
         parts.tickets.take_account(account(record=TRANSFER))
     (entry,) = parts.context.journal.transfers
     assert (entry.identity, entry.kind, entry.tuned, entry.target) == ("FDO1/r1", STAGE, False, "flash:x.bin")
     assert (entry.image, entry.record) == ("x.bin", TRANSFER)
     assert parts.keeper.record.transfer == TRANSFER
-    assert [(event.step, event.status) for event in told] == [("transfer", "done")]
-    assert told[0].transfer.is_delivered
+    assert [(event.step, event.status) for event in events] == [("transfer", "done")]
+    assert events[0].transfer.is_delivered
 
 
 def test_an_account_that_grew_is_another_one():
     """A copy that failed and went on again has two, and the first was no delivery."""
-    parts, told = seen_by_server()
+    parts, events = seen_by_server()
     parts.tickets.take_account(account(record=replace(TRANSFER, outcome="cut off")))
     parts.tickets.take_account(account(record=TRANSFER))
     assert [entry.record.outcome for entry in parts.context.journal.transfers] == ["cut off", "delivered"]
-    assert [(event.status, event.transfer.is_delivered) for event in told] == [("failed", False), ("done", True)]
+    assert [(event.status, event.transfer.is_delivered) for event in events] == [("failed", False), ("done", True)]
 
 
 def test_a_tuned_copy_is_history_of_its_own_kind(monkeypatch):
-    """What our lines made of a speed test says nothing of how a device copies as it is."""
+    """What our lines made of a speed test is no measure of a copy as the device is."""
     parts, _ = seen_by_server(kind_tuned=PROBE_TUNED)
     monkeypatch.setattr(type(parts.tuning), "is_tuned", property(lambda tuning: True))
     parts.tickets.take_account(account(record=TRANSFER))
@@ -114,13 +114,13 @@ def test_a_tuned_copy_is_history_of_its_own_kind(monkeypatch):
 
 def test_a_cipher_that_is_tried_out_makes_no_history():
     """It is reported and in the record; the next copy is not predicted from it."""
-    parts, told = seen_by_server(is_history=False)
+    parts, events = seen_by_server(is_history=False)
     parts.tickets.take_account(account(record=TRANSFER))
-    assert (parts.context.journal.transfers, parts.keeper.record.transfer, len(told)) == ([], TRANSFER, 1)
+    assert (parts.context.journal.transfers, parts.keeper.record.transfer, len(events)) == ([], TRANSFER, 1)
 
 
 def test_the_most_that_any_copy_sent_is_what_may_be_ours():
-    """A later copy that sent less does not make the larger file of the first one somebody else's."""
+    """A later copy that sent less does not make the larger file of the first one another's."""
     parts, _ = seen_by_server()
     for sent in (500, 700, 100):
         parts.tickets.take_account(account(record=replace(TRANSFER, bytes_sent=sent)))
@@ -139,7 +139,7 @@ def test_a_policer_of_the_device_itself_has_its_name():
     assert parts.context.journal.transfers[0].record == found
 
 
-def test_a_push_has_a_ticket_that_nobody_logs_in_with():
+def test_the_ticket_of_a_push_holds_no_login():
     """Those before it are worthless, the device may be writing from then on, and the sender's end is passed on."""
     parts = parts_of(Steps(), context())
     parts.tickets.issue(parts.context.image)
