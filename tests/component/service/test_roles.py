@@ -88,9 +88,7 @@ def ask(
 
 def test_every_route_has_a_row_and_an_entry(made):
     """Nothing is served that is not tried here, and nothing stands in a table that is not served."""
-    assert set(RIGHTS) == set(ROUTES), (
-        "decide its roles, then add it to tests/component/service/rights.py"
-    )
+    assert set(RIGHTS) == set(ROUTES), "decide its roles, then add it to tests/component/service/rights.py"
     assert lacking() == [], "add them to tests/component/service/calls.py"
     assert routes_in(ROUTERS) == set(ROUTES)
     assert made.served.app.state.routes == set(ROUTES)
