@@ -12,7 +12,6 @@ from flashferry.fileserver import TransferState
 from flashferry.model.recovery_rules import Decision
 from flashferry.model.states import State
 from flashferry.run.device import copy as device_copy
-from flashferry.run.device.way import parts_of
 from flashferry.transports import PUSH
 from tests.unit.run.device.scripted import Steps, account, checked, context, order
 
@@ -114,9 +113,7 @@ def test_a_push_that_is_done_is_kept():
 def pushing(script):
     """Return a device that is pushed to: its ticket is opened, and the push ends as the script says."""
     opened = Steps(pull=lambda task, order: (order.open_account(lambda: None), script(task))[1])
-    parts = parts_of(opened, replace(context(), transports=(PUSH,)))
-    release = SimpleNamespace(release="17.12.04a")
-    checked = SimpleNamespace(rtt_s=0.1, file_system="flash:", version=release, overwrites_silently=False)
-    parts.keeper.update(check=checked)
+    parts = checked(opened, replace(context(), transports=(PUSH,)))
+    parts.keeper.checked.version = SimpleNamespace(release="17.12.04a")
     parts.context.server.account = account(TransferState.TRANSFERRING, 500)
     return parts
