@@ -14,14 +14,12 @@ import pytest
 from flashferry.lab.link import DirectionProfile, LinkProfile
 from flashferry.lab.world import DeviceSpec, SiteSpec, WorldSpec, start_world
 from flashferry.lab.world_inventory import write_inventory
-from flashferry.store.stored_run import read_run
 from tests.e2e.conftest import Rig
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
-SLOW_FLASH_BYTES_PER_S = 150_000
 
 
 _WAY = DirectionProfile(rate_bps=100e6, delay_s=0.005, queue_packets=1000)
@@ -86,22 +84,16 @@ def test_check_stage_and_report(rig: Rig) -> None:
 def test_resume(rig: Rig) -> None:
     """A run that was killed while it copied is gone on with, once its routers are restored."""
     for name in ("r1", "r2"):
-        rig.world.fault(name, slow_flash_bytes_per_s=SLOW_FLASH_BYTES_PER_S)
-    image, before = rig.image(900_000), configurations(rig)
+        rig.hold_copies(name)
+    image, before = rig.image(300_000), configurations(rig)
     options = ("--no-canary", "--wave-by", "all", "--remove-partial")
     with rig.started("stage", "--inventory", rig.inventory, "--image", image, *options) as controller:
-        assert rig.until(lambda: _copies(rig) == 2), "no copies began"
+        rig.until_held("r1", "r2")
         os.kill(controller.pid, signal.SIGKILL)
         controller.wait()
+    rig.release("r1", "r2")
     done = script(rig, "resume.py", rig.inventory)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [line[3:] for line in words(done)[:2]] == [["r1", "copying"], ["r2", "copying"]]
     assert words(done)[2:] == [["r1", "done", "restored"], ["r2", "done", "restored"]]
     assert configurations(rig) == before
-
-
-def _copies(rig: Rig) -> int:
-    try:
-        return sum(device.state == "copying" for device in read_run(rig.state, "latest").devices)
-    except Exception:  # noqa: BLE001 -- there is no journal yet
-        return 0

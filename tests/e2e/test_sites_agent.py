@@ -18,6 +18,7 @@ from flashferry.model.plan_file import read_plan
 from flashferry.sites.wire import OrderJob, WordKind
 from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
+from tests.e2e.conftest import HELD_BYTES, IMAGE_BYTES
 from tests.patience import PATIENCE_S, until
 from tests.sites_ground import Agents, Centre, redis_in
 
@@ -62,9 +63,21 @@ class Ground:
         (self.agents.catalogue / IMAGE).write_bytes(image.read_bytes())
         return digest
 
-    def slow(self, bytes_per_s: int) -> None:
-        """Have the router's flash take no more than that."""
-        self.world.fault(DEVICE, slow_flash_bytes_per_s=bytes_per_s)
+    def hold(self) -> None:
+        """Have the router's copies stand still once they have brought so many bytes."""
+        self._held_before = self._holds()
+        self.world.fault(DEVICE, hold_copy_at_bytes=HELD_BYTES)
+
+    def until_held(self) -> None:
+        """Wait until a copy stands still."""
+        until(lambda: self._holds() > self._held_before, "it copies")
+
+    def release(self) -> None:
+        """Have the router go on."""
+        self.world.fault(DEVICE, hold_copy_at_bytes=None)
+
+    def _holds(self) -> int:
+        return sum(one.startswith("held: ") for one in self.world.happened(DEVICE))
 
     @property
     def is_tuned(self) -> bool:
@@ -138,12 +151,12 @@ def test_an_agent_stages_a_device_by_an_order_once_however_often_it_comes(ground
 @pytest.mark.parametrize("killed", ["agent", "agent and run"])
 def test_an_agent_that_is_killed_in_mid_copy_and_started_again_has_it_done_once(ground: Ground, killed: str) -> None:
     """Its run goes on without it, or is restored and gone on with; the words are complete either way."""
-    digest = ground.plan(3_000_000)
-    ground.slow(400_000)
+    digest = ground.plan(IMAGE_BYTES)
+    ground.hold()
     with ground.agents.started() as agent:
         order = ground.centre.order(OrderJob.STAGE, "part-2", plan=digest, devices=(DEVICE,))
         ground.centre.send(order)
-        until(lambda: ground.flash() > 400_000, "it copies")
+        ground.until_held()
         assert ground.is_tuned
         os.killpg(agent.pid, signal.SIGKILL)
         agent.wait()
@@ -151,7 +164,7 @@ def test_an_agent_that_is_killed_in_mid_copy_and_started_again_has_it_done_once(
         (begun,) = (ground.agents.state / "jobs").glob("*/begun.json")
         os.kill(int(begun.read_text().split('"pid": ')[1].split(",")[0]), signal.SIGKILL)
         until(lambda: ground.is_tuned, "a dead run leaves its lines")
-    ground.slow(3_000_000)
+    ground.release()
     with ground.agents.started():
         answer = ground.centre.answer(order.id)
         assert (answer.kind, answer.data["outcomes"], answer.data["held"]) == (WordKind.ENDED, {"done": 1}, [])
@@ -162,14 +175,15 @@ def test_an_agent_that_is_killed_in_mid_copy_and_started_again_has_it_done_once(
 
 def test_the_broker_and_the_centre_away_a_run_goes_on_and_all_is_told_behind_it(ground: Ground) -> None:
     """Killed in mid-copy, the broker comes back when the run is over; nothing is lost, the device long restored."""
-    digest = ground.plan(1_500_000)
-    ground.slow(300_000)
+    digest = ground.plan(IMAGE_BYTES)
+    ground.hold()
     with ground.agents.started():
         order = ground.centre.order(OrderJob.STAGE, "part-3", plan=digest, devices=(DEVICE,))
         ground.centre.send(order)
-        until(lambda: ground.flash() > 100_000, "it copies")
+        ground.until_held()
         ground.redis.kill()
-        until(lambda: ground.flash() == 1_500_000 and not ground.is_tuned, "the run goes on and restores")
+        ground.release()
+        until(lambda: ground.flash() == IMAGE_BYTES and not ground.is_tuned, "the run goes on and restores")
         ground.redis.start()
         assert ground.centre.answer(order.id).data["outcomes"] == {"done": 1}
     check_complete(ground, "part-3")
@@ -177,17 +191,17 @@ def test_the_broker_and_the_centre_away_a_run_goes_on_and_all_is_told_behind_it(
 
 def test_an_agent_that_is_told_to_end_restores_first_and_goes_on_with_it_when_it_is_back(ground: Ground) -> None:
     """SIGTERM in mid-copy: the device is restored when the agent is gone; the next one finishes the part."""
-    digest = ground.plan(3_000_000)
-    ground.slow(400_000)
+    digest = ground.plan(IMAGE_BYTES)
+    ground.hold()
     with ground.agents.started() as agent:
         order = ground.centre.order(OrderJob.STAGE, "part-4", plan=digest, devices=(DEVICE,))
         ground.centre.send(order)
-        until(lambda: ground.flash() > 400_000, "it copies")
+        ground.until_held()
         os.kill(agent.pid, signal.SIGTERM)
         assert agent.wait(PATIENCE_S) == 0
         assert not ground.is_tuned
         assert not ground.centre.about(order.id, WordKind.ENDED)
-    ground.slow(3_000_000)
+    ground.release()
     with ground.agents.started():
         assert ground.centre.answer(order.id).data["outcomes"] == {"done": 1}
     check_complete(ground, "part-4")
@@ -195,18 +209,19 @@ def test_an_agent_that_is_told_to_end_restores_first_and_goes_on_with_it_when_it
 
 def test_a_run_at_a_site_is_paused_gone_on_with_and_stopped_from_the_centre(ground: Ground) -> None:
     """By its journal; a stop restores the device, and the part is over."""
-    digest = ground.plan(3_000_000)
-    ground.slow(300_000)
+    digest = ground.plan(IMAGE_BYTES)
+    ground.hold()
     with ground.agents.started():
         order = ground.centre.order(OrderJob.STAGE, "part-5", plan=digest, devices=(DEVICE,))
         ground.centre.send(order)
-        until(lambda: ground.flash() > 100_000, "it copies")
+        ground.until_held()
         for job in (OrderJob.PAUSE, OrderJob.CONTINUE, OrderJob.STOP):
             answer = ground.centre.answer(ground.centre.send(ground.centre.order(job, "part-5")))
             assert (answer.kind, answer.data["exit_code"]) == (WordKind.ENDED, 0), answer.data
         answer = ground.centre.answer(order.id)
         assert (answer.data["outcomes"].get("done"), answer.data["held"], answer.data["tries"]) == (None, [], 1)
         assert not ground.is_tuned
+        ground.release()
         run = read_run(ground.agents.state, "latest")
         assert [wish.what for wish in run.wishes] == ["pause", "continue", "stop"]
         late = ground.centre.answer(ground.centre.send(ground.centre.order(OrderJob.PAUSE, "part-5")))

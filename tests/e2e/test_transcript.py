@@ -160,20 +160,10 @@ def test_other_verbs_write_transcripts_too(rig, verb):
     """By the option or the environment variable, one session a file; recovery too where it has something to do."""
     folder = rig.folder / "transcripts"
     if verb == "recover":
-        rig.world.fault(DEVICE, slow_flash_bytes_per_s=200_000)
-        with rig.started(
-            "stage",
-            "--inventory",
-            rig.inventory,
-            "--image",
-            rig.image(3_000_000),
-            "--json",
-            "--events",
-            rig.folder / "e",
-        ):
-            events = rig.folder / "e"
-            assert rig.until(lambda: events.exists() and '"status":"progress"' in events.read_text())
-        rig.world.fault(DEVICE, slow_flash_bytes_per_s=None)
+        rig.hold_copies()
+        with rig.started("stage", "--inventory", rig.inventory, "--image", rig.image(300_000), "--json"):
+            rig.until_held()
+        rig.release()
     rig.environment["FLASHFERRY_TRANSCRIPT"] = str(folder)
     options = {"plan": ("--image", rig.image(300_000, "other.bin")), "probe": ("--seconds", "2")}
     done = rig.verb(verb, *options.get(verb, ()))

@@ -193,14 +193,15 @@ def test_a_device_that_asks_for_little_at_a_time_by_sftp_is_told_so(new_rig, req
 def test_a_run_that_is_killed_with_scp_s_lines_set_is_recovered(new_rig):
     """Both windows, the channel's and TCP's, come back as they were."""
     with new_rig(platform=XE17) as rig:
-        rig.world.fault("xe1", slow_flash_bytes_per_s=300_000)
-        before, image = rig.configurations(), rig.image(3_000_000)
+        rig.hold_copies()
+        before, image = rig.configurations(), rig.image(300_000)
         with rig.started(
             "stage", "--inventory", rig.inventory, "--json", "--image", image, "--transport", "scp"
         ) as run:
-            assert rig.until(lambda: rig.flash_bytes("image.bin") > 100_000)
+            rig.until_held()
             assert rig.configurations() != before
             os.killpg(run.pid, signal.SIGKILL)
+        rig.release()
         recovered = rig.run("recover", "--inventory", rig.inventory, "--json")
         assert recovered.code == 0, recovered.err + recovered.out
         assert rig.configurations() == before

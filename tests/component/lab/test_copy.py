@@ -144,11 +144,11 @@ def test_bare_urls_are_asked_for(ftp: Any, connection: Any, copy: Any) -> None:
 def test_the_escape_key_aborts(world: Any, ftp: Any, connection: Any, copy: Any) -> None:
     """Ctrl-Shift-6 ends a copy at once; the session goes on and no partial file stays."""
     ftp.add("slow.bin", 4_000_000)
-    world.fault("r1", slow_flash_bytes_per_s=400_000)
+    world.fault("r1", hold_copy_at_bytes=400_000)
     try:
         shown = copy(connection, f"copy {ftp.url('slow.bin')} flash:", (r"\]\? ", "\n"), (r"!", "\x1e"))
     finally:
-        world.fault("r1", slow_flash_bytes_per_s=None)
+        world.fault("r1", hold_copy_at_bytes=None)
     assert not RESULT.search(shown)
     assert "%Error reading" in shown
     assert _content(world, "r1", "slow.bin") is None
@@ -159,7 +159,7 @@ def test_a_second_session_sees_the_copy_and_a_lost_one_ends_it(
 ) -> None:
     """While one vty copies, another lists its connections; when the first dies the copy ends."""
     ftp.add("slow.bin", 4_000_000)
-    world.fault("r1", slow_flash_bytes_per_s=400_000)
+    world.fault("r1", hold_copy_at_bytes=400_000)
     try:
         with open_session(device) as first, open_session(device) as second:
             first.write_channel(f"copy {ftp.url('slow.bin')} flash:\n")
@@ -172,7 +172,7 @@ def test_a_second_session_sees_the_copy_and_a_lost_one_ends_it(
             first.remote_conn.transport.close()
             until(lambda: f"{ftp.address}.{ftp.port} " not in second.send_command("show tcp brief"), "its end")
     finally:
-        world.fault("r1", slow_flash_bytes_per_s=None)
+        world.fault("r1", hold_copy_at_bytes=None)
     assert _content(world, "r1", "slow.bin") is None
 
 

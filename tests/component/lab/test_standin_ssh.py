@@ -235,7 +235,7 @@ def test_the_escape_character_ends_a_copy(on: Any, server: PlainSsh, copy: Any, 
     """Ctrl-Shift-6: no partial file stays, and the device is back at its prompt; the words count as unknown."""
     server.add("long.bin", 1_000_000)
     session = on("n1")
-    world.fault("n1", slow_flash_bytes_per_s=300_000)
+    world.fault("n1", hold_copy_at_bytes=400_000)
     try:
         session.write_channel(f"copy {server.url('long.bin')} flash:\n")
         session.read_until_pattern(r"\]\? ")
@@ -244,7 +244,7 @@ def test_the_escape_character_ends_a_copy(on: Any, server: PlainSsh, copy: Any, 
         session.write_channel("\x1e")
         shown = session.read_until_pattern(r"\nn1#", read_timeout=PATIENCE_S)
     finally:
-        world.fault("n1", slow_flash_bytes_per_s=None)
+        world.fault("n1", hold_copy_at_bytes=None)
     assert re.search(r"\n%Error reading scp://\*:\*@\S+/long\.bin \(Aborted\)", shown)
     assert "long.bin" not in [file.name for file in world.files("n1")]
 

@@ -162,7 +162,7 @@ def test_counters_are_those_of_the_live_copy(on: Any, ftp: Any, world: World) ->
     ftp.add("long.bin", 6_000_000)
     first, second = on("r1"), on("r1")
     first.send_config_set(["ip tcp window-size 131072", "ip tcp selective-ack"])
-    world.fault("r1", slow_flash_bytes_per_s=500_000)
+    world.fault("r1", hold_copy_at_bytes=800_000)
     try:
         first.write_channel(f"copy {ftp.url('long.bin')} flash:\n")
         first.read_until_pattern(r"\]\? ")
@@ -173,7 +173,7 @@ def test_counters_are_those_of_the_live_copy(on: Any, ftp: Any, world: World) ->
         first.write_channel("\x1e")
         first.read_until_pattern(r"Aborted\)\s+r1#")
     finally:
-        world.fault("r1", slow_flash_bytes_per_s=None)
+        world.fault("r1", hold_copy_at_bytes=None)
         first.send_config_set(["no ip tcp window-size", "no ip tcp selective-ack"])
     assert "maxrcvwnd: 131072" in data
     assert re.search(r"rcvwnd: +\d+  scale:      [12]  delrcvwnd", data)
