@@ -230,9 +230,10 @@ class _Restoring:
         not_typed = (not_typed or doubt) if self._changes else None
         if not_typed is not None:
             startup = read_startup(self._session)
-            is_equal = not self._difference(seen)
-            held = self._threat(seen, startup) if is_equal else None
-            return self._reported(seen, startup, held, None if is_equal else not_typed)
+            # Where nothing of ours is shown, there was nothing to type.
+            is_clear = not self._difference(seen) or (self._is_free(seen) and doubt is None)
+            held = self._threat(seen, startup) if is_clear else None
+            return self._reported(seen, startup, held, None if is_clear else not_typed)
         seen = self._undone(seen)
         startup = read_startup(self._session)
         held = self._threat(seen, startup)
@@ -284,6 +285,12 @@ class _Restoring:
                 "lines cannot be told from others that are equal"
             )
         return None
+
+    def _is_free(self, seen: Configured) -> bool:
+        """Return whether no line of ours, nothing that may be one, and no other run's mark is shown."""
+        plan = self._plan(seen)
+        others = other_mark(seen.tcp.lines, marks_in(self._changes))
+        return not (plan.commands or plan.closing or plan.uncertain or plan.foreign or self._renamed(seen) or others)
 
     def _undone(self, seen: Configured) -> Configured:
         """Take our lines back until none is shown any more; return what is shown then. Mark and applet stay.

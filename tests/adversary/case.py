@@ -17,7 +17,10 @@ from tests.adversary.behaviours import (
     drawn,
     fits,
 )
-from tests.adversary.kinds import KINDS
+from tests.adversary.kinds import FIRST_KINDS, LATER_KINDS
+
+FIRST_LATER_SEED = 50
+"""From this seed on a case may have a kind besides that came later; drawn by dice of its own."""
 
 KILLS = (
     *("config:1", "config:1:line", "config:1:end", "copy", "copy:25", "copy:50", "copy:75", "copied", "verify"),
@@ -137,7 +140,7 @@ def case_of(seed: int) -> Case:
     """Return the case of a seed."""
     dice = Random(f"adversary {seed}")
     platform = dice.choice(("xe", "xe", "ios", "stack"))
-    behaviours = _behaviours(dice, platform)
+    behaviours = (*_behaviours(dice, platform), *_later(seed, platform))
     needs = frozenset(need for behaviour in behaviours for need in behaviour.needs)
     steps = _steps(dice)
     has_company = any(step.beside_at for step in steps)
@@ -177,7 +180,7 @@ def alone(kind: Kind, number: int) -> Case:
 
 def _behaviours(dice: Random, platform: str) -> tuple[Behaviour, ...]:
     wanted = dice.choices((0, 1, 2, 3, 4), weights=(6, 34, 32, 20, 8))[0]
-    kinds = [kind for kind in KINDS if not kind.platforms or platform in kind.platforms]
+    kinds = [kind for kind in FIRST_KINDS if not kind.platforms or platform in kind.platforms]
     chosen: tuple[Behaviour, ...] = ()
     while len(chosen) < wanted:
         kind = dice.choices(kinds, weights=[kind.weight for kind in kinds])[0]
@@ -185,6 +188,15 @@ def _behaviours(dice: Random, platform: str) -> tuple[Behaviour, ...]:
         if all(one.name != kind.name for one in chosen) and fits(behaviour, chosen):
             chosen = (*chosen, behaviour)
     return chosen
+
+
+def _later(seed: int, platform: str) -> tuple[Behaviour, ...]:
+    dice = Random(f"later {seed}")
+    if seed < FIRST_LATER_SEED or dice.random() < 0.8:
+        return ()
+    return (
+        drawn(dice.choice([kind for kind in LATER_KINDS if not kind.platforms or platform in kind.platforms]), dice),
+    )
 
 
 def _start(dice: Random, platform: str, needs: frozenset[str]) -> Start:

@@ -238,5 +238,26 @@ _SECRETS = (
     _kind("+", "control characters", "escape sequences in names and errors", draws.dirty, weight=3),
 )
 
-KINDS: tuple[Kind, ...] = (*_QUESTIONS, *_COLLEAGUES, *_OTHERS, *_WORDS, *_FILES, *_LINE, *_SECRETS)
+FIRST_KINDS: tuple[Kind, ...] = (*_QUESTIONS, *_COLLEAGUES, *_OTHERS, *_WORDS, *_FILES, *_LINE, *_SECRETS)
+"""Those that every seed draws from."""
+
+LATER_KINDS: tuple[Kind, ...] = (
+    _kind(
+        "A5",
+        "side line",
+        "a line of ours, or its undoing, brings another one",
+        _one_of(
+            "sides",
+            (("ip tcp selective-ack", "ip tcp queuemax 20"),),
+            (("ip tcp window-size", "ip tcp chunk-size 8"),),
+            (("no ip tcp window-size", "ip tcp window-size 4128"),),
+            (("no ip tcp selective-ack", "ip tcp ecn"),),
+        ),
+        weight=4,
+    ),
+    _kind("A5", "short alias", "the beginning of an alias's name is kept", _one_of("alias_chars", 20, 24)),
+)
+"""Those that came later: seeds of before stay the cases that they are (`case.FIRST_LATER_SEED`)."""
+
+KINDS = (*FIRST_KINDS, *LATER_KINDS)
 BY_NAME = {kind.name: kind for kind in KINDS}

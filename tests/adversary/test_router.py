@@ -107,6 +107,7 @@ def test_what_is_on_by_default():
         ({"clamp_to": 65535}, "ip tcp window-size 70001", "ip tcp window-size 65535"),
         ({"loses_digit": True}, "ip tcp window-size 70001", "ip tcp window-size 7000"),
         ({"sack_word": "enable"}, "ip tcp selective-ack", "ip tcp selective-ack enable"),
+        ({"alias_chars": 20}, "alias exec flashferry-20261122-1 me", "alias exec flashferry-20261122- me"),
         ({"hidden": ("ip tcp sel",)}, "ip tcp selective-ack", "ip tcp selective-ack (in force, not shown)"),
         (
             {"spaced_interface": True},
@@ -123,6 +124,15 @@ def test_our_line_in_other_words(knobs: dict[str, object], line: str, kept: str)
     assert kept in made.running.in_force()
     made.take_line(f"no {line}", session=1)
     assert made.running.in_force() == before
+
+
+def test_a_line_that_comes_along_with_ours_is_left_by_its_undoing():
+    """It is no line of anybody else's, and the judge sees it."""
+    made = device(sides=(("ip tcp selective-ack", "ip tcp ecn"),))
+    made.take_line("ip tcp selective-ack", session=1)
+    made.take_line("no ip tcp selective-ack", session=2)
+    assert "ip tcp ecn" in made.running.in_force()
+    assert "ip tcp ecn" not in made.shadow.in_force()
 
 
 def test_the_shadow():

@@ -160,7 +160,7 @@ def test_interrupt_restores_before_the_prompt_comes_back(held_rig):
 
 
 def test_a_foreign_change_is_kept_and_named(held_rig):
-    """A line that somebody else changes while we are tuned stays as they set it; the exit code says so."""
+    """A line that somebody else changes while we are tuned stays as they set it, and is let go of by name."""
     rig = held_rig
     with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(IMAGE_BYTES)) as stage:
         rig.until_held()
@@ -172,6 +172,13 @@ def test_a_foreign_change_is_kept_and_named(held_rig):
     assert (foreign["before"], foreign["present"]) == (None, "ip tcp window-size 99999")
     assert "ip tcp window-size 99999" in rig.configurations()[0]
     assert "ip tcp selective-ack" not in rig.configurations()[0]
+    kept = rig.verb("recover")
+    (device,) = kept.json["devices"]
+    assert (kept.code, device["restored"]) == (5, "incomplete")
+    assert f"recover --accept {device['host']}" in device["failure"]["hint"]
+    taken = rig.verb("recover", "--accept", device["host"])
+    assert (taken.code, rig.verb("recover").json["devices"]) == (0, [])
+    assert "ip tcp window-size 99999" in rig.configurations()[0]
 
 
 def test_check_changes_nothing_and_tells_what_is_there(wan_rig):

@@ -266,6 +266,10 @@ class Device:
         if key_of(line.removeprefix("no ")) in self.knobs.on_by_default:
             self.strike("on by default")
         self.running.put(kept, is_shown=not hidden)
+        for begin, side in self.knobs.sides:
+            if line.startswith(begin) and self.running.find(side) is None:
+                self.strike("side line")
+                self.running.put(side)
         self._remember()
 
     def _as_kept(self, line: str) -> str:
@@ -283,6 +287,9 @@ class Device:
         if line == "ip tcp selective-ack" and knobs.sack_word:
             self.strike("line in other words")
             return f"{line} {knobs.sack_word}"
+        if knobs.alias_chars and (named := re.fullmatch(r"((?:no )?alias exec )(\S+)(.*)", line)) is not None:
+            self.strike("short alias")
+            return f"{named[1]}{named[2][: knobs.alias_chars]}{named[3]}"
         if knobs.spaced_interface and (named := re.fullmatch(r"(ip ftp source-interface [A-Za-z-]+)(\d\S*)", line)):
             self.strike("interface in other words")
             return f"{named[1]} {named[2]}"

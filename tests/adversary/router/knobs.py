@@ -105,6 +105,8 @@ class Knobs:
         round_to: The window is rounded up to a multiple of this; 0: it is not.
         clamp_to: The largest window that is taken; 0: no limit.
         sack_word: A word that is printed behind `ip tcp selective-ack`.
+        sides: Beginnings of typed lines, each with a line that comes along with it.
+        alias_chars: So many characters of an alias's name are kept; 0: all.
         loses_digit: A digit of a window is lost on its way.
         lag_s: How far `show running-config` is behind.
         hidden: Beginnings of lines that are in force and never shown.
@@ -162,6 +164,8 @@ class Knobs:
     round_to: int = 0
     clamp_to: int = 0
     sack_word: str = ""
+    sides: tuple[tuple[str, str], ...] = ()
+    alias_chars: int = 0
     loses_digit: bool = False
     lag_s: float = 0.0
     hidden: tuple[str, ...] = ()

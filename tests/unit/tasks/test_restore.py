@@ -445,6 +445,16 @@ def test_a_device_without_our_mark_that_is_as_it_was_is_proven():
     assert (report.is_proven, box.visits) == (True, [])
 
 
+def test_a_difference_that_is_left_when_our_lines_and_our_mark_are_gone_is_told_as_that():
+    """The run itself took the mark back: there is nothing to type, and nothing to wonder about."""
+    box = Box()
+    before = box.snapshot()
+    box.set("ip tcp timestamp")
+    report = box.put_back(before, MARKED, needs_mark=True)
+    assert (report.not_typed, box.visits, report.proposals) == (None, [], ("no ip tcp timestamp",))
+    assert str(report.undecided).startswith("our lines are proven gone; ")
+
+
 @pytest.mark.parametrize("changes", [(replace(MARKED[0], shown=None), *CHANGES), CHANGES])
 def test_a_device_that_never_showed_a_mark_is_recovered(changes):
     """The run died between lease and mark, or the device takes none: the journal has that."""
