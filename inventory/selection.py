@@ -164,7 +164,7 @@ def _texts(value: object) -> set[str]:
 def _known(what: str, names: Iterable[str], known: Mapping[str, object], option: str) -> None:
     if unknown := [name for name in names if name not in known]:
         raise ConfigInvalid(
-            f"unknown {what} {', '.join(f'{name!r}{_meant(name, list(known))}' for name in unknown)}: "
+            f"unknown {what} {', '.join(f'{name!r}{_meant(name, known)}' for name in unknown)}: "
             f"the inventory has {_listed(sorted(known))}",
             hint=f"Check {option} and --inventory",
         )
@@ -201,6 +201,8 @@ def _listed(names: list[str], joint: str = ", ") -> str:
     return (joint.join(names[:_SHOWN]) or "none") + more
 
 
-def _meant(key: str, keys: list[str]) -> str:
-    close = get_close_matches(key, keys, n=1, cutoff=0.7)
-    return f" (did you mean '{close[0]}'?)" if close else ""
+def _meant(given: str, known: Iterable[str]) -> str:
+    """Return which of the known words may have been meant, in words; capitals make no difference, two letters may."""
+    by_lower = {word.lower(): word for word in known}
+    close = get_close_matches(given.lower(), by_lower, n=1, cutoff=0.6)
+    return f" (did you mean '{by_lower[close[0]]}'?)" if close else ""

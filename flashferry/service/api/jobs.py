@@ -18,9 +18,11 @@ from flashferry.service.jobs.cancelling import cancel
 from flashferry.service.jobs.telling import JOBS, told_job
 from flashferry.service.jobs.tidying import is_removed
 from flashferry.service.jobs.wishes import Devices, JobWish
+from flashferry.service.known_names import with_devices
 from flashferry.service.plans.starting import begin
 from flashferry.service.problems import Problem, problem_of
 from flashferry.service.seeing import job_seen, sees_all_of
+from flashferry.service.service import Service
 from flashferry.store.service.jobs import Job, JobKind, latest_jobs
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
@@ -79,7 +81,7 @@ def check(
 ) -> dict[str, object]:
     """Have devices looked at; nothing is changed."""
     words = ("--reach",) if wanted.reach else ()
-    wish = _wish(actor, JobKind.CHECK, wanted, words)
+    wish = _wish(service, actor, JobKind.CHECK, wanted, words)
     return accepted(response, ask(service, actor, wish, once_of(idempotency_key, "checks", wanted.model_dump())))
 
 
@@ -89,7 +91,7 @@ def probe(
 ) -> dict[str, object]:
     """Have copies to null timed, as devices are and tuned; each is put back at once."""
     words = ("--seconds", str(wanted.seconds), *(() if wanted.how == "both" else (f"--{wanted.how}",)))
-    wish = _wish(actor, JobKind.PROBE, wanted, words)
+    wish = _wish(service, actor, JobKind.PROBE, wanted, words)
     return accepted(response, ask(service, actor, wish, once_of(idempotency_key, "probes", wanted.model_dump())))
 
 
@@ -102,7 +104,7 @@ def dry_run(
     if wanted.plan:
         job = begin(service, actor, wanted.plan, reason=wanted.reason, rehearse=True, once=once)
     else:
-        job = ask(service, actor, _wish(actor, JobKind.DRY_RUN, wanted, ()), once)
+        job = ask(service, actor, _wish(service, actor, JobKind.DRY_RUN, wanted, ()), once)
     return accepted(response, job)
 
 
@@ -169,7 +171,7 @@ def accepted(response: Response, job: Job) -> dict[str, object]:
     return told_job(job)
 
 
-def _wish(actor: Actor, kind: JobKind, wanted: Looked, words: tuple[str, ...]) -> JobWish:
+def _wish(service: Service, actor: Actor, kind: JobKind, wanted: Looked, words: tuple[str, ...]) -> JobWish:
     """Return what is wanted as the wish for a job.
 
     Raises:
@@ -181,7 +183,7 @@ def _wish(actor: Actor, kind: JobKind, wanted: Looked, words: tuple[str, ...]) -
         kind=kind,
         devices=Devices(hosts=tuple(wanted.hosts), groups=tuple(wanted.groups), filters=tuple(wanted.filters)),
         image=wanted.image,
-        sites=tuple(dict.fromkeys(wanted.sites)) or _operated(actor),
+        sites=tuple(dict.fromkeys(wanted.sites)) or with_devices(service, _operated(actor)),
         words=words,
         reason=wanted.reason,
     )

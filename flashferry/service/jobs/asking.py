@@ -7,16 +7,18 @@ import json
 import sqlite3
 from http import HTTPStatus
 
-from flashferry.service.actor import Actor
+from flashferry.service.actor import Actor, Role, Via
 from flashferry.service.auditing import note_refusal
 from flashferry.service.jobs.requesting import action_of, request_job
-from flashferry.service.jobs.wishes import JobWish
+from flashferry.service.jobs.wishes import SELECTS, JobWish
+from flashferry.service.known_names import check_names, site_filters
 from flashferry.service.problems import Problem
 from flashferry.service.seeing import job_seen
 from flashferry.service.service import Service
 from flashferry.store.service.answers import Once, answer_of, keep_answer
 from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import Job, job_of
+from inventory.selection import Selection
 
 MOST_KEY = 200
 """So many signs an `Idempotency-Key` has at most."""
@@ -77,6 +79,7 @@ def ask(service: Service, actor: Actor, wish: JobWish, once: Once | None = None,
         Problem: As `request_job` says, or the key was used for something else; that it was refused is in the audit.
     """
     try:
+        check_devices(service, actor, wish)
         with service.database.writing() as database:
             if (before := asked_before(database, actor, once)) is not None:
                 return before
@@ -87,6 +90,22 @@ def ask(service: Service, actor: Actor, wish: JobWish, once: Once | None = None,
     except Problem as problem:
         note_refusal(service, actor, action_of(wish.kind), about or f"job:{wish.kind.value}", problem.sentence)
         raise
+
+
+def check_devices(service: Service, actor: Actor, wish: JobWish) -> None:
+    """Check that the inventory has what a wish names, before its transaction: reading an inventory takes a second.
+
+    Who may not operate the sites is refused for that first, by `request_job`.
+
+    Raises:
+        Problem: A device, group, site or another value is not in the inventory.
+    """
+    if actor.via is Via.SYSTEM or not actor.may({Role.OPERATOR}, wish.sites):
+        return
+    devices = wish.devices
+    filters = (*devices.filters, *site_filters(wish.sites))
+    if wish.digest is None and wish.kind in SELECTS:
+        check_names(service, Selection(hosts=devices.hosts, groups=devices.groups, filters=filters))
 
 
 def seen_job(database: sqlite3.Connection, actor: Actor, job_id: str) -> Job:

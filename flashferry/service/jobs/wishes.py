@@ -21,7 +21,8 @@ _IMAGE = re.compile(r"[A-Za-z0-9][\w.+-]{0,254}", re.ASCII)
 _SITE = "site"
 _WITH_EVENTS = frozenset({JobKind.STAGE, JobKind.RESUME, JobKind.PROBE})
 _OF_A_FLEET = frozenset({JobKind.STAGE, JobKind.CHECK, JobKind.PROBE, JobKind.DRY_RUN, JobKind.PLAN})
-_SELECTS = frozenset({JobKind.CHECK, JobKind.PROBE, JobKind.DRY_RUN, JobKind.PLAN})
+SELECTS = frozenset({JobKind.CHECK, JobKind.PROBE, JobKind.DRY_RUN, JobKind.PLAN})
+"""Kinds whose devices are selected by name, group, filter and site; without a plan, which has its own."""
 _VERBS = {
     JobKind.RESUME: ("stage",),
     JobKind.DRY_RUN: ("stage", "--dry-run"),
@@ -135,7 +136,7 @@ def _words(wish: JobWish, settings: RunSettings, state: Path, folder: JobFolder)
         yield from ("--inventory", _inventory(settings))
     elif settings.inventory is not None:
         yield from ("--inventory", settings.inventory)
-    if kind in _SELECTS and wish.digest is None:
+    if kind in SELECTS and wish.digest is None:
         yield from _selected(wish)
     if kind in _WITH_EVENTS:
         yield from ("--events", str(folder.events))

@@ -16,6 +16,7 @@ from http import HTTPStatus
 from flashferry.core.outside import shown
 from flashferry.service.actor import EVERYWHERE, WHOLE_ROLES, Actor, Grant
 from flashferry.service.auditing import deciding, note
+from flashferry.service.known_names import check_names, site_filters
 from flashferry.service.people.mapped import NAME, RESERVED
 from flashferry.service.people.passwords import Passwords
 from flashferry.service.problems import Problem
@@ -24,6 +25,7 @@ from flashferry.store.service import people as rows
 from flashferry.store.service.database import moment
 from flashferry.store.service.people import GivenGrant, Person
 from flashferry.store.service.sessions import end_sessions_of
+from inventory.selection import Selection
 
 DISABLED = "disabled"
 MAPPED = frozenset({"oidc", "header"})
@@ -67,6 +69,7 @@ def add_person(service: Service, actor: Actor, new: NewPerson, passwords: Passwo
         raise _wrong(f"expected names and addresses of at most {_MOST_TEXT} characters", "Shorten them")
     for grant in new.grants:
         check_grant(grant)
+    _check_sites(service, new.grants)
     hash_ = _hashed(new.password, new.name, passwords) if new.password is not None else None
     person = Person(
         name=new.name,
@@ -151,6 +154,7 @@ def give_grants(service: Service, actor: Actor, name: str, grants: Iterable[Gran
         Problem: There is nobody of that name (404), or a grant will not do.
     """
     wanted = tuple(grants)
+    _check_sites(service, wanted)
     with _changing_grants(service, actor, name) as database:
         for grant in wanted:
             _give(service, database, actor, name, grant)
@@ -175,6 +179,10 @@ def set_grants(service: Service, actor: Actor, name: str, grants: Iterable[Grant
         Problem: There is nobody of that name (404), a grant will not do, or he is the last admin (409).
     """
     wanted = frozenset(grants)
+    with service.database.reading() as database:
+        had_sites = {one.site for one in rows.grants_of(database, name)}
+    # A site that was given up meanwhile must not keep the other roles from being changed.
+    _check_sites(service, (one for one in wanted if one.site not in had_sites))
     with _changing_grants(service, actor, name) as database:
         for had in rows.grants_of(database, name):
             if had.given_by not in MAPPED and (had.role, had.site) not in {(one.role, one.site) for one in wanted}:
@@ -196,6 +204,16 @@ def check_grant(grant: Grant) -> None:
             f"expected {grant.role} for all sites, found it for {shown(grant.site)!r}",
             "What this role is about has no site: give it for '*'",
         )
+
+
+def _check_sites(service: Service, grants: Iterable[Grant]) -> None:
+    """Check that the inventory has the sites of some grants: a role at a misspelt one would be worth nothing.
+
+    Raises:
+        Problem: It has not.
+    """
+    sites = [grant.site for grant in grants if grant.site != EVERYWHERE]
+    check_names(service, Selection(filters=site_filters(dict.fromkeys(sites))))
 
 
 def found_person(database: sqlite3.Connection, name: str) -> Person:

@@ -18,7 +18,7 @@ from flashferry.core.state_folder import open_private
 from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.auditing import deciding
 from flashferry.service.images.golden import golden_rules
-from flashferry.service.jobs.asking import asked_before
+from flashferry.service.jobs.asking import asked_before, check_devices
 from flashferry.service.jobs.requesting import action_of, request_job
 from flashferry.service.jobs.wishes import Devices, JobWish
 from flashferry.service.keepers import Keeper
@@ -94,6 +94,7 @@ def make_plan(service: Service, actor: Actor, wish: PlanWish, once: Once | None 
         words=words,
         reason=checked_title(wish.title),
     )
+    check_devices(service, actor, job)
     with deciding(service, actor, action_of(JobKind.PLAN), "plan") as database:
         if (before := asked_before(database, actor, once)) is not None:
             return before

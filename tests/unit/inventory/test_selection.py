@@ -89,6 +89,10 @@ KEYS = "Filter by a key of the inventory, or give the devices that key in their 
             "--filter site=roma: no device has that site (did you mean 'rome'?). In the inventory site is oslo or rome",
         ),
         (
+            Selection(filters=("site=OSLO",)),
+            "--filter site=OSLO: no device has that site (did you mean 'oslo'?). In the inventory site is oslo or rome",
+        ),
+        (
             Selection(filters=("site=rome", "port=2222")),
             "no device fits --filter site=rome --filter port=2222. In the inventory site is oslo or rome; port is 2222",
         ),

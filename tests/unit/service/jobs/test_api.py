@@ -186,6 +186,52 @@ def test_checks_and_probes_keep_to_the_sites_of_who_asks(call, service, chief):
     assert second.words[-3:] == ("--seconds", "4.0", "--tuned")
 
 
+@pytest.fixture
+def inventory(service, tmp_path):
+    """Have the service know a folder with a device at AMS and one at LIM."""
+    folder = tmp_path / "fleet"
+    folder.mkdir()
+    (folder / "hosts.yaml").write_text(
+        "{r1: {hostname: 192.0.2.1, groups: [core], data: {site: AMS, rack: 7}},"
+        " r2: {hostname: 192.0.2.2, groups: [core], data: {site: LIM}}}"
+    )
+    (folder / "groups.yaml").write_text("core: {platform: ios}")
+    runs = replace(service.settings.runs, inventory=str(folder))
+    object.__setattr__(service, "settings", replace(service.settings, runs=runs))
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ({"sites": ["AMS", "LMI"]}, "site=LMI: no device has that site (did you mean 'LIM'?)"),
+        ({"hosts": ["r1", "r11"]}, "unknown device 'r11' (did you mean 'r1'?)"),
+        ({"groups": ["cores"]}, "unknown group 'cores' (did you mean 'core'?)"),
+        ({"filters": ["rck=7"]}, "no device has 'rck' (did you mean 'rack'?)"),
+    ],
+)
+def test_what_the_inventory_does_not_have_is_refused_at_once(call, chief, inventory, body, sentence):
+    """Each single value, with what may have been meant; nothing is entered, and known values are taken."""
+    refused = call("/checks", body, actor=chief)
+    assert refused.status_code == 422
+    assert sentence in refused.json()["detail"]
+    assert call("/jobs", actor=chief).json()["jobs"] == []
+    assert call("/checks", {"sites": ["AMS"], "hosts": ["r1"], "groups": ["core"]}, actor=chief).status_code == 202
+
+
+def test_who_may_not_is_refused_for_that_first(call, inventory):
+    """What the inventory has is nothing for who operates another site."""
+    assert call("/checks", {"sites": ["LMI"]}).status_code == 403
+
+
+def test_a_role_at_a_site_without_devices_keeps_no_job_from_the_others(call, service, chief, inventory):
+    """Sites that were not named are those of the roles, as far as they have devices."""
+    roles = frozenset(Grant(role=Role.OPERATOR, site=site) for site in ("AMS", "GONE"))
+    found = call("/checks", {}, actor=replace(chief, grants=roles))
+    assert found.status_code == 202
+    with service.database.reading() as database:
+        assert job_of(database, found.json()["job_id"]).sites == ("AMS",)
+
+
 @pytest.mark.parametrize(
     "body", [{"transport": "pigeon"}, {"filters": ["site=LIM"]}, {"image": "../x"}, {"command": "reload"}, {"hosts": 1}]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -189,3 +190,23 @@ def test_another_password_ends_the_sessions(served, passwords):
         found = rows.person(database, "ann")
     assert found is not None
     assert found.locked_until is None
+
+
+def test_a_role_at_a_site_that_the_inventory_does_not_have(served, passwords, tmp_path):
+    """It would be worth nothing: refused with what may have been meant; a site that was given up stays where it is."""
+    (tmp_path / "hosts.yaml").write_text("r1: {hostname: 192.0.2.1, platform: ios, data: {site: AMS}}")
+    service = served.service
+    give_grants(service, ADMIN, served.person("bob"), [Grant(role=Role.OPERATOR, site="GONE")])
+    runs = replace(service.settings.runs, inventory=str(tmp_path))
+    object.__setattr__(service, "settings", replace(service.settings, runs=runs))
+    wrong = Grant(role=Role.OPERATOR, site="AMSS")
+    for give in (
+        lambda: add_person(service, ADMIN, NewPerson(name="ann", grants=(wrong,)), passwords),
+        lambda: give_grants(service, ADMIN, "bob", [wrong]),
+        lambda: set_grants(service, ADMIN, "bob", [wrong]),
+    ):
+        with pytest.raises(Problem, match="site=AMSS: no device has that site"):
+            give()
+    assert has(served, "bob") == ["operator@GONE"]
+    set_grants(service, ADMIN, "bob", [OPERATOR, Grant(role=Role.OPERATOR, site="GONE"), VIEWER])
+    assert has(served, "bob") == ["operator@AMS", "operator@GONE", "viewer@*"]

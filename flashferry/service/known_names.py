@@ -1,0 +1,70 @@
+"""Names that people give the service, held against its inventory before anything comes of them.
+
+It is the check of the command line (`inventory.selection.check_known`): a site that is misspelt in a request would
+leave its devices out, and a role at it would be worth nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.service.problems import problem_of
+from flashferry.service.service import Service
+from inventory.selection import SAMPLE, Selection, check_known
+
+if TYPE_CHECKING:
+    from nornir.core.inventory import Inventory
+
+SITE = "site"
+
+
+def site_filters(sites: Iterable[str]) -> tuple[str, ...]:
+    """Return the filters that select the devices of these sites."""
+    return tuple(f"{SITE}={site}" for site in sites if site)
+
+
+def check_names(service: Service, selection: Selection) -> None:
+    """Check that the service's inventory has every single value of a selection.
+
+    An inventory that another system keeps is left to the job that asks it, for a request must not wait for that; one
+    that cannot be read is, too, and the job's own sentence says why.
+
+    Raises:
+        Problem: A device, group, site or another value is not in the inventory (422).
+    """
+    inventory = _inventory(service) if selection != Selection() else None
+    if inventory is None:
+        return
+    try:
+        check_known(inventory, selection)
+    except ConfigInvalid as error:
+        hint = error.hint if error.message.startswith("--filter") else "Name what the inventory has"
+        raise problem_of(ConfigInvalid(error.message.removeprefix("--filter").lstrip(" :"), hint=hint)) from None
+
+
+def with_devices(service: Service, sites: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of some sites that have devices, as far as that can be read; all of them where none has.
+
+    For sites that nobody named: a role at a site that was given up must not keep a job from the others.
+    """
+    inventory = _inventory(service) if sites else None
+    if inventory is None:
+        return sites
+    there = {str(host.get(SITE)) for host in inventory.hosts.values()}
+    return tuple(site for site in sites if site in there) or sites
+
+
+def _inventory(service: Service) -> Inventory | None:
+    """Return the service's inventory where it is a folder that can be read."""
+    given = service.settings.runs.inventory
+    if given is None or not (given == SAMPLE or Path(given).is_dir()):
+        return None
+    from inventory.load import open_inventory, sample_directory
+
+    try:
+        return open_inventory(sample_directory() if given == SAMPLE else Path(given)).inventory
+    except ConfigInvalid:
+        return None
