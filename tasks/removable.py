@@ -26,17 +26,13 @@ from flashferry.core.described import counted
 from flashferry.devices.errors import DeviceUnreachable, OutputNotUnderstood
 from flashferry.devices.platforms.platform import FileSystems
 from flashferry.devices.session import DeviceSession
+from flashferry.images.file_name import FileKind, read_file_name
 from flashferry.images.release import release_in, release_of_image
 from tasks.file_system import file_named, is_plain, read_listing, same_file
 from tasks.software_state import Issu, Mode, Outcome, SoftwareState, Topic, read_software
 from templates.rows import DirFile, DirTotals, first
 
 _READY = "ready"
-_SYSTEM = re.compile(r"universalk9|_iosxe(?:_npe)?\.")
-"""What the name of a system image has; of a wireless sub-package it is `-iosxe-wlc`."""
-
-_PATCH = re.compile(r"\.(?:smu|apsp|apdp)\.")
-"""Patches of the system, and of the access points of a Catalyst 9800."""
 
 _PATTERN = re.compile(r"[^\s:/\"']*[*?\[][^\s:/\"']*")
 
@@ -163,8 +159,8 @@ def _strange(software: SoftwareState, listing: str, file_system: str, names: Fil
 
 def _is_image(row: DirFile) -> bool:
     name = row.name.casefold()
-    is_system = name.endswith(".bin") and _SYSTEM.search(name) is not None and _PATCH.search(name) is None
-    return is_system and is_plain(row.name) and not row.permissions.startswith("d")
+    is_file = is_plain(row.name) and not row.permissions.startswith("d")
+    return is_file and name.endswith(".bin") and read_file_name(name).kind is FileKind.IMAGE
 
 
 def _said(software: SoftwareState, lines: Iterable[str], kept: Iterable[str]) -> str:

@@ -91,10 +91,19 @@ def test_what_anything_names_stays(changed):
     assert [row.name for row in found(listing, **changed).files] == [OLDER]
 
 
-@pytest.mark.parametrize("kind", ["smu", "apsp", "apdp"])
-def test_a_patch_is_never_named(kind):
-    """Whether of the system or of the access points."""
-    patch = f"C9800-universalk9_wlc.17.03.04.CSCvx00000.SPA.{kind}.bin"
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "C9800-universalk9_wlc.17.03.04.CSCvx00000.SPA.smu.bin",
+        "C9800-universalk9_wlc.17.03.04.CSCvx00000.SPA.apsp.bin",
+        "C9800-universalk9_wlc.17.03.04.CSCvx00000.SPA.apdp.bin",
+        "cat9k_iosxe.17.03.04.CSCvx00000.SPA.bin",
+        "C9800-SW-iosxe-wlc.17.03.04.SPA.bin",
+        "cat9k-rommon.17.03.04.SPA.bin",
+    ],
+)
+def test_a_patch_or_a_part_of_an_image_is_never_named(patch):
+    """Whether of the system, of the access points, or the wireless package beside the image."""
     assert [row.name for row in found(LISTING.replace(OLD, patch)).files] == [OLDER]
 
 

@@ -1,0 +1,131 @@
+"""What the name of a software file says of it: its kind, its platform, its feature set, its release. Pure.
+
+One reading for all that must know: an image is added and booted, a patch belongs to an image of the same release, a
+sub-package must not be deleted on its own. A release in a name says nothing about the kind of file.
+
+Facts
+-----
+* An image is called `PLATFORM-FEATURES[-MEMORY].RELEASE`: `c2900-universalk9-mz.SPA.157-3.M.bin`, or
+  `PLATFORM_iosxe[FEATURES].RELEASE`: `cat9k_iosxe.17.09.04.SPA.bin`, `cat9k_iosxe_npe...`, `cat9k_iosxeldpe...` (Cisco
+  IOS and NX-OS Software Release Reference Guide, "Software Image Naming").
+* A platform's word may have a dash: `C9800-L`, `C9800-40`, `C9800-80`, `C9800-CL` are four controllers, `C9800-SW` is
+  the wireless sub-package of a switch, `C9800-AP` the bundle for an access point (Cisco's download names).
+* A patch (SMU) carries the release of its base image and the number of the fault that it cures:
+  `cat9k_iosxe.17.06.01.CSCvz00001.SPA.smu.bin` (genieparser issue 871; CSCwe70969). Patches of access points are
+  `.apsp.bin` (service pack) and `.apdp.bin` (device pack).
+* A ROMMON package is called `isr4200_4300_rommon_1612_2r_SPA.pkg`, `asr1000-rommon.173-1r.SPA.pkg`,
+  `C1900_RM2.srec.SPA.150-1r.M15`.
+* `npe` in a feature set is "no payload encryption", `ldpe` "low data payload encryption": the same release in another
+  feature set is another image, and `show install summary` prints the same version for both.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from flashferry.images.release import ImageRelease, release_of_image
+
+_PATCH = re.compile(r"\.smu\.bin$|(?<![a-z0-9])csc[a-z]{2}\d{5}(?!\d)")
+_ROMMON = re.compile(r"rommon|_rm\d*\.|\.srec(?:\.|$)")
+_SUB_PACKAGE = re.compile(r"\.pkg$|^c9800-(?:sw|ap)-iosxe-wlc\b")
+_ARCHIVE = re.compile(r"\.(?:tar|zip)$")
+_MEMORY = re.compile(r"[a-z]{1,2}")
+_IOS_XE = re.compile(r"([a-z][a-z0-9_]*?_iosxe)_?([a-z0-9_]*)")
+_ENCRYPTION = re.compile(r"(?<![a-z0-9])(?:universalk\d+|iosxe)?_?(npe|ldpe)(?![a-z0-9])")
+
+_WITHOUT_DIGIT = frozenset({"vios", "isrv"})
+"""Platforms' words without a digit; any other such word is part of a name that a person gave: `demo-xe1.bin`."""
+
+
+class FileKind(StrEnum):
+    """What a software file is, by its name.
+
+    Attributes:
+        IMAGE: A whole image, also where the name tells nothing: `image.bin`.
+        SMU: A patch of an image.
+        APSP: A service pack for access points.
+        APDP: A device pack for access points.
+        SUB_PACKAGE: A part of an image: `.pkg`, or the wireless package of a switch.
+        ROMMON: A boot loader.
+        ARCHIVE: `.tar` or `.zip`, which boots by no copy.
+    """
+
+    IMAGE = "image"
+    SMU = "patch (SMU)"
+    APSP = "service pack for access points (APSP)"
+    APDP = "device pack for access points (APDP)"
+    SUB_PACKAGE = "sub-package"
+    ROMMON = "ROMMON"
+    ARCHIVE = "archive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileName:
+    """What a name says.
+
+    Attributes:
+        name: The name, as given.
+        kind: What the file is.
+        platform: The platform's word in lower case, such as `c9800-cl`; None where the name is not built as Cisco's.
+        encryption: `npe` or `ldpe` where the feature set is a restricted one; empty otherwise.
+        release: The release, of a patch that of its base image; None where the name tells none.
+    """
+
+    name: str
+    kind: FileKind
+    platform: str | None
+    encryption: str
+    release: ImageRelease | None
+
+    @property
+    def is_image(self) -> bool:
+        """Return whether the file may be a whole image: one that is added by itself, and can be what runs."""
+        return self.kind in {FileKind.IMAGE, FileKind.ARCHIVE}
+
+
+def read_file_name(name: str) -> FileName:
+    """Return what the name of a software file says; folders before it are passed over.
+
+    Args:
+        name: Name of the file, or what `show version` prints in brackets: `C2960X-UNIVERSALK9-M`.
+    """
+    folded = re.split(r"[:/]", name.casefold())[-1]
+    restricted = _ENCRYPTION.search(folded)
+    return FileName(
+        name=name,
+        kind=_kind(folded),
+        platform=_platform(folded),
+        encryption=restricted[1] if restricted else "",
+        release=release_of_image(name),
+    )
+
+
+def _kind(folded: str) -> FileKind:
+    if folded.endswith(".apsp.bin"):
+        return FileKind.APSP
+    if folded.endswith(".apdp.bin"):
+        return FileKind.APDP
+    if _PATCH.search(folded):
+        return FileKind.SMU
+    if _ROMMON.search(folded):
+        return FileKind.ROMMON
+    if _SUB_PACKAGE.search(folded):
+        return FileKind.SUB_PACKAGE
+    return FileKind.ARCHIVE if _ARCHIVE.search(folded) else FileKind.IMAGE
+
+
+def _platform(folded: str) -> str | None:
+    """Return the platform's word: all before the feature set, of which only `-MEMORY` may follow."""
+    stem = folded.partition(".")[0]
+    if (found := _IOS_XE.fullmatch(stem)) is not None:
+        return found[1]
+    words = stem.split("-")
+    if len(words) > 2 and _MEMORY.fullmatch(words[-1]):
+        words.pop()
+    word = "-".join(words[:-1]).removesuffix("-mono").removesuffix("-iosxe")
+    is_word = re.fullmatch(r"[a-z0-9_]+(?:-[a-z0-9_]+)?", word) and re.search(r"\d", word) and words[-1]
+    # `show version` of IOS-XE routers prints the processor that it was built for: no platform.
+    is_platform = (is_word or word in _WITHOUT_DIGIT) and not word.endswith("_linux_iosd")
+    return word if is_platform else None
