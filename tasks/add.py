@@ -195,7 +195,9 @@ def judge(
     lacking = after.lacking(found[0], "I") if len(found) == 1 else ()
     # Without a release to compare, what appeared may be what somebody else added.
     is_wanted = answer.outcome is InstallOutcome.DONE if release is None else release in map(release_in, found)
-    if summary.is_read and len(found) == 1 and is_wanted and not lacking:
+    # A device that says it failed has not done it all, whatever a table shows of it: a member may lack packages.
+    may_be_done = answer.outcome in {InstallOutcome.DONE, InstallOutcome.UNKNOWN}
+    if may_be_done and summary.is_read and len(found) == 1 and is_wanted and not lacking:
         return AddReport(
             outcome=AddOutcome.ADDED,
             command=answer.command,
@@ -205,7 +207,7 @@ def judge(
         )
     said = "; ".join(line.strip() for line in answer.lines) or "nothing"
     missing = f", missing on {', '.join(lacking)}" if lacking else ""
-    if answer.outcome in {InstallOutcome.DONE, InstallOutcome.UNKNOWN}:
+    if may_be_done:
         raise OutputNotUnderstood(
             f"'{answer.command}': expected {release or 'the image'} in state I in '{summary.command}', "
             f"found {', '.join(found) or 'none'}{missing}; the device said: {said}",
@@ -213,7 +215,10 @@ def judge(
             step=STEP,
             hint="Look at the device: what it says and what it shows do not agree",
         )
-    raise InstallRefused(f"'{answer.command}'{missing}: {said}", host=host, step=STEP, hint=_HINTS[answer.outcome])
+    shown = f"; '{summary.command}' shows {', '.join(found)} in state I all the same" if found and not missing else ""
+    raise InstallRefused(
+        f"'{answer.command}'{missing}: {said}{shown}", host=host, step=STEP, hint=_HINTS[answer.outcome]
+    )
 
 
 def _rows_of(state: SoftwareState, version: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
-from flashferry.devices.errors import CopyFailed, DeviceOverloaded, DeviceRefused, FileInTheWay
+from flashferry.devices.errors import CopyFailed, DeviceOverloaded, DeviceRefused, FileInTheWay, NotDelivered
 from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.session import DeviceSession
 from flashferry.transports.copy_dialogue import CopyDialogue, CopyOutcome
@@ -21,6 +21,9 @@ from templates.rows import CopyResult, Refusal, first
 
 STEP = COPY_WORD
 _SERVER_LATE_S = 1.0
+LAST_ACK_S = 30.0
+"""The device may be back at its prompt while its last acknowledgement is lost on the way; it repeats it in seconds."""
+
 _LOOK_AGAIN_S = 0.05
 COPY = Step(
     word=STEP,
@@ -96,6 +99,7 @@ def copy_image(
 
     Raises:
         CopyFailed: The device gave up, or copied another number of bytes.
+        NotDelivered: It says that it copied the image, and our server did not deliver the whole of it.
         DeviceOverloaded: It gave up with an I/O error or for want of memory: a smaller window may do.
         TransferStalled: A limit was reached; the copy was interrupted.
         DeviceRefused: The device does not take the command, or its question is one that we answer with no.
@@ -112,19 +116,45 @@ def copy_image(
     started = time.monotonic()
     session.converse(copy_command(offer, target, session.platform), watch, watch.check)
     wall_s = time.monotonic() - started
-    result = checked_result(session, dialogue, size_bytes, target, _last_view(dialogue, witness))
+    seen = _last_view(dialogue, witness)
+    result = checked_result(session, dialogue, size_bytes, target, seen)
+    _check_delivered(session.name, result, size_bytes, target, seen)
     return CopyReport(target=target, device=result, wall_s=wall_s, transcript=dialogue.transcript)
 
 
 def _last_view(dialogue: CopyDialogue, witness: Callable[[], ServerView]) -> ServerView:
-    """Return what our server saw in the end: of a client that did not log in it may tell why a little later."""
-    deadline_s = time.monotonic() + _SERVER_LATE_S
+    """Return what our server saw in the end: its word on a failure, and on the last byte, may come a little later."""
+    started_s = time.monotonic()
     while True:
         seen = witness()
-        knows_why = seen.failure or seen.logged_in or not seen.client_seen or not dialogue.outcome().error
-        if knows_why or time.monotonic() >= deadline_s:
+        waited_s = time.monotonic() - started_s
+        late_s = LAST_ACK_S if dialogue.outcome().result is not None else _SERVER_LATE_S
+        if _is_known(dialogue.outcome(), seen) or waited_s >= late_s:
             return seen
         time.sleep(_LOOK_AGAIN_S)
+
+
+def _is_known(outcome: CopyOutcome, seen: ServerView) -> bool:
+    """Return whether our server has nothing more to report that decides what became of a copy."""
+    if outcome.result is not None:
+        return seen.delivered is not False or seen.is_over
+    return bool(seen.failure or seen.logged_in or not seen.client_seen or not outcome.error)
+
+
+def _check_delivered(host: str, result: CopyResult, size_bytes: int, target: str, seen: ServerView) -> None:
+    """Hold what the device reports against what our server delivered.
+
+    Raises:
+        NotDelivered: The server counted less than the whole image.
+    """
+    if seen.delivered is False:
+        ours = f": {seen.failure}" if seen.failure else ""
+        raise NotDelivered(
+            f"the device reports {result.size_bytes} bytes copied to {target}, expected our server to have delivered "
+            f"{size_bytes}, found {min(seen.acked_bytes, size_bytes)}{ours}",
+            host=host,
+            step=STEP,
+        )
 
 
 def checked_result(

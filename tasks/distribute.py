@@ -21,7 +21,14 @@ from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
 from flashferry.devices.dialogue import STUCK_S, Dialogue
-from flashferry.devices.errors import CopyFailed, DeviceRefused, FileInTheWay, Interrupted, OutputNotUnderstood
+from flashferry.devices.errors import (
+    CopyFailed,
+    DeviceRefused,
+    FileInTheWay,
+    ImageCorrupt,
+    Interrupted,
+    OutputNotUnderstood,
+)
 from flashferry.devices.platforms.platform import CopyQuestion, Offered, Platform
 from flashferry.devices.session import DeviceSession
 from flashferry.images.digests import Image
@@ -111,7 +118,7 @@ def hand_on(
         DeviceRefused: A member does not take part, has no room, or joined or left meanwhile.
         FileInTheWay: A member holds another file of that name.
         CopyFailed: The device did not copy.
-        ImageCorrupt: A member's file has another hash.
+        ImageCorrupt: A member's file has another size or hash.
         OutputNotUnderstood: The device asked, or said, what we do not know.
         DeviceUnreachable: The session was lost.
     """
@@ -208,6 +215,7 @@ class _Work:
             self._check_room(place)
             self.tell(f"{place}: copying inside the box to {path}")
             duration_s = self._copy(path)
+            self._check_size(place, path)
         report = verify_image(
             self.session, path, self.image.digests, size_bytes=self.image.size_bytes, interrupted=self.interrupted
         )
@@ -215,6 +223,23 @@ class _Work:
         return MemberCopy(
             place=place.place, path=path, digest=report.digest, duration_s=round(duration_s, 3), was_there=was_there
         )
+
+    def _check_size(self, place: Place, path: str) -> None:
+        """Hold what the device lists on a member against the image, as on the active one.
+
+        Raises:
+            ImageCorrupt: The file is not there, or has another size than the copy reported.
+        """
+        found = file_at(self.session, path).size_bytes
+        if found != self.image.size_bytes:
+            seen = "no such file" if found is None else f"{found:,} bytes"
+            raise ImageCorrupt(
+                f"{place}: the device reports the copy to {path} complete, expected {self.image.size_bytes:,} bytes "
+                f"there, found {seen}",
+                host=self.session.name,
+                step=STEP,
+                hint=f"Look at that member and its flash, delete {path}, then stage again",
+            )
 
     def _is_there(self, place: Place, path: str) -> bool:
         """Return whether a file of the image's name and size is there; another one is in the way."""

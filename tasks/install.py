@@ -98,7 +98,7 @@ _REFUSALS = tuple(
 )
 """The first that fits counts: what keeps a device from it outweighs what it says besides."""
 
-_FAILED = re.compile(r"^\s*(?:\[\d+\]\s+.*)?FAILED:|\bError:|^%", re.MULTILINE)
+_FAILED = re.compile(r"(?:^|\s)FAILED:|^\s*Add: Failed\b|\bError:|^%", re.MULTILINE)
 _ADDED_VERSION = re.compile(r"^Image added\. Version: (\S+)", re.MULTILINE)
 
 

@@ -34,6 +34,9 @@ from templates.rows import DirFile, DirTotals, first
 
 _READY = "ready"
 
+_SYSTEM = re.compile(r"universalk9|_iosxe(?:_npe)?\.")
+"""What the name of a system image has; firmware of a part of the device has none of it, and is never named."""
+
 _PATTERN = re.compile(r"[^\s:/\"']*[*?\[][^\s:/\"']*")
 
 
@@ -160,7 +163,8 @@ def _strange(software: SoftwareState, listing: str, file_system: str, names: Fil
 def _is_image(row: DirFile) -> bool:
     name = row.name.casefold()
     is_file = is_plain(row.name) and not row.permissions.startswith("d")
-    return is_file and name.endswith(".bin") and read_file_name(name).kind is FileKind.IMAGE
+    is_system = name.endswith(".bin") and _SYSTEM.search(name) is not None
+    return is_file and is_system and read_file_name(name).kind is FileKind.IMAGE
 
 
 def _said(software: SoftwareState, lines: Iterable[str], kept: Iterable[str]) -> str:

@@ -37,6 +37,7 @@ class Kind(StrEnum):
     DIALOGUE_DISTURBED = "DialogueDisturbed"
     FILE_IN_THE_WAY = "FileInTheWay"
     COPY_FAILED = "CopyFailed"
+    NOT_DELIVERED = "NotDelivered"
     DEVICE_OVERLOADED = "DeviceOverloaded"
     TRANSFER_STALLED = "TransferStalled"
     IMAGE_CORRUPT = "ImageCorrupt"

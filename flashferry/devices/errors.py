@@ -94,6 +94,16 @@ class CopyFailed(FlashferryError):
     advice: ClassVar[str | None] = "Look at the device's log and flash; 'dir' shows what it left there"
 
 
+class NotDelivered(CopyFailed):
+    """The device says that it copied the image, and our server did not deliver all of it: the file is not proven."""
+
+    kind: ClassVar[Kind] = Kind.NOT_DELIVERED
+    advice: ClassVar[str | None] = (
+        "Do not boot from it: what lies there did not come from our server. Look for a cache or a proxy of the device "
+        "('show running-config | include ip http client'), delete the file, then stage again"
+    )
+
+
 class DeviceOverloaded(CopyFailed):
     """The device ended the copy with an I/O error or for want of memory, as with a window too large for it."""
 

@@ -7,7 +7,8 @@ Facts
   the flash and the server's account of the transfer are looked at.
 * IOS was never shown to resume by REST: a copy that broke off is begun again as a whole, at most once.
 * The server's last byte is not the device's: slow flash is written, and sums are checked, for minutes behind it.
-* A file of the right size proves nothing: its hash does, in the step that follows every copy.
+* A file of the right size proves nothing: its hash does, in the step that follows every copy. The hash is the device's
+  word, too; what our server delivered is ours. A file that has more bytes than were delivered is not our copy's.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Evidence:
         began: The server saw the device begin a transfer in this run, so a file at the target is our copy's: the check
             found none there, and the device overwrites nothing without a question that we answer with no.
         transferring: The server is still sending.
-        delivered: The device acknowledged every byte of the image.
+        delivered: The device acknowledged every byte of the image; None where no server of ours counts them.
+        delivered_bytes: How many it acknowledged, as far as they were counted.
         flash_bytes: Size of the file at the target, None where there is none.
         busy: The device has the file open and does not tell its size.
         settled: Server and flash were the same for long enough at two looks.
@@ -49,7 +51,8 @@ class Evidence:
     to_null: bool
     began: bool
     transferring: bool
-    delivered: bool
+    delivered: bool | None
+    delivered_bytes: int = 0
     flash_bytes: int | None
     busy: bool
     settled: bool
@@ -76,7 +79,7 @@ def decide_recovery(seen: Evidence) -> RecoveryDecision:
     if seen.busy:
         return _decide_busy(seen)
     if seen.flash_bytes == seen.image_bytes:
-        return _say(Decision.DONE, "the file on flash has the image's size; its hash decides")
+        return _decide_whole(seen)
     if seen.flash_bytes is not None and seen.flash_bytes > seen.image_bytes:
         return _say(Decision.GIVE_UP, f"the file on flash has {seen.flash_bytes} bytes, more than the image: not ours")
     if not seen.settled:
@@ -90,6 +93,13 @@ def _decide_busy(seen: Evidence) -> RecoveryDecision:
     if seen.waited:
         return _say(Decision.GIVE_UP, "the device keeps the file open and does not tell its size")
     return _say(Decision.WAIT, "the device has the file open")
+
+
+def _decide_whole(seen: Evidence) -> RecoveryDecision:
+    if seen.delivered is False:
+        counted = f"our server delivered {seen.delivered_bytes} of {seen.image_bytes}"
+        return _say(Decision.GIVE_UP, f"the file on flash has the image's size, and {counted}: it is not proven")
+    return _say(Decision.DONE, "the file on flash has the image's size; its hash decides")
 
 
 def _decide_partial(seen: Evidence) -> RecoveryDecision:

@@ -6,10 +6,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from flashferry.core.errors import Kind
 from flashferry.core.json_access import Node, parsed
 from flashferry.model.states import Outcome, Restored
 from flashferry.store.reader import reading
-from flashferry.store.tables import staged_rows
+from flashferry.store.tables import attempts_of, runs_of, staged_rows
 
 _THERE = frozenset({Outcome.DONE.value, Outcome.ALREADY_THERE.value})
 
@@ -88,3 +89,32 @@ def dead_man_proven(directory: Path) -> frozenset[str]:
             if (is_armed := record.flag("dead_man", "is_armed")) is not None:
                 took[row.host] = is_armed and record.text("restored") == Restored.RESTORED.value
     return frozenset(host for host, is_proven in took.items() if is_proven)
+
+
+def undelivered_copy(directory: Path, host: str, image: str) -> str | None:
+    """Return the run whose server did not deliver an image that a device reported as copied; None where there is none.
+
+    What lies on such a device by that name is proven by the device's word alone, which was found false once; a copy
+    that was delivered since stands for itself.
+
+    Args:
+        directory: State directory; need not exist.
+        host: Name of the device.
+        image: Name of the image.
+
+    Raises:
+        ConfigInvalid: There is a journal and it cannot be read.
+    """
+    with reading(directory) as database:
+        for row in runs_of(database, host) if database is not None else ():
+            assert database is not None
+            if row.image != image:
+                continue
+            former = [one.record for one in attempts_of(database, row.run_id) if one.host == host]
+            for text in (row.record, *reversed(former)):
+                record = Node(parsed(text) or {})
+                if record.text("outcome") == Outcome.DONE.value:
+                    return None
+                if record.text("failure", "kind") == Kind.NOT_DELIVERED.value:
+                    return row.run_id
+    return None

@@ -23,6 +23,9 @@ class ServerView:
         acked_bytes: Bytes of the file that it acknowledged; this only ever grows.
         failure: The last thing that went wrong by our server's account, or None.
         other_users: Users that were tried in vain from the device's address, masked.
+        delivered: Whether it acknowledged the whole image, from the first byte on; None where no server of ours counts
+            what the device fetches.
+        is_over: Whether nothing more comes of the transfer.
     """
 
     client_seen: bool = False
@@ -31,6 +34,8 @@ class ServerView:
     acked_bytes: int = 0
     failure: str | None = None
     other_users: tuple[str, ...] = ()
+    delivered: bool | None = None
+    is_over: bool = False
 
 
 class Hindrance(StrEnum):
@@ -66,4 +71,19 @@ def view_of(progress: TransferProgress) -> ServerView:
         logged_in=progress.state not in {TransferState.WAITING, TransferState.CONNECTED},
         acked_bytes=progress.bytes_acked,
         failure=progress.last_error,
+        delivered=delivered_whole(progress),
+        is_over=progress.state.is_final,
     )
+
+
+def delivered_whole(progress: TransferProgress) -> bool:
+    """Return whether the client of a ticket acknowledged the whole image.
+
+    A transfer that began in the middle of the image (FTP's REST, HTTP's Range) delivers its rest alone, and no copy of
+    ours begins there: nothing is at the target before it.
+    """
+    from flashferry.fileserver import TransferState
+
+    record = progress.record
+    has_end = progress.state is TransferState.DELIVERED or progress.bytes_acked >= progress.size_bytes
+    return has_end and (record is None or record.offset_bytes == 0)

@@ -192,6 +192,13 @@ _FILES = (
     _kind("+", "part stays", "a broken copy leaves its part on flash", draws.part),
     _kind("+", "copy outlives its session", "the copy goes on alone", draws.outlives),
     _kind("+", "FTP stops", "the client reads no further", _one_of("stops_at", 0.1, 0.5, 0.95)),
+    _kind(
+        "C11",
+        "whole by its own word",
+        "copy, `dir` and `verify` agree on an image that was fetched in part, or not at all",
+        _one_of("claims_after", 0, 0.1, 0.3),
+        weight=4,
+    ),
     _kind("+", "flash runs full", "`No space left` in mid-copy", draws.full),
     _kind("+", "wrong byte on flash", "the copy tells no error", _turned(flips=True)),
     _kind("+", "tail lost on flash", "the copy tells all bytes", _one_of("loses_tail", 1, 4096)),

@@ -282,6 +282,22 @@ def test_a_wrong_hash_is_no_success(rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.parametrize(("fetched_bytes", "transport"), [(0, "ftp"), (300_000, "ftp"), (300_000, "http")])
+def test_an_image_that_was_not_delivered_is_no_success(rig, fetched_bytes, transport):
+    """Copy, `dir` and `verify` agree on an image of which our server delivered a part, or nothing, and stay untrue."""
+    image, before = rig.image(3_000_000), rig.configurations()
+    rig.world.fault(DEVICE, claims_image=str(image), claims_after_bytes=fetched_bytes, slow_flash_bytes_per_s=400_000)
+    done = rig.verb("stage", "--image", image, "--transport", transport)
+    device = device_of(done.json)
+    assert (done.code, device["failure"]["kind"], device["restored"]) == (3, "NotDelivered", "restored"), done.err
+    assert "the device reports 3000000 bytes copied" in device["failure"]["reason"]
+    assert rig.configurations() == before
+    again = rig.verb("stage", "--image", image, "--transport", transport)
+    device = device_of(again.json)
+    assert (again.code, device["outcome"]) == (4, "refused")
+    assert "a copy that our server had not delivered" in device["failure"]["reason"]
+
+
 @pytest.mark.soak
 def test_a_lost_session_is_opened_anew_to_restore(rig):
     """SSH drops in mid-copy: the copy failed, nothing is called a success, and the router is what it was."""

@@ -7,8 +7,9 @@ bytes, ``[OK - N/4096 bytes]``, and the line whose rate is bytes over the second
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flashferry.lab.standin import clock
@@ -23,6 +24,7 @@ from flashferry.lab.standin.results import PullResult, result_line
 from flashferry.lab.standin.routing import GLOBAL_TABLE, interface_towards
 from flashferry.lab.standin.show_files import split_file
 from flashferry.lab.standin.terminal import DisconnectedError
+from flashferry.lab.standin.verify import claimed_image
 
 if TYPE_CHECKING:
     from flashferry.lab.standin.copy_target import Target
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.tftp_transfer import TftpPull
     from flashferry.lab.standin.vty import Vty
 
+_CLAIM_CHUNK_BYTES = 1 << 20
 _FOREIGN_ERROR = "%Error opening tftp://255.255.255.255/network-confg (Timed out)"
 _SYSLOG = "%LINEPROTO-5-UPDOWN: Line protocol on Interface Tunnel0, changed state to up"
 
@@ -135,7 +138,7 @@ class Copy:
         terminal.on_escape = pull.abort
         closed = asyncio.ensure_future(self._end_with_vty(pull))
         try:
-            result = await in_own_thread(lambda: pull.run(hooks))
+            result = await in_own_thread(lambda: self._run(pull, hooks))
         except CopyError as error:
             self._target.drop()
             self._tell(error)
@@ -152,6 +155,31 @@ class Copy:
             closed.cancel()
         self._finish(result)
         await self._target.verify()
+
+    def _run(self, pull: Pull | TftpPull, hooks: PullHooks) -> PullResult:
+        """Fetch the file, or claim to have it; called in a thread of its own."""
+        claimed_bytes = self._claimed_bytes
+        if claimed_bytes is None:
+            return pull.run(hooks)
+        if self._device.faults.claims_after_bytes:
+            with contextlib.suppress(AbortedError, CopyError):
+                pull.run(replace(hooks, progress=lambda size: self._on_claim(pull, size)))
+        sink = self._target.open(None, threading.Event())
+        for start in range(0, claimed_bytes, _CLAIM_CHUNK_BYTES):
+            sink.write(bytes(min(_CLAIM_CHUNK_BYTES, claimed_bytes - start)))
+        sink.close()
+        return PullResult(size_bytes=claimed_bytes, seconds=1.0)
+
+    def _on_claim(self, pull: Pull | TftpPull, size: int) -> None:
+        self._on_bytes(size)
+        if size >= self._device.faults.claims_after_bytes:
+            pull.abort()
+
+    @property
+    def _claimed_bytes(self) -> int | None:
+        """Return the size of the image that this copy is claimed to be, or None."""
+        claimed = claimed_image(self._device, self._url.file_name)
+        return claimed.stat().st_size if claimed is not None and not self._target.keeps_nothing else None
 
     def _tell(self, error: CopyError) -> None:
         self._device.note_guess(error.guess)

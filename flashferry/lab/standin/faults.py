@@ -38,6 +38,9 @@ class Faults:
         delete_asks_about: `delete` asks about this file system, such as ``flash-2``, and deletes there.
         restricted_view: The user sees a stub of any configuration: eleven lines, `end` among them.
         flip_byte: One byte of a copied file is wrong on the flash.
+        claims_image: Path on the lab's host of an image that a copy of its name is claimed to be: the device reports,
+            lists and hashes the whole of it, and its flash holds zeros. None: the device is honest.
+        claims_after_bytes: It fetches so much before; 0: it does not even connect.
         slow_flash_bytes_per_s: The flash writes at this rate; None for the platform's.
         image_not_executable: A copied file is taken for no valid executable, and the device asks.
         refuse_config_pattern: Configuration lines that this expression finds are refused by authorization.
@@ -118,6 +121,8 @@ class Faults:
     delete_asks_about: str | None = None
     restricted_view: bool = False
     flip_byte: bool = False
+    claims_image: str | None = None
+    claims_after_bytes: int = 0
     slow_flash_bytes_per_s: float | None = None
     image_not_executable: bool = False
     refuse_config_pattern: str | None = None

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import threading
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.lab.standin.flash import FileEntry, Pace
@@ -17,6 +19,7 @@ from flashferry.lab.standin.show_files import shown_name, split_file
 from flashferry.lab.standin.signature import embedded_signature, signed_ios, signed_xe
 
 if TYPE_CHECKING:
+    from flashferry.lab.standin.device import Device
     from flashferry.lab.standin.flash import Flash
     from flashferry.lab.standin.vty import Vty
 
@@ -101,7 +104,17 @@ def _verify_running(vty: Vty, arguments: Arguments, algorithm: str) -> None:
 def _find(vty: Vty, text: str) -> tuple[Flash | None, FileEntry | None, str]:
     prefix, name = split_file(text)
     flash = vty.device.file_system(prefix)
-    return flash, (flash.find(name) if flash is not None else None), shown_name(flash, text)
+    entry = flash.find(name) if flash is not None else None
+    claimed = claimed_image(vty.device, name)
+    if entry is not None and claimed is not None:
+        entry = replace(entry, path=claimed)
+    return flash, entry, shown_name(flash, text)
+
+
+def claimed_image(device: Device, name: str) -> Path | None:
+    """Return the image that a file of a name is claimed to be, as a fault; None where the device is honest."""
+    claimed = Path(device.faults.claims_image) if device.faults.claims_image else None
+    return claimed if claimed is not None and claimed.name == name.rpartition("/")[2] else None
 
 
 def _verdict(algorithm: str, shown: str, digest: str, given: Arguments) -> str:

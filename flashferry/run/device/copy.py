@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.units import coarse_rate
-from flashferry.devices.errors import CopyFailed, DeviceOverloaded, DeviceRefused, DeviceUnreachable, FileInTheWay
+from flashferry.devices.errors import (
+    CopyFailed,
+    DeviceOverloaded,
+    DeviceRefused,
+    DeviceUnreachable,
+    FileInTheWay,
+    NotDelivered,
+)
 from flashferry.model.recovery_rules import Decision
 from flashferry.model.states import State
 from flashferry.monitor.events import Progress
@@ -134,6 +141,7 @@ class DeviceCopy:
                 interrupted=context.interrupted,
             )
             self._steps.run(COPY, push_task, order=pushed)
+            self._check_pushed(order)
         except FlashferryError as error:
             # Our side has closed the connection: nothing of it goes on but what the device has in its buffers.
             traces.may_be_writing = isinstance(error, DeviceUnreachable)
@@ -144,6 +152,22 @@ class DeviceCopy:
                 self._tickets.take_account(context.server.progress(traces.ticket.ticket_id))
         traces.may_be_writing = False
         self._keeper.compare_clocks()
+
+    def _check_pushed(self, order: CopyOrder) -> None:
+        """Hold the word of the device's server against our own account.
+
+        Raises:
+            NotDelivered: Fewer bytes than the image has were sent and taken.
+        """
+        assert self._traces.ticket is not None
+        seen = view_of(self._context.server.progress(self._traces.ticket.ticket_id))
+        if not seen.delivered:
+            raise NotDelivered(
+                f"the device's SCP server reports {order.target} complete, expected {order.image.size_bytes} bytes of "
+                f"ours taken, found {seen.acked_bytes}",
+                host=self._keeper.record.host,
+                step=COPY.word,
+            )
 
     def _limits(self, order: CopyOrder) -> CopyLimits:
         platform = self._login.session().platform

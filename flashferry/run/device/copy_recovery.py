@@ -16,6 +16,7 @@ from flashferry.run.context import RunContext
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.tickets import RUNNING, CopyOrder, CopyTraces, DeviceTickets, has_begun
+from flashferry.transports.witness import delivered_whole
 from tasks.copy import COPY
 from tasks.copy_watch import SLOWEST_BYTES_PER_S, copy_limits
 from tasks.partial_file import REMOVE, FlashFile, file_at, remove
@@ -41,6 +42,7 @@ class LostCopy:
         image_bytes: Size of the image.
         may_remove: The operator allowed to remove a partial file of ours.
         may_repeat: The copy was not begun again yet.
+        is_counted: Whether a server of ours counts what the device fetches.
         began: The device began an earlier transfer of this run; what that one left is ours, too.
         progress: Returns the server's account.
         end_transfer: Makes the server end the transfer.
@@ -53,6 +55,7 @@ class LostCopy:
     may_repeat: bool
     began: bool
     progress: Callable[[], TransferProgress]
+    is_counted: bool = True
     end_transfer: Callable[[], None]
     interrupted: Callable[[], bool]
 
@@ -96,7 +99,8 @@ class _Watch:
                 to_null=lost.target == "null:",
                 began=lost.began or has_begun(seen),
                 transferring=seen.state in RUNNING,
-                delivered=seen.bytes_acked >= lost.image_bytes,
+                delivered=delivered_whole(seen) if lost.is_counted else None,
+                delivered_bytes=seen.bytes_acked,
                 flash_bytes=flash_bytes,
                 busy=file is None,
                 settled=same_s >= SETTLED_S,

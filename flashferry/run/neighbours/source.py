@@ -246,6 +246,7 @@ class NeighbourSource:
             may_repeat=True,
             began=True,
             progress=lambda: unseen,
+            is_counted=False,
             end_transfer=lambda: None,
             interrupted=self._context.interrupted,
         )

@@ -131,6 +131,9 @@ class Knobs:
         flips: A byte of what is written to flash is wrong.
         loses_tail: So many bytes at the end of the file are lost on flash, though the copy tells them all.
         stops_at: Share of the file at which the FTP client stops reading; 0: it does not.
+        claims_after: Share of the file after which the device takes no more, and reports, lists and hashes the whole
+            image all the same; None: it is honest, 0: it does not even connect. What is left must exceed its receive
+            buffer: bytes that its kernel acknowledged were delivered, whatever becomes of them.
         copy_survives: A copy goes on when its session is lost.
         keeps_part: A file that was copied in part stays.
         early_result: The line `bytes copied` is printed first, the data come later.
@@ -188,6 +191,7 @@ class Knobs:
     verify_names: str = ""
     flips: bool = False
     loses_tail: int = 0
+    claims_after: float | None = None
     stops_at: float = 0.0
     copy_survives: bool = False
     keeps_part: bool = False

@@ -23,6 +23,7 @@ class File:
     owner: Owner
     content: bytes = b""
     nominal_bytes: int | None = None
+    is_claimed: bool = False
     number: int = 0
 
     @property

@@ -194,6 +194,24 @@ def test_faults_in_a_copy(world: Any, ftp: Any, connection: Any, copy: Any) -> N
     assert _content(world, "r1", "fault.bin") == content
 
 
+def test_a_device_that_lies_claims_the_whole_image(
+    world: Any, ftp: Any, connection: Any, copy: Any, tmp_path: Any
+) -> None:
+    """It reports, lists and hashes all of an image that it never fetched; its flash holds zeros."""
+    content = ftp.add("lie.bin", 1_500_000)
+    image = tmp_path / "lie.bin"
+    image.write_bytes(content)
+    world.fault("r1", claims_image=str(image))
+    try:
+        assert "1500000 bytes copied" in copy(connection, f"copy {ftp.url('lie.bin')} flash:lie.bin", (r"\]\? ", "\n"))
+        assert "1500000" in connection.send_command("dir flash:lie.bin")
+        digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
+        assert digest in connection.send_command("verify /md5 flash:lie.bin", read_timeout=60)
+        assert _content(world, "r1", "lie.bin") == bytes(1_500_000)
+    finally:
+        world.fault("r1", claims_image=None)
+
+
 def test_a_refused_configuration_line_changes_nothing(world: Any, connection: Any) -> None:
     """Authorization refuses lines that a pattern finds, and lets others pass."""
     world.fault("r1", refuse_config_pattern="window-size")

@@ -31,8 +31,11 @@ NOTHING = Evidence(
     [
         ({"transferring": True}, Decision.WAIT, "goes on copying"),
         ({"transferring": True, "flash_bytes": 10}, Decision.WAIT, "goes on copying"),
-        ({"flash_bytes": 1000}, Decision.DONE, "hash decides"),
-        ({"flash_bytes": 1000, "began": False}, Decision.DONE, "hash decides"),
+        ({"flash_bytes": 1000}, Decision.GIVE_UP, "our server delivered 0 of 1000"),
+        ({"flash_bytes": 1000, "delivered_bytes": 999}, Decision.GIVE_UP, "our server delivered 999 of 1000"),
+        ({"flash_bytes": 1000, "began": False, "may_remove": True}, Decision.GIVE_UP, "not proven"),
+        # A copy from a neighbour, which no server of ours counts.
+        ({"flash_bytes": 1000, "delivered": None}, Decision.DONE, "hash decides"),
         ({"settled": False}, Decision.WAIT, "still be writing"),
         ({"flash_bytes": 10, "settled": False}, Decision.WAIT, "still be writing"),
         ({"delivered": True, "flash_bytes": 999, "waited": False}, Decision.WAIT, "has every byte"),

@@ -122,6 +122,21 @@ def test_a_refusal_says_what_to_do(router, answer, words) -> None:
     assert words in refused.value.hint
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [
+        "FAILED: install_add exit(1)\n",
+        " [1] Switch 2 FAILED: /mnt/sd3/user is not writable\n",
+        "R1 FAILED: Cannot stage the package\n",
+        "Add: Failed on [2]\nSUCCESS: install_add\n",
+    ],
+)
+def test_a_failure_is_no_success_whatever_the_summary_shows(router, failure) -> None:
+    """The release stands in the table, and the device says that it failed: a part of it may be missing."""
+    with pytest.raises(InstallRefused, match=r"shows 17\.12\.04a\.01\.79 in state I all the same"):
+        add(router(answer=failure))
+
+
 def test_success_is_not_believed(router) -> None:
     """The device says SUCCESS and shows nothing added."""
     with pytest.raises(OutputNotUnderstood, match=r"expected 17\.12\.4a in state I"):

@@ -56,6 +56,7 @@ class Stack:
         self.held: dict[str, int] = dict(held or {})
         self.spoils, self.second, self.free_bytes = spoils, second, 4_000_000_000
         self.copied: list[str] = []
+        self.lands: int | None = IMAGE.size_bytes
         self.device = table_device({})
         self.device._answer = self._answer
         self.version = VERSION.format(mode=mode)
@@ -89,7 +90,8 @@ class Stack:
 
     def _copy(self, target: str) -> str:
         self.copied.append(target)
-        self.held[target] = IMAGE.size_bytes
+        if self.lands is not None:
+            self.held[target] = self.lands
         return f"Copy in progress...C\n{IMAGE.size_bytes} bytes copied in 0.2 secs (5000 bytes/sec)\n"
 
     def hand_on(self, **options):
@@ -110,6 +112,16 @@ def test_every_other_member_gets_it_and_is_proven(stack) -> None:
         ("2", True, False),
         ("3", True, False),
     ]
+
+
+@pytest.mark.parametrize(("lands", "found"), [(999, "found 999 bytes"), (None, "found no such file")])
+def test_a_members_file_has_its_size_checked(stack, lands, found) -> None:
+    """A copy that the device reports as whole, with the right hash, counts only where `dir` shows all of it."""
+    device = stack()
+    device.lands = lands
+    with pytest.raises(ImageCorrupt, match=f"flash-2:{NAME} complete, expected 1,000 bytes there, {found}"):
+        device.hand_on()
+    assert device.copied == [f"flash-2:{NAME}"]
 
 
 def test_what_is_there_is_proven_and_not_copied(stack) -> None:
@@ -194,6 +206,7 @@ def test_a_device_that_is_alone_costs_one_command(table_device) -> None:
 def test_how_fast_it_copied_is_kept_for_the_next_plan(stack, monkeypatch) -> None:
     """1,000 bytes to each of two members in 2 s each; what was there already counts for nothing."""
     monkeypatch.setattr("tasks.distribute._Work._copy", lambda *_: 2.0)
+    monkeypatch.setattr("tasks.distribute._Work._check_size", lambda *_: None)
     assert stack().hand_on().bytes_per_s == 500
     assert stack(held={f"flash-2:{NAME}": IMAGE.size_bytes}).hand_on().bytes_per_s == 500
     everywhere = {f"{system}:{NAME}": IMAGE.size_bytes for system in ("flash-2", "flash-3")}

@@ -85,7 +85,7 @@ class Server:
         self.tickets = itertools.count(1)
         self.revoked: list[str] = []
         self.requests: list[object] = []
-        self.account = SimpleNamespace(record=None, state="waiting", bytes_acked=0)
+        self.account = SimpleNamespace(record=None, state="waiting", bytes_acked=0, size_bytes=IMAGE_BYTES)
 
     def image(self, name):
         return ImageFile(
@@ -192,7 +192,7 @@ class Flash:
 
 
 def account(state=TransferState.DELIVERED, acked=IMAGE_BYTES, record=None):
-    return SimpleNamespace(record=record, state=state, bytes_acked=acked)
+    return SimpleNamespace(record=record, state=state, bytes_acked=acked, size_bytes=IMAGE_BYTES, last_error="")
 
 
 class EndingServer(Server):

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from flashferry.devices.errors import CopyFailed, DeviceRefused, DeviceUnreachable, FileInTheWay
+from flashferry.devices.errors import CopyFailed, DeviceRefused, DeviceUnreachable, FileInTheWay, NotDelivered
 from flashferry.fileserver import TransferState
 from flashferry.model.recovery_rules import Decision
 from flashferry.model.states import State
 from flashferry.run.device import copy as device_copy
 from flashferry.transports import PUSH
-from tests.unit.run.device.scripted import Steps, account, checked, context, order
+from tests.unit.run.device.scripted import IMAGE_BYTES, Steps, account, checked, context, order
 
 
 @pytest.fixture(autouse=True)
@@ -117,3 +117,21 @@ def pushing(script):
     parts.keeper.checked.version = SimpleNamespace(release="17.12.04a")
     parts.context.server.account = account(TransferState.TRANSFERRING, 500)
     return parts
+
+
+@pytest.mark.parametrize(
+    ("server_account", "found"),
+    [
+        (account(TransferState.WAITING, 0), 0),
+        (account(TransferState.FAILED, 500), 500),
+        (account(TransferState.DELIVERED, IMAGE_BYTES, SimpleNamespace(offset_bytes=999)), IMAGE_BYTES),
+    ],
+    ids=["no byte", "a part", "the last byte alone"],
+)
+def test_a_push_is_no_copy_that_the_device_alone_reports(server_account, found):
+    """The device's server reports a whole file of which our side did not send, or see taken, the whole."""
+    parts = copying(pull=raising())
+    parts.traces.ticket = SimpleNamespace(ticket_id="t1")
+    parts.context.server.account = server_account
+    with pytest.raises(NotDelivered, match=rf"expected 1000 bytes of ours taken, found {found}"):
+        parts.copy._check_pushed(order(parts.context))

@@ -73,6 +73,8 @@ class Watched:
             rate_bytes_per_s=10.0,
             limited_by=None,
             last_error=None,
+            record=None,
+            size_bytes=1000,
         )
         context = replace(
             self.parts.context,
