@@ -105,6 +105,7 @@ def test_a_push_that_fails_leaves_to_be_known_what_is_on_flash(error, is_theirs,
 def test_a_push_that_is_done_is_kept():
     """Nothing writes any more; the device has no figures of its own."""
     parts = pushing(raising())
+    parts.context.server.account = account(TransferState.DELIVERED, IMAGE_BYTES)
     parts.copy._attempt(order(parts.context))
     assert (parts.traces.may_be_writing, parts.keeper.record.pull) == (False, None)
     assert parts.keeper.record.state is State.COPYING
