@@ -59,9 +59,31 @@ def _boots(evidence: Evidence, boot: Boot) -> tuple[Met, str]:
         return Met.NOT_MET, f"{first} is booted next, and is not there"
     if mode is not Mode.INSTALL and _is(evidence, first, evidence.image.name):
         return Met.MET, f"{first}, the image itself, is booted next, and is there"
-    if same_file(_own(first), _own(running), evidence.names):
-        return Met.MET, f"{first}, which it runs, is booted next, and is there"
-    return Met.NOT_MET, f"{first} is booted next, but {running} is what it runs"
+    if not same_file(_own(first), _own(running), evidence.names):
+        return Met.NOT_MET, f"{first} is booted next, but {running} is what it runs"
+    return _without_packages(evidence, boot.place, first) or (
+        Met.MET,
+        f"{first}, which it runs, is booted next, and is there",
+    )
+
+
+def _without_packages(evidence: Evidence, place: str, path: str) -> tuple[Met, str] | None:
+    """Return which of the packages that a provisioning file names is missing beside it; None where none is."""
+    software = evidence.software
+    if software.mode is not Mode.INSTALL:
+        return None
+    if not software.answers[Topic.PACKAGES].is_read:
+        return Met.UNKNOWN, f"which packages {path} boots cannot be read"
+    held = _flash_of(evidence, place, path)
+    if held is None:
+        return Met.UNKNOWN, f"whether the packages of {path} are there cannot be told"
+    for name in software.package_files:
+        there = _lists(held.listing, name)
+        if there is None:
+            return Met.UNKNOWN, f"whether {name} is on {held.file_system} cannot be told"
+        if not there:
+            return Met.NOT_MET, f"{path} boots {name}, which is not on {held.file_system}"
+    return None
 
 
 def _boots_without(evidence: Evidence) -> tuple[Met, str]:
@@ -69,8 +91,22 @@ def _boots_without(evidence: Evidence) -> tuple[Met, str]:
     if not evidence.is_virtual:
         return Met.NOT_MET, "no file is named: the first image that is found is booted, whichever that is"
     if software.mode is Mode.INSTALL:
-        return Met.MET, "a virtual router boots what is installed, without a boot variable"
+        return _boots_installed(evidence)
     return Met.UNKNOWN, "a virtual router names no file, and nothing on it tells what it boots"
+
+
+def _boots_installed(evidence: Evidence) -> tuple[Met, str]:
+    """Return whether what a virtual router boots without a boot variable is there: provisioning file and packages."""
+    running = evidence.software.running_file
+    there = _is_there(evidence, "", running) if running is not None else None
+    if running is None or there is None:
+        return Met.UNKNOWN, "a virtual router boots what is installed; whether that is there cannot be told"
+    if not there:
+        return Met.NOT_MET, f"a virtual router boots {running} without a boot variable, and it is not there"
+    return _without_packages(evidence, "", running) or (
+        Met.MET,
+        f"a virtual router boots {running} without a boot variable, and it is there",
+    )
 
 
 def _is(evidence: Evidence, path: str, name: str) -> bool:

@@ -17,13 +17,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from flashferry.core.described import counted
-from flashferry.images.release import release_in
+from flashferry.images.file_name import FileKind, read_file_name
+from flashferry.images.release import ImageRelease, release_in
 from tasks.file_system import file_named, free_bytes
 from tasks.readiness.values import Asked, Condition, Evidence, Held, Met, Proof, Sealed
 from tasks.room import needed_bytes
 from tasks.signature import Signature
 from tasks.software.boot_variables import STANDBY
 from tasks.software_state import IMAGE, Answer, Issu, Mode, Outcome, SoftwareState, Topic
+from templates.rows import DirFile, rows
 
 _Found = tuple[Met, str, tuple[str, ...]]
 """What is known, in words, and the lines that it rests on."""
@@ -133,7 +135,35 @@ def _is_installed(evidence: Evidence) -> tuple[Met, str]:
         return Met.NOT_MET, f"expected one committed image everywhere, found {', '.join(committed)}"
     wrong = (found for place in places if (found := _wrong_at(evidence, place)) is not None)
     right = f"{evidence.wanted} is added everywhere ({', '.join(places)}), one image is committed"
-    return next(wrong, (Met.MET, right))
+    return next(wrong, None) or _lacks_packages(evidence) or (Met.MET, right)
+
+
+def _lacks_packages(evidence: Evidence) -> tuple[Met, str] | None:
+    """Return where a package of the wanted image is missing on flash, whatever the summary lists; None if nowhere.
+
+    Which packages an image has is told by those that another place has of it, and by those of the running release.
+    """
+    running = {_part_of(name) for name in evidence.software.package_files}
+    parts = {held.file_system: _parts_on(held, evidence.wanted) for held in evidence.held if held.listing.is_read}
+    whole = set[str]().union(*parts.values())
+    for file_system, found in parts.items():
+        if not found:
+            return Met.NOT_MET, f"{file_system} has no package of {evidence.wanted}, though it is listed as added"
+        if missing := min(whole - found, default=None):
+            return Met.NOT_MET, f"{missing} of {evidence.wanted} is not on {file_system}"
+    if missing := min(running - whole, default=None):
+        return Met.UNKNOWN, f"what runs has a package {missing}, and none of {evidence.wanted} is on flash"
+    return None
+
+
+def _part_of(package: str) -> str:
+    return package.partition(".")[0]
+
+
+def _parts_on(held: Held, release: ImageRelease | None) -> set[str]:
+    """Return which packages of a release lie on a file system, by their names without the release."""
+    names = (read_file_name(row.name) for row in rows(DirFile, held.listing.text))
+    return {_part_of(one.name) for one in names if one.kind is FileKind.SUB_PACKAGE and one.release == release}
 
 
 def _wrong_at(evidence: Evidence, place: str) -> tuple[Met, str] | None:

@@ -17,6 +17,7 @@ from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
+from flashferry.devices.prompts import is_syslog
 from flashferry.devices.session import DeviceSession
 from tasks.applet import is_applet
 from tasks.check_report import Wanted
@@ -37,6 +38,8 @@ from templates.rows import Refusal, first
 STEP = "ready"
 READY = Step(word=STEP, doing="checking", record_field="readiness")
 
+_CERTIFICATE_FILE = re.compile(r"^(\s+certificate .*) nvram:\S+$")
+_CERTIFICATE_BYTES = re.compile(r"\s+(?:[0-9A-F]{2,8}(?: [0-9A-F]{2,8})*|quit)")
 _VIRTUAL = re.compile(r"CSR1000V|C8000V|ISRV|IOSv|VIOS", re.IGNORECASE)
 
 
@@ -193,14 +196,17 @@ class _Look:
         differing = None
         if not startup.text:
             saved = False
-        elif saved is not True:
-            # The stamp moves without a change, too: let the device compare.
+        elif saved is True and _told(running.text) == _told(startup.text):
+            by = "show startup-config"
+        else:
+            # A stamp moves without a change, and a file that is copied to startup brings one: let the device compare.
+            by_stamps, saved = saved, False if saved is False else None
             by = self._session.platform.commands.unsaved_lines
             answer = asked(self._session, by)
             differing = differing_lines(answer.text) if answer.is_read else None
             if differing is not None:
                 saved = differing == 0
-            elif _same_lines(running, startup):
+            elif by_stamps is not True and _same_lines(running, startup):
                 saved, by = True, "show startup-config"
         at, who = last_change(running.comments)
         state = ConfigurationState(saved=saved, differing_lines=differing, changed_at=at, changed_by=who)
@@ -281,6 +287,10 @@ def _same_lines(one: Configured, other: Configured) -> bool:
 
 
 def _told(text: str) -> list[str]:
-    lines = (line.rstrip() for line in text.splitlines())
-    unlike = ("!", "Building configuration", "Current configuration", "Using ")
-    return [line for line in lines if line and not line.startswith(unlike)]
+    """Return the lines that both prints of one configuration have alike.
+
+    A certificate stands in running as bytes and in startup as the name of a file; `ntp clock-period` drifts.
+    """
+    lines = (_CERTIFICATE_FILE.sub(r"\1", line.rstrip()) for line in text.splitlines() if not is_syslog(line))
+    unlike = ("!", "Building configuration", "Current configuration", "Using ", "ntp clock-period ")
+    return [line for line in lines if line and not line.startswith(unlike) and not _CERTIFICATE_BYTES.fullmatch(line)]

@@ -61,11 +61,23 @@ ISSU = "--- Starting local lock acquisition on switch 1 ---\nFinished\n\nNo ISSU
 PACKAGES = "boot   rp 0 0   rp_boot cat9k-rpboot.17.06.01.SPA.pkg\n"
 
 
-def listing(*, size: int = 1000, name: str = NAME, conf: str = "packages.conf", free: int = 9_000_000_000) -> str:
+RUNNING_PACKAGE = "cat9k-rpboot.17.06.01.SPA.pkg"
+ADDED_PACKAGE = "cat9k-rpboot.17.12.04.SPA.pkg"
+
+
+def listing(
+    *,
+    size: int = 1000,
+    name: str = NAME,
+    conf: str = "packages.conf",
+    free: int = 9_000_000_000,
+    packages: tuple[str, ...] = (RUNNING_PACKAGE, ADDED_PACKAGE),
+) -> str:
+    rows = "".join(f"18  -rw-  94808711  Apr 22 2024 09:55:24 +02:00  {package}\n" for package in packages)
     return (
         "Directory of flash:/\n\n"
         f"16  -rw-             {size}  Apr 22 2024 09:55:24 +02:00  {name}\n"
-        f"17  -rw-             7504  Apr 22 2024 09:55:24 +02:00  {conf}\n"
+        f"17  -rw-             7504  Apr 22 2024 09:55:24 +02:00  {conf}\n{rows}"
         f"\n11353194496 bytes total ({free} bytes free)\n"
     )
 
@@ -296,6 +308,29 @@ FAULTS: dict[str, tuple[dict[str, str], Asked, Met]] = {
         Met.NOT_MET,
     ),
     "boot tells of one member": ({"show boot": BOOT_BLOCK.format(1)}, Asked.BOOT, Met.UNKNOWN),
+    **{
+        f"{what} missing on {where}": ({f"dir {where}": listing(packages=packages)}, asked, Met.NOT_MET)
+        for where in ("flash:", "flash-2:", "flash-3:")
+        for what, packages, asked in (
+            ("package that runs", (ADDED_PACKAGE,), Asked.BOOT),
+            ("package that was added", (RUNNING_PACKAGE,), Asked.INSTALLED),
+        )
+    },
+    "package list refused": ({"more flash:": "Command authorization failed.\n"}, Asked.BOOT, Met.UNKNOWN),
+    "startup replaced under the same stamp": (
+        {"show running-config": f"{STAMP}hostname a\n", "show startup-config": f"{STAMP}hostname b\n"},
+        Asked.SAVED,
+        Met.UNKNOWN,
+    ),
+    "startup replaced, and the device compares": (
+        {
+            "show running-config": f"{STAMP}hostname a\n",
+            "show startup-config": f"{STAMP}hostname b\n",
+            "show archive config differences": DIFFERING,
+        },
+        Asked.SAVED,
+        Met.NOT_MET,
+    ),
     "boot refused": ({"show boot": CARET}, Asked.BOOT, Met.UNKNOWN),
     "boot empty": ({"show boot": "\n"}, Asked.BOOT, Met.UNKNOWN),
     "boot cut above next reload": (
@@ -604,9 +639,14 @@ def test_virtual_routers_need_no_boot_variable(look):
         "show redundancy states": alone,
         "show install summary": SUMMARY.replace("Switch 1 2 3", "R0"),
         "more bootflash:packages.conf": PACKAGES,
+        "dir bootflash:": listing(),
+        "dir stby-bootflash:": listing(),
     }
     found = look(answers)
     assert (found.verdict, [one.sentence for one in found.in_the_way]) == (Verdict.YES, [])
+    for left in (listing(conf="packages.conf.bak"), listing(packages=(ADDED_PACKAGE,))):
+        found = look(answers | {"dir bootflash:": left})
+        assert (found.verdict, {one.name for one in found.in_the_way}) == (Verdict.NO, {Asked.BOOT})
     iosv = version.replace("C8000V", "IOSv").replace("packages.conf", "vios.bin")
     found = look(answers | {"show version": iosv})
     assert (found.verdict, {one.name for one in found.in_the_way}) == (Verdict.UNKNOWN, {Asked.BOOT, Asked.REGISTER})
