@@ -16,6 +16,7 @@ from nornir.core.task import Result, Task
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import InstallRefused, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
+from flashferry.images.file_name import FileName, read_file_name
 from flashferry.images.release import ImageRelease, release_in
 from tasks.install import InstallAnswer, InstallOutcome, run_install, without_add
 from tasks.software_state import Issu, Mode, Outcome, SoftwareState, Topic, read_software
@@ -101,7 +102,14 @@ def add_image(
         OutputNotUnderstood: What the device shows cannot be read, or behind the command it does not show the image.
         DeviceUnreachable: The session was lost.
     """
+    named = read_file_name(path)
+    if not named.is_image:
+        raise _refused(
+            session.name, f"expected an image, {path} is a {named.kind.value} by its name", _PATCH.format(path)
+        )
     state = read_software(session)
+    if (other := _other_feature_set(session.name, state, release, named)) is not None:
+        raise other
     if (known := already(state, release)) is not None:
         return known
     if (older := without_add(state.version, path, knows_summary=_knows_summary(state))) is not None:
@@ -164,6 +172,17 @@ def objection(host: str, state: SoftwareState, release: ImageRelease | None) -> 
     if state.issu is Issu.GOING_ON:
         return _refused(host, "expected no upgrade in service, one is going on", "Wait until it is over")
     return None
+
+
+def _other_feature_set(
+    host: str, state: SoftwareState, release: ImageRelease | None, named: FileName
+) -> InstallRefused | None:
+    """Return why nothing is added to a device that runs the release in another feature set: no table separates them."""
+    runs = release is not None and release_in(state.version.release) == release
+    if not runs or state.mode is not Mode.INSTALL or state.encryption == named.encryption:
+        return None
+    seen, wanted = (one or "the full one" for one in (state.encryption, named.encryption))
+    return _refused(host, f"expected feature set {wanted} of {release}, the device runs it in {seen}", _FEATURE_SET)
 
 
 def _knows_summary(state: SoftwareState) -> bool:
@@ -229,6 +248,13 @@ _PENDING = "Somebody's upgrade is not over: have it committed or aborted, then s
 _OTHER = (
     "'install remove inactive' discards it, and with it every image file that was only copied: look at the list that "
     "the device shows before you confirm, then stage again with --add"
+)
+_PATCH = (
+    "A patch, a part of an image or a boot loader goes its owner's way, and stays on the flash: "
+    "'install add file {}' by hand adds a patch of what runs"
+)
+_FEATURE_SET = (
+    "Both print the same version in 'show install summary', so what became of it could not be read: its owner adds it"
 )
 _MEMBERS = "See to that member, or have what is half added discarded, then stage again with --add"
 _HINTS = {

@@ -23,6 +23,8 @@ from enum import Enum
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.prompts import is_syslog
 from flashferry.devices.session import DeviceSession
+from flashferry.images.file_name import read_file_name
+from flashferry.images.fit import platform_of
 from tasks.software.boot_variables import STANDBY, Boot, boots
 from templates.rows import (
     AbortTimer,
@@ -184,6 +186,13 @@ class SoftwareState:
         return any(one.place == STANDBY for one in self.boot) or (
             self.redundancy is not None and self.redundancy.mode.casefold() != "simplex"
         )
+
+    @property
+    def encryption(self) -> str:
+        """Return the restricted feature set that runs, `npe` or `ldpe`; empty for the full one."""
+        software = platform_of(self.answers[Topic.VERSION].text, (), None).software
+        names = (*self.package_files, self.running_file or "", software or "")
+        return next((found for name in names if (found := read_file_name(name).encryption)), "")
 
     def versions(self, *states: str) -> tuple[str, ...]:
         """Return the versions of whole images in some states, each once; `I`, `U`, `C` and `D` as printed."""

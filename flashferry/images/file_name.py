@@ -84,6 +84,11 @@ class FileName:
         """Return whether the file may be a whole image: one that is added by itself, and can be what runs."""
         return self.kind in {FileKind.IMAGE, FileKind.ARCHIVE}
 
+    @property
+    def image_release(self) -> ImageRelease | None:
+        """Return the release that a device runs once it runs this file; None of a patch, a part or a boot loader."""
+        return self.release if self.is_image else None
+
 
 def read_file_name(name: str) -> FileName:
     """Return what the name of a software file says; folders before it are passed over.

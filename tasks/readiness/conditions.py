@@ -124,8 +124,13 @@ def _is_installed(evidence: Evidence) -> tuple[Met, str]:
         return Met.UNKNOWN, "it does not say whether it boots from packages or from one file"
     if not software.answers[Topic.INSTALL].is_read:
         return Met.UNKNOWN, "what is installed cannot be read"
+    kind = read_file_name(evidence.image.name).kind
+    if kind not in {FileKind.IMAGE, FileKind.ARCHIVE}:
+        return Met.NOT_MET, f"{evidence.image.name} is a {kind.value} by its name, and no image to boot"
     if evidence.wanted is None:
         return Met.UNKNOWN, f"the name of {evidence.image.name} does not tell its release"
+    if evidence.is_other_feature_set and release_in(software.version.release) == evidence.wanted:
+        return Met.NOT_MET, f"the device runs {evidence.wanted} in another feature set, which no table tells apart"
     places = software.install_places
     if software.untold_members:
         return Met.UNKNOWN, f"it says nothing of member {', '.join(software.untold_members)}"

@@ -54,6 +54,7 @@ def runs_it(evidence: Evidence, conditions: Iterable[Condition]) -> bool:
         return (
             wanted is not None
             and release_in(software.version.release) == wanted
+            and not evidence.is_other_feature_set
             and len(committed) == 1
             and release_in(committed[0]) == wanted
             and not pending

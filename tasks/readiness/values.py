@@ -7,7 +7,8 @@ from enum import StrEnum
 
 from flashferry.devices.platforms.platform import FileSystems
 from flashferry.images.digests import Image
-from flashferry.images.release import ImageRelease, release_of_image
+from flashferry.images.file_name import read_file_name
+from flashferry.images.release import ImageRelease
 from tasks.configuration_state import ConfigurationState
 from tasks.signature import Signature
 from tasks.software_state import Answer, SoftwareState
@@ -211,5 +212,14 @@ class Evidence:
 
     @property
     def wanted(self) -> ImageRelease | None:
-        """Return the release of the image; the name inside the file counts before the file's own."""
-        return (release_of_image(self.inside) if self.inside else None) or release_of_image(self.image.name)
+        """Return the release of the image; the name inside the file counts before the file's own. A patch has none."""
+        own = read_file_name(self.image.name)
+        inside = read_file_name(self.inside).image_release if self.inside and own.is_image else None
+        return inside or own.image_release
+
+    @property
+    def is_other_feature_set(self) -> bool:
+        """Return whether the device runs the image's release in another feature set, which no table tells apart."""
+        names = (self.inside or "", self.image.name)
+        wanted = next((found for name in names if (found := read_file_name(name).encryption)), "")
+        return self.software.encryption != wanted

@@ -7,7 +7,7 @@ next run finds the image there, and does what is left.
 from __future__ import annotations
 
 from flashferry.core.errors import FlashferryError
-from flashferry.images.release import release_of_image
+from flashferry.images.file_name import read_file_name
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import Outcome
 from flashferry.run.context import RunContext
@@ -114,7 +114,7 @@ class DeviceFinish:
 
     def _add(self, path: str) -> None:
         image = self._context.image
-        release = release_of_image(image.inside or "") or release_of_image(image.name)
+        release = read_file_name(image.inside or "").image_release or read_file_name(image.name).image_release
         report: AddReport = self._steps.run(
             ADD,
             add,

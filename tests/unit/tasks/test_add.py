@@ -137,6 +137,33 @@ def test_a_failure_is_no_success_whatever_the_summary_shows(router, failure) -> 
         add(router(answer=failure))
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("c8000v-universalk9.17.06.03a.CSCvz00001.SPA.smu.bin", "patch"),
+        ("c8000v-universalk9.17.06.03a.SPA.apsp.bin", "service pack"),
+        ("c8000v-mono-universalk9.17.06.03a.SPA.pkg", "sub-package"),
+        ("c8000v-rommon.17.06.03a.SPA.pkg", "ROMMON"),
+    ],
+)
+def test_what_is_no_image_is_never_what_runs(router, name, kind) -> None:
+    """A patch of the running release carries its number: nothing is typed, and it is not "runs it already"."""
+    device = router(before=(OLD,))
+    with pytest.raises(InstallRefused, match=rf"expected an image, bootflash:{name} is a {kind}") as refused:
+        add_image(device.device, f"bootflash:{name}", release_of_image(name))
+    assert "goes its owner's way" in refused.value.hint
+    assert device.typed == []
+
+
+def test_the_same_release_in_another_feature_set_is_not_what_runs(router) -> None:
+    """The summary prints one version for both."""
+    device = router(before=(OLD,))
+    name = "c8000v-universalk9_npe.17.06.03a.SPA.bin"
+    with pytest.raises(InstallRefused, match=r"expected feature set npe of 17\.6\.3a, the device runs it in the full"):
+        add_image(device.device, f"bootflash:{name}", release_of_image(name))
+    assert device.typed == []
+
+
 def test_success_is_not_believed(router) -> None:
     """The device says SUCCESS and shows nothing added."""
     with pytest.raises(OutputNotUnderstood, match=r"expected 17\.12\.4a in state I"):

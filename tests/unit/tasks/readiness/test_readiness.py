@@ -618,6 +618,22 @@ def test_a_stack_runs_the_image_once_all_its_members_do(look, changed):
     assert look(stack() | RUNNING | changed).verdict in {Verdict.NO, Verdict.UNKNOWN}
 
 
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("cat9k_iosxe.17.12.04.CSCvz00001.SPA.smu.bin", VERSION),
+        ("cat9k_iosxe_npe.17.12.04.SPA.bin", VERSION),
+        ("cat9k_iosxe.17.12.04.SPA.bin", VERSION + "IOS Software (CAT9K_IOSXE_NPE), Version 17.12.4, RELEASE\n"),
+    ],
+)
+def test_a_patch_or_another_feature_set_of_the_running_release_is_not_run(table_device, name, version):
+    """Their names carry the number of what runs; the device does not run them."""
+    answers = {key: text.replace(NAME, name) for key, text in (stack() | RUNNING).items()}
+    answers["show version"] = version.replace("17.06.01", "17.12.04")
+    wanted = Wanted(image=Image(name=name, size_bytes=1000, md5=MD5, sha512=SHA512))
+    assert look_at_readiness(table_device(answers), wanted).verdict in {Verdict.NO, Verdict.UNKNOWN}
+
+
 def test_a_file_put_in_the_place_of_the_running_one_is_not_run(look):
     """It has the name of what was booted, and the image's hash; what runs is an older release."""
     was = READY_ROUTER["show version"].replace("asr1000rp2-adventerprisek9.16.09.03.SPA.bin", NAME)
