@@ -13,10 +13,9 @@ from contextlib import suppress
 from typing import Any
 
 import paramiko
-from netmiko.channel import SSHChannel
 from netmiko.cisco.cisco_ios import CiscoIosSSH
-from netmiko.exceptions import ReadTimeout
 
+from flashferry.devices.channel import EndlessAnswer, NoPrompt, RecordedChannel
 from flashferry.devices.errors import DeviceUnreachable, LoginRefused
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.napalm_ios import ios_driver
@@ -52,8 +51,6 @@ TOTAL_LIMITS = 10
 LOGIN_LIMIT_S = 20.0
 """netmiko's own limit for each of the first commands."""
 
-_PAGED = "The device shows its output by pages: let the user give 'terminal length 0', or set 'length 0' on its vty"
-
 QUIET_S = 0.2
 """So long nothing may follow the very first prompt: a banner comes in pieces, and some of its lines look like one."""
 
@@ -67,9 +64,6 @@ TERMINAL = ("terminal width 511", "terminal length 0", "terminal no monitor")
 """What is set for this session alone; syslog lines that would be written into every dialogue stay away."""
 
 
-READ_AT_ONCE_BYTES = 256 * 1024
-"""Taken from the channel in one go: a device that writes faster than we read must not keep us reading for ever."""
-
 MOST_ANSWER_CHARS = 16 * 1024 * 1024
 """No answer is longer: a configuration of ten thousand interfaces has two megabytes."""
 
@@ -82,55 +76,6 @@ _LOGIN_TAIL_CHARS = 4000
 
 
 IOSDriver: Any = ios_driver()
-
-
-class NoPrompt(ReadTimeout):
-    """No prompt came in time.
-
-    Attributes:
-        question: What the device waits at, as far as that can be told, or None.
-        hint: What to do about it, or None.
-    """
-
-    def __init__(self, seen: str) -> None:
-        super().__init__("no prompt in time")
-        self.question = open_question(seen)
-        self.hint = _PAGED if "--More--" in (self.question or "") else None
-
-
-class EndlessAnswer(NoPrompt):
-    """More came than any answer has; what was seen is no question."""
-
-    def __init__(self) -> None:
-        super().__init__("")
-        self.hint = f"It wrote more than {MOST_ANSWER_CHARS / 1e6:.0f} MB: give the command by hand and look"
-
-
-class RecordedChannel(SSHChannel):
-    """netmiko's channel, which here leaves the rest of a flood for the next time, and has all that passes recorded.
-
-    netmiko's own session log would have the text as it is, ticket and enable secret included.
-    """
-
-    def __init__(self, conn: paramiko.Channel | None, encoding: str, recorder: Recorder) -> None:
-        super().__init__(conn=conn, encoding=encoding)
-        self._recorder = recorder
-
-    def write_channel(self, out_data: str) -> None:
-        """Send a text; what could not be sent stands in the transcript too, with what comes of it behind it."""
-        self._recorder.sent(out_data)
-        super().write_channel(out_data)
-
-    def read_channel(self) -> str:
-        """Return what is there, so much at most."""
-        pieces: list[str] = []
-        size = 0
-        while size < READ_AT_ONCE_BYTES and (piece := self.read_buffer()):
-            pieces.append(piece)
-            size += len(piece)
-        text = "".join(pieces)
-        self._recorder.came(text)
-        return text
 
 
 class Connection(CiscoIosSSH):
@@ -324,7 +269,7 @@ class Connection(CiscoIosSSH):
             if received := self.read_channel():
                 heard_at, answer = time.monotonic(), reader.take(received)
                 if reader.size > MOST_ANSWER_CHARS:
-                    raise EndlessAnswer
+                    raise EndlessAnswer(MOST_ANSWER_CHARS)
             if reader.prompt_end != prompt_end:
                 prompt_at, prompt_end = heard_at, reader.prompt_end
             left_s = heard_at + limit_s - time.monotonic()
@@ -368,7 +313,7 @@ class Connection(CiscoIosSSH):
                 self._read_buffer += seen[found.end() :]
                 return seen[: found.end()]
             if len(seen) > MOST_ANSWER_CHARS:
-                raise EndlessAnswer
+                raise EndlessAnswer(MOST_ANSWER_CHARS)
             self._wait_until(deadline, seen)
 
     @property
