@@ -1,9 +1,10 @@
 """Whether an image is for the platform of a device, by what both say of themselves. Pure.
 
 Three answers, for a wrong "yes" costs a boot and a wrong "no" a night: it is, it is not, or it cannot be told. It is
-not only where the table of `flashferry.images.families` knows both and they differ. What cannot be told is staged, and
-said: nothing is activated by a copy, so what it may cost is its own time and room, while a refusal of every name that
-the table lacks would teach everybody to insist, always.
+not where the table of `flashferry.images.families` knows both and they differ, or where both print a platform's word
+and the words differ: `c800m` is none of `c2900`, whether the table has either or not. What cannot be told is staged,
+and said: nothing is activated by a copy, so what it may cost is its own time and room, while a refusal of every name
+that says nothing would teach everybody to insist, always.
 
 What an image is, is told by the name that it carries inside, and by the name of the file. IOS images and IOS-XE
 packages have a block `CW_BEGIN` ... `CW_END` with `CW_IMAGE$C870-ADVIPSERVICESK9-M$`, in packages
@@ -19,7 +20,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flashferry.images.families import UPGRADES, Family, family_of_image, family_of_model, platform_word
+from flashferry.images.families import RENAMED, TAKES, Family, family_of_image, family_of_model
+from flashferry.images.file_name import read_file_name
 
 INSIST = "--any-image"
 """The option that has an image staged all the same."""
@@ -59,10 +61,20 @@ class Platform:
     @property
     def family(self) -> Family | None:
         """Return its family; None where nothing tells it, or two things tell two."""
-        told = [family_of_model(model) for model in self.models]
-        told += [family_of_image(name) for name in (self.software, self.running) if name]
-        known = {one.name: one for one in told if one is not None}
-        return next(iter(known.values())) if len(known) == 1 else None
+        known = self._families
+        return known[0] if len(known) == 1 else None
+
+    @property
+    def word(self) -> str | None:
+        """Return the platform's word by the software that it runs; None where none is told, or it is contradicted."""
+        words = {read_file_name(name).platform for name in (self.software, self.running) if name} - {None}
+        return words.pop() if len(words) == 1 and len(self._families) < 2 else None
+
+    @property
+    def _families(self) -> list[Family]:
+        found = [family_of_model(model) for model in self.models]
+        found += [family_of_image(name) for name in (self.software, self.running) if name]
+        return list({one.name: one for one in found if one is not None}.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,43 +119,69 @@ def image_fit(name: str, inside: str | None, platform: Platform) -> ImageFit:
         inside: The name that it carries itself, or None where it carries none.
         platform: What the device says.
     """
-    mine, source = _family(name, inside)
-    theirs = platform.family
-    names = {"image_family": mine.name if mine else None, "device_family": theirs.name if theirs else None}
-    if mine is not None and theirs is not None:
-        fits, reason = _compared(name, inside, mine, source, theirs, platform)
-        return ImageFit(fits=fits, reason=reason, **names)
-    word = platform_word(inside or name)
-    if word is not None and word in {platform_word(one) for one in (platform.software, platform.running) if one}:
-        return ImageFit(fits=Fits.YES, reason=f"{name} is named like what the {platform.model} runs", **names)
-    lacks = f"neither its name nor the file tells a platform known here: {name}"
-    if mine is not None:
-        lacks = f"{name} is {_of(mine, source)}, and the platform of the {platform.model} is not known here"
-    return ImageFit(fits=Fits.UNKNOWN, reason=lacks, **names)
+    told = _NamedImage.of(name, inside)
+    mine, theirs = told.family, platform.family
+    fits, reason = (
+        _compared(told, theirs, platform) if mine is not None and theirs is not None else _by_words(told, platform)
+    )
+    return ImageFit(
+        fits=fits,
+        reason=reason,
+        image_family=mine.name if mine else None,
+        device_family=theirs.name if theirs else None,
+    )
 
 
-def _family(name: str, inside: str | None) -> tuple[Family | None, str]:
-    """Return the family of an image and who tells it; what the file carries goes before what somebody called it."""
-    found = family_of_image(inside) if inside else None
-    if found is not None:
-        return found, f"by the name inside the file, {inside}"
-    return family_of_image(name), "by its name"
+@dataclass(frozen=True, slots=True)
+class _NamedImage:
+    """An image by its names; what the file carries goes before what it is called."""
+
+    name: str
+    word: str | None
+    family: Family | None
+    source: str
+
+    @classmethod
+    def of(cls, name: str, inside: str | None) -> _NamedImage:
+        for named, source in ((inside, f"by the name inside the file, {inside}"), (name, "by its name")):
+            family = family_of_image(named) if named else None
+            word = read_file_name(named).platform if named else None
+            if family is not None or word is not None:
+                return cls(name, word or (family.images[0] if family else None), family, source)
+        return cls(name, None, None, "")
+
+    @property
+    def is_for(self) -> str:
+        if self.family is not None:
+            return f"{self.name} is for the family {self.family.name} ({self.source})"
+        return f"{self.name} is for the platform {self.word} ({self.source})"
 
 
-def _compared(
-    name: str, inside: str | None, mine: Family, source: str, theirs: Family, platform: Platform
-) -> tuple[Fits, str]:
-    if mine is not theirs and (theirs.name, mine.name) not in UPGRADES:
-        runs = f", which runs {platform.running}" if platform.running else ""
-        return Fits.NO, f"{name} is {_of(mine, source)}, this is a {platform.model} ({theirs.name}){runs}"
+def _compared(image: _NamedImage, theirs: Family, platform: Platform) -> tuple[Fits, str]:
+    """Compare two families that are known."""
+    mine = image.family
+    assert mine is not None
+    if mine is not theirs and (theirs.name, mine.name) not in TAKES:
+        return Fits.NO, f"{image.is_for}, this is a {platform.model} ({theirs.name}){_runs(platform)}"
     if mine is theirs and not mine.is_one_image:
-        word = platform_word(inside or name)
-        if word not in {platform_word(one) for one in (platform.software, platform.running) if one}:
-            return Fits.UNKNOWN, (
-                f"{name} is {_of(mine, source)}, as the {platform.model} is, but images of that family differ by model"
-            )
-    return Fits.YES, f"{name} is {_of(mine, source)}, as it takes them"
+        if platform.word is not None:
+            return _by_words(image, platform)
+        return Fits.UNKNOWN, f"{image.is_for}, as the {platform.model} is, but images of that family differ by model"
+    return Fits.YES, f"{image.is_for}, as it takes them"
 
 
-def _of(family: Family, source: str) -> str:
-    return f"for the family {family.name} ({source})"
+def _by_words(image: _NamedImage, platform: Platform) -> tuple[Fits, str]:
+    """Compare what the names of the image and of the device's software begin with, where a table lacks one of them."""
+    if image.word is None:
+        return Fits.UNKNOWN, f"neither its name nor the file tells a platform known here: {image.name}"
+    theirs = {platform.word} if platform.word else set(platform.family.images if platform.family else ())
+    if not theirs:
+        return Fits.UNKNOWN, f"{image.is_for}, and the platform of the {platform.model} is not known here"
+    if image.word in theirs or any((one, image.word) in RENAMED for one in theirs):
+        return Fits.YES, f"{image.name} is named like what the {platform.model} runs"
+    takes = ", ".join(sorted(theirs))
+    return Fits.NO, f"{image.is_for}, this is a {platform.model}, which takes {takes}{_runs(platform)}"
+
+
+def _runs(platform: Platform) -> str:
+    return f", which runs {platform.running}" if platform.running else ""

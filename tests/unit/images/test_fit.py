@@ -106,10 +106,26 @@ def test_an_image_of_another_platform_is_told_with_both_names() -> None:
         (ISR4300, Platform(models=("XYZ-1",), running="packages.conf"), Fits.UNKNOWN),
         # The table knows neither: named like what runs, or not.
         ("c7200p-ipbasek9-mz.124-4.bin", Platform(models=("7206VXR",), running="c7200p-js-mz.122.bin"), Fits.YES),
-        ("c7200-ipbasek9-mz.124-4.bin", Platform(models=("7206VXR",), running="c7200p-js-mz.122.bin"), Fits.UNKNOWN),
+        ("c7200-ipbasek9-mz.124-4.bin", Platform(models=("7206VXR",), running="c7200p-js-mz.122.bin"), Fits.NO),
+        # Two platform words that differ are a no, whichever of both the table has.
+        ("c800m-universalk9-mz.SPA.157-3.M.bin", Platform(models=("CISCO2901/K9",)), Fits.NO),
+        ("c2900-universalk9-mz.bin", Platform(models=("WS-C9",), software="C2960-LANBASEK9-M"), Fits.NO),
+        *(
+            (f"C9800-{word}.17.09.04.SPA.bin", Platform(models=("C9800-CL-K9",)), Fits.NO)
+            for word in (
+                "L-universalk9_wlc",
+                "40-universalk9_wlc",
+                "80-universalk9_wlc",
+                "SW-iosxe-wlc",
+                "AP-universalk9",
+            )
+        ),
+        ("C9800-CL-universalk9.17.09.04.SPA.bin", Platform(models=("C9800-CL-K9",)), Fits.YES),
+        ("asr1000rpx86-universalk9.17.bin", Platform(models=("ASR1006",), running="asr1000rp2-u.16.bin"), Fits.YES),
         # Images of this family differ by model: only what runs tells which.
         ("asr1001x-universalk9.17.bin", Platform(models=("ASR1001-X",), running="asr1001x-u.16.bin"), Fits.YES),
-        ("asr1000rp2-universalk9.17.bin", Platform(models=("ASR1001-X",), running="asr1001x-u.16.bin"), Fits.UNKNOWN),
+        ("asr1000rp2-universalk9.17.bin", Platform(models=("ASR1001-X",), running="asr1001x-u.16.bin"), Fits.NO),
+        ("asr1000rp2-universalk9.17.bin", Platform(models=("ASR1006",), running="test.bin"), Fits.UNKNOWN),
         (ISR4300, Platform(models=("ASR1001-X",), running="asr1001x-u.16.bin"), Fits.NO),
         # Cisco's own way from one to the other, and not back.
         ("c8000v-universalk9.17.06.01a.SPA.bin", Platform(models=("CSR1000V",)), Fits.YES),
