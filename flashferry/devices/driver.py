@@ -16,9 +16,10 @@ import paramiko
 from netmiko.cisco.cisco_ios import CiscoIosSSH
 
 from flashferry.devices.channel import EndlessAnswer, NoPrompt, RecordedChannel
-from flashferry.devices.errors import DeviceUnreachable, LoginRefused
+from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, LoginRefused
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.napalm_ios import ios_driver
+from flashferry.devices.other_systems import not_ios, other_system, other_system_at
 from flashferry.devices.platforms.ios import IOS
 from flashferry.devices.prompts import (
     SHORT_ANSWER_CHARS,
@@ -143,6 +144,7 @@ class Connection(CiscoIosSSH):
 
         Raises:
             LoginRefused: The device asks something, such as a new password.
+            DeviceRefused: What it shows is no prompt of IOS, but of another system.
             DeviceUnreachable: Nothing like a prompt came in time.
             EOFError: The device has hung up.
         """
@@ -167,6 +169,9 @@ class Connection(CiscoIosSSH):
                 if prompt_line(seen) is not None:
                     return
             if time.monotonic() - started > LOGIN_LIMIT_S:
+                if (system := other_system(seen) or other_system_at(last_line(seen))) is not None:
+                    reason, hint = not_ios(system)
+                    raise DeviceRefused(reason, host=self._host_keys.device, step="connect", hint=hint)
                 raise DeviceUnreachable(
                     f"expected a prompt, none came within {LOGIN_LIMIT_S:.0f} s; last line seen: {last_line(seen)!r}",
                     host=self._host_keys.device,

@@ -18,6 +18,7 @@ from flashferry.devices.conversation import Exchange, await_echo, hold
 from flashferry.devices.dialogue import Dialogue
 from flashferry.devices.errors import SESSION_LOST, DeviceRefused, DeviceUnreachable, OutputNotUnderstood, QuestionLeft
 from flashferry.devices.login import Login, failed, lost, open_driver, too_late
+from flashferry.devices.other_systems import not_ios, other_system
 from flashferry.devices.platforms import recognize
 from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.prompts import SHORT_ANSWER_CHARS, EchoGate, is_syslog, open_question, refusal_in
@@ -173,10 +174,27 @@ class DeviceSession:
         return open_source(self._driver.device, host=self.name, prepare=prepare)
 
     def show_version(self) -> str:
-        """Return the output of `show version`, which is asked once per session."""
+        """Return the output of `show version`, which is asked once per session.
+
+        Raises:
+            DeviceRefused: The user may not give it, or the device does not run IOS.
+            OutputNotUnderstood: No prompt came in time.
+            DeviceUnreachable: The session was lost.
+        """
         if SHOW_VERSION not in self._driver.known_answers:
-            self._driver.known_answers[SHOW_VERSION] = self.ask(SHOW_VERSION)
+            try:
+                printed = self.ask(SHOW_VERSION)
+            except DeviceRefused as refused:
+                self._check_system(refused.message)
+                raise
+            self._check_system(printed)
+            self._driver.known_answers[SHOW_VERSION] = printed
         return self._driver.known_answers[SHOW_VERSION]
+
+    def _check_system(self, printed: str) -> None:
+        if (system := other_system(printed)) is not None:
+            reason, hint = not_ios(system)
+            raise DeviceRefused(reason, host=self.name, step="connect", hint=hint)
 
     @property
     def platform(self) -> Platform:
