@@ -26,8 +26,8 @@ from tasks.configuration_state import lock_holder, pending_rollback
 from tasks.line_state import LineState, line_state
 from tasks.readings import Configured, read_startup, told
 from tasks.tcp_config import Change, TcpLines, tcp_lines_of
-from templates.config_sections import ConfigNotUnderstood, lines_of, sections
-from templates.rows import ArchiveEntry, ArchiveSection, ExclusiveMode, first, rows
+from templates.config_sections import ConfigNotUnderstood, lines_of, missing_of_whole, sections
+from templates.rows import ArchiveEntry, ArchiveSection, DirError, ExclusiveMode, first, rows
 
 _NAMED_BY_TIME = re.compile(r"-[A-Z][a-z]{2}-+\d{1,2}-\d{2}-\d{2}-\d{2}(?:\.\d+)?(?:-[A-Za-z]+)?-\d+$")
 MOST_ARCHIVES = 14
@@ -148,11 +148,17 @@ def kept_meanwhile(
 
 
 def _may_hold(session: DeviceSession, path: str, changes: tuple[Change, ...]) -> bool:
-    """Tell whether a file of the archive holds lines of ours; one that may not be read counts as one that does."""
+    """Tell whether a file of the archive holds lines of ours.
+
+    One that may not be read, or of which a part is shown, counts as one that does; one that is gone does not.
+    """
     try:
-        return holds_ours(changes, session.ask(session.platform.read_command(path), limit_s=60), session.platform)
+        text = session.ask(session.platform.read_command(path), limit_s=60)
     except DeviceRefused:
         return True
+    if (error := first(DirError, text)) is not None and "no such file" in error.reason.lower():
+        return False
+    return bool(missing_of_whole(text.rstrip())) or holds_ours(changes, text, session.platform)
 
 
 def _was_written(session: DeviceSession, path: str, changes: tuple[Change, ...]) -> bool:

@@ -45,3 +45,22 @@ def test_an_archive_file_that_is_named_by_time_is_not_read_again(table_device):
     device = table_device({"show running": RUNNING, "show archive": f"   1        {path} <- Most Recent\n"})
     assert archived_lines(device, (SIZE,), read_running(device), frozenset({path})) is None
     assert device.asked == ["show running-config", "show archive"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_held"),
+    [
+        ("version 15.1\nhostname r1\nend\n", False),
+        (f"version 15.1\nhostname r1\n{SIZE.ours}\nend\n", True),
+        ("!\nip ssh version 2\nend\n", True),
+        ("%Error opening flash:config-3 (No such file or directory)\n", False),
+        ("%Error opening flash:config-3 (I/O error)\n", True),
+    ],
+    ids=["whole", "ours", "a part", "gone", "unreadable"],
+)
+def test_an_archive_file_of_a_new_name(table_device, shown, is_held):
+    """A part of a configuration proves nothing: it counts as one that holds our lines."""
+    listing = "   1        flash:config-3 <- Most Recent\n"
+    device = table_device({"show running": RUNNING, "show archive": listing, "more ": shown})
+    threat = archived_lines(device, (SIZE, MARKED), read_running(device), frozenset())
+    assert (threat is not None) is is_held
