@@ -1,4 +1,4 @@
-"""The product's modules, as its own files show them: lines, rooms, imports, functions."""
+"""The product's modules, as its own files show them: what they say of themselves, rooms, imports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from statistics import median
 
 import flashferry
 
@@ -29,18 +28,14 @@ class Module:
     Attributes:
         name: Dotted name; that of the package for an `__init__.py`.
         path: Its place below the project's folder.
-        lines: Lines of text.
         docstring: What it says of itself, whole.
         imports: Modules of ours that it imports, wherever in the file.
-        functions: Lines of each function and method.
     """
 
     name: str
     path: Path
-    lines: int
     docstring: str
     imports: frozenset[str]
-    functions: tuple[int, ...]
 
     @property
     def is_package(self) -> bool:
@@ -89,49 +84,9 @@ def rooms() -> tuple[str, ...]:
     return tuple(room.strip() for layer in layers for room in layer.split("|"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """How the house stands.
-
-    Attributes:
-        modules: How many, without what folders say of themselves.
-        small: Modules under 60 lines, those of folders left out.
-        longest: The longest module and its lines.
-        widest: The folder with most modules and how many.
-        median_lines: Of a function.
-        p90_lines: Of a function: nine of ten are no longer.
-        cycles: Modules that import each other in a ring while they are loaded.
-    """
-
-    modules: int
-    small: tuple[str, ...]
-    longest: tuple[str, int]
-    widest: tuple[str, int]
-    median_lines: float
-    p90_lines: int
-    cycles: tuple[tuple[str, ...], ...]
-
-
-SMALL_LINES = 60
-
-
-def figures(modules: Mapping[str, Module]) -> Figures:
-    """Return the figures of some modules."""
-    own = [one for one in modules.values() if not one.is_package and one.path.name != "__main__.py"]
-    folders: dict[str, int] = {}
-    for one in own:
-        folders[str(one.path.parent)] = folders.get(str(one.path.parent), 0) + 1
-    lengths = sorted(lines for one in own for lines in one.functions)
-    longest, widest = max(own, key=lambda one: one.lines), max(folders, key=folders.__getitem__)
-    return Figures(
-        modules=len(own),
-        small=tuple(sorted(str(one.path) for one in own if one.lines < SMALL_LINES)),
-        longest=(str(longest.path), longest.lines),
-        widest=(widest, folders[widest]),
-        median_lines=median(lengths),
-        p90_lines=lengths[int(0.9 * len(lengths))],
-        cycles=tuple(_cycles({one.name: one.imports for one in modules.values()})),
-    )
+def cycles(modules: Mapping[str, Module]) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of modules that import each other in a ring while they are loaded."""
+    return tuple(_cycles({one.name: one.imports for one in modules.values()}))
 
 
 def _name(path: Path) -> str:
@@ -140,18 +95,12 @@ def _name(path: Path) -> str:
 
 
 def _module(name: str, path: Path, known: frozenset[str]) -> Module:
-    text, tree = path.read_text(encoding="utf-8"), tree_of(path)
+    tree = tree_of(path)
     return Module(
         name=name,
         path=path.relative_to(SOURCES),
-        lines=len(text.splitlines()),
         docstring=ast.get_docstring(tree) or "",
         imports=frozenset(_imports(tree, known)),
-        functions=tuple(
-            (node.end_lineno or node.lineno) - node.lineno + 1
-            for node in ast.walk(tree)
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        ),
     )
 
 

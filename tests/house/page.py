@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.house.modules import LAB, ROOT, Figures, Module, figures, rooms
+from tests.house.modules import LAB, ROOT, Module, rooms
 
 PAGE = ROOT / "docs" / "architecture.md"
 GUIDE = Path(__file__).with_name("guide.md")
@@ -28,7 +28,7 @@ round; `make check` holds it.
 
 def page(modules: Mapping[str, Module]) -> str:
     """Return the whole page."""
-    parts = (_HEAD, *_rooms(modules), GUIDE.read_text(encoding="utf-8"), _figures(figures(modules)))
+    parts = (_HEAD, *_rooms(modules), GUIDE.read_text(encoding="utf-8"))
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
@@ -60,17 +60,3 @@ def _paragraphs(module: Module) -> str:
 
 def _line(module: Module, room: str) -> str:
     return f"- `{module.name.removeprefix(room + '.')}`: {module.summary}"
-
-
-def _figures(found: Figures) -> str:
-    small = ", ".join(f"`{path}`" for path in found.small) or "none"
-    return f"""\
-## Figures
-
-Without the lab: {found.modules} modules; the longest has {found.longest[1]} lines (`{found.longest[0]}`), the widest \
-folder {found.widest[1]} (`{found.widest[0]}`);
-half of all functions have at most {found.median_lines:.0f} lines, nine of ten at most {found.p90_lines}. No module \
-imports another one that imports it.
-
-Under 60 lines, because their subject is no longer: {small}.
-"""
