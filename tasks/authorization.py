@@ -17,7 +17,8 @@ Facts
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from flashferry.core.errors import FlashferryError
@@ -155,24 +156,27 @@ def may_configure(level: int, running: str, command: str) -> bool:
     )
 
 
-def name_level(session: DeviceSession, error: FlashferryError) -> None:
-    """Have an error of a command name the privilege level where it is below 15: then it is most likely the cause.
+@contextmanager
+def naming_level(session: DeviceSession) -> Iterator[None]:
+    """Have a refusal name the privilege level where it is below 15: then that is most likely the cause.
 
     Args:
-        session: The session that it came from, which is still open.
-        error: The error; its message and its hint become others.
+        session: The session that the refusal comes from.
     """
     try:
-        level = _level(session)
-    except FlashferryError:
-        return
-    if level is None or level >= FULL_LEVEL:
-        return
-    error.message = f"at privilege level {level}: {error.message}"
-    error.hint = (
-        "Give a user of level 15, or the enable secret (FLASHFERRY_ENABLE_SECRET, the inventory's enable_secret); or "
-        f"have 'privilege exec level {level}' lines give that level what staging needs"
-    )
+        yield
+    except (DeviceRefused, OutputNotUnderstood) as error:
+        level = None
+        if session.alive:
+            with suppress(FlashferryError):
+                level = _level(session)
+        if level is not None and level < FULL_LEVEL:
+            error.message = f"at privilege level {level}: {error.message}"
+            error.hint = (
+                "Give a user of level 15, or the enable secret (FLASHFERRY_ENABLE_SECRET, the inventory's "
+                f"enable_secret); or have 'privilege exec level {level}' lines give that level what staging needs"
+            )
+        raise
 
 
 def _level(session: DeviceSession) -> int | None:

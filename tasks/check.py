@@ -23,7 +23,7 @@ from flashferry.images.fit import INSIST, Fits, ImageFit, image_fit, platform_of
 from flashferry.tcp.path import ASSUMED_RTT_S, choose_window
 from inventory.view import view
 from tasks.applet import of_another_run
-from tasks.authorization import Authorization, look_at_authorization, name_level
+from tasks.authorization import Authorization, look_at_authorization, naming_level
 from tasks.check_report import CheckReport, Fetching, ReturnPath, Wanted
 from tasks.configuration_state import (
     ConfigurationState,
@@ -127,13 +127,9 @@ def check_device(
             step=STEP,
             hint="Give a user with privilege 15 or an enable secret",
         )
-    try:
+    with naming_level(session):
         look = _Look(session, wanted, return_path or ReturnPath(), fetching or Fetching(), interrupted, hashing)
         return look.report(signature=signature)
-    except (DeviceRefused, OutputNotUnderstood) as error:
-        if session.alive:
-            name_level(session, error)
-        raise
 
 
 class _Look:
