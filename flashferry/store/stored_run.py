@@ -18,7 +18,6 @@ from flashferry.store.run_lock import RunState, run_state
 from flashferry.store.tables import RecordRow, RunRow, attempts_of, devices_of, run_row, transfers_of, wishes_of
 from flashferry.store.transfer_row import utc
 from flashferry.store.wishes import Wish
-from tasks.applet import applet_of, is_applet
 
 __all__ = ["StoredDevice", "StoredRun", "StoredTransfer", "read_run"]
 
@@ -212,6 +211,9 @@ class _RunReader:
 
 def _applet(changes: str | None) -> str | None:
     """Return the name of the last applet among the changes of a lease, or None."""
+    # Loaded for a device in hand alone: it brings errors of devices, which a reader of the journal does not wait for.
+    from tasks.applet import applet_of, is_applet
+
     try:
         lines = [Node(one).text("ours") or "" for one in json.loads(changes or "[]")]
     except (ValueError, TypeError):
