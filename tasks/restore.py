@@ -13,7 +13,6 @@ Facts
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -24,15 +23,14 @@ from flashferry.devices.connection import session_of
 from flashferry.devices.errors import RestoreIncomplete
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
-from tasks.applet import is_applet
 from tasks.configuration import Difference, difference, holds_syslog, new_lines
 from tasks.line_state import match_lines
-from tasks.mark import is_mark, other_mark, whose
+from tasks.mark import other_mark, whose
 from tasks.readings import READINGS, Configured, read_running, read_startup
-from tasks.restore_plan import ForeignChange, RestorePlan, plan_restore
+from tasks.restore_plan import ForeignChange, RestorePlan, plan_restore, way_back
 from tasks.snapshot import Snapshot
 from tasks.step import Step, Stretch
-from tasks.tcp_config import Change, TcpLines, is_told_whole, marks_in
+from tasks.tcp_config import Change, TcpLines, marks_in
 from tasks.threats import Threat, archived_lines, holds_ours, pending_change
 
 STEP = "restore"
@@ -420,14 +418,8 @@ class _Restoring:
         """Return the lines of the start that are missing, and what leads back to the start; both as far as known."""
         if not self._difference(seen):
             return (), ()
-        known = Counter(self._before.beside or self._before.running.lines)
-        missing = tuple((known - Counter(seen.lines)).elements())
         new = new_lines(self._before.running_fingerprint, seen.text, salt=self._before.salt)
-        more = [line for line in new if is_told_whole(line) and not (is_mark(line) or is_applet(line))]
-        # A line of the start takes the place of the one that stands there now.
-        replaced = {_setting(line) for line in missing}
-        away = [_negated(line) for line in more if _setting(line) not in replaced]
-        return missing, (*away, *missing)
+        return way_back(self._before.beside or self._before.running.lines, seen.lines, new)
 
     def _plan(self, seen: Configured, *, is_sure: bool = False) -> RestorePlan:
         sent = (*self._sent_before, *self._sent)
@@ -456,12 +448,3 @@ class _Restoring:
 def _lines(changes: tuple[Change, ...]) -> str:
     """Return our lines in words."""
     return " and ".join(f"'{change.ours}'" for change in changes)
-
-
-def _setting(line: str) -> tuple[str, ...]:
-    """Return what a line is about: its first three words, without a `no`."""
-    return tuple(line.removeprefix("no ").split()[:3])
-
-
-def _negated(line: str) -> str:
-    return line.removeprefix("no ") if line.startswith("no ") else f"no {line}"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from tasks.applet import is_applet
 from tasks.line_state import LineState, line_state
-from tasks.tcp_config import Change, TcpLines
+from tasks.mark import is_mark
+from tasks.tcp_config import Change, TcpLines, is_told_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +100,32 @@ def undo_rank(change: Change) -> tuple[bool, bool, bool]:
     as long as a line refers to it.
     """
     return change.is_mark, change.is_applet, change.is_list
+
+
+def way_back(
+    start: Iterable[str], present: Iterable[str], new: Iterable[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the lines of the start that are missing, and what leads back to the start; both as far as known.
+
+    Args:
+        start: Global lines of the start of which the text is known.
+        present: All global lines now.
+        new: Those of them that were not there at the start; what may hold a secret, or another run's, is left out.
+    """
+    missing = tuple((Counter(start) - Counter(present)).elements())
+    more = [line for line in new if is_told_whole(line) and not (is_mark(line) or is_applet(line))]
+    # A line of the start takes the place of the one that stands there now.
+    replaced = {_setting(line) for line in missing}
+    return missing, (*(_negated(line) for line in more if _setting(line) not in replaced), *missing)
+
+
+def _setting(line: str) -> tuple[str, ...]:
+    """Return what a line is about: its first three words, without a `no`."""
+    return tuple(line.removeprefix("no ").split()[:3])
+
+
+def _negated(line: str) -> str:
+    return line.removeprefix("no ") if line.startswith("no ") else f"no {line}"
 
 
 def _may_be_late(change: Change, now: str | None, stands: LineState) -> bool:
