@@ -254,7 +254,7 @@ _PATCH = (
     "'install add file {}' by hand adds a patch of what runs"
 )
 _FEATURE_SET = (
-    "Both print the same version in 'show install summary', so what became of it could not be read: its owner adds it"
+    "Both have the same version in the summary of install mode, so what became of it could not be read: add it by hand"
 )
 _MEMBERS = "See to that member, or have what is half added discarded, then stage again with --add"
 _HINTS = {

@@ -52,10 +52,6 @@ LATE_PAUSES_S = (0.5, 1.0, 2.0, 4.0)
 Remember = Callable[[tuple[Change, ...]], None]
 
 
-class ChangedMeanwhile(DeviceRefused):
-    """A line was changed between the snapshot and our first line, which was not sent: run it again."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneReport:
     """What the device's lines are after tuning, and what became of those of ours that are not among them.
@@ -188,9 +184,8 @@ def apply_plan(
             device shows them. They must be on disk when it returns.
 
     Raises:
-        ChangedMeanwhile: One of these lines, or whose the device is, is not as it was: nothing was sent.
-        DeviceRefused: The device did not take a line, or does not show it, or another controller has it in hand;
-            others may be in force.
+        DeviceRefused: One of these lines was changed since the snapshot, and nothing was sent; or the device did not
+            take a line, or does not show it, or another run has it in hand, and others may be in force.
         DeviceUnreachable: The session was lost; lines may be in force.
     """
     if not plan.changes:
@@ -248,7 +243,7 @@ class _Tuning:
         that, within the one round trip to our line, cannot be seen.
 
         Raises:
-            ChangedMeanwhile: It is not as it was; nothing was sent.
+            DeviceRefused: It is not as it was; nothing was sent.
         """
         if self._before is None or sent != plan.commands:
             return self._session.configure(sent)
@@ -267,7 +262,7 @@ class _Tuning:
         # Those lines may stand in a banner: the whole configuration tells.
         if changed := tuple(_changed(plan, read_running(self._session).tcp)):
             self._remember(())
-            raise ChangedMeanwhile(
+            raise DeviceRefused(
                 f"{changed[0]}; it was changed since the snapshot a moment ago, so that nothing was set",
                 host=self._session.name,
                 step=STEP,

@@ -101,7 +101,7 @@ ALLOWED = {
     "flashferry/cli/view/live_cells.py",  # how much of how much, in one unit
     "flashferry/cli/view/plan_table.py",  # sizes of a plan, none below a megabyte
     "flashferry/devices/conversation.py",  # limits of ours
-    "flashferry/devices/driver.py",
+    "flashferry/devices/channel.py",
     "flashferry/planning/forecast.py",  # how fast platforms hash
     "flashferry/planning/rates.py",  # a window
     "flashferry/tcp/probing.py",  # the first copy of a speed test

@@ -20,7 +20,7 @@ from tasks.configuration import fingerprint
 from tasks.mark import LOOK
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines, TunePlan
-from tasks.tune import ChangedMeanwhile, apply_plan, tune, without_scaling
+from tasks.tune import apply_plan, tune, without_scaling
 
 plan_tune = partial(tcp_config.plan_tune, platform=IOS_XE, transport=USUAL)
 
@@ -291,7 +291,7 @@ def test_what_was_changed_since_the_snapshot_is_not_overwritten(line):
     before = taken(router)
     router.lines["window-size"] = line
     remembered: list[tuple[Change, ...]] = []
-    with pytest.raises(ChangedMeanwhile, match="was changed since the snapshot"):
+    with pytest.raises(DeviceRefused, match="was changed since the snapshot"):
         apply_plan(router.session, marked(), before=before, remember=remembered.append)
     assert (router.sent, remembered, router.lines) == ([], [()], {"window-size": line})
 

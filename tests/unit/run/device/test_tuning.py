@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flashferry.devices.errors import DeviceOverloaded, DeviceUnreachable
+from flashferry.devices.errors import DeviceOverloaded, DeviceRefused, DeviceUnreachable
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.model.recovery_rules import Decision
 from flashferry.model.states import Restored
@@ -15,7 +15,7 @@ from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from flashferry.transports import USUAL
 from tasks.dead_man import DeadManReport
 from tasks.tcp_config import plan_tune, tcp_lines
-from tasks.tune import ChangedMeanwhile, apply_plan, reapply, without_scaling
+from tasks.tune import apply_plan, reapply, without_scaling
 from tests.unit.run.device.scripted import Router, Steps, checked, context, order
 
 PATH = "ip ftp source-interface Loopback0"
@@ -56,12 +56,12 @@ def test_lines_that_were_never_sent_leave_a_device_untouched():
 
     def tune(task, **given):
         given["remember"](())
-        raise ChangedMeanwhile("changed since the snapshot")
+        raise DeviceRefused("changed since the snapshot")
 
     parts = checked(Steps(tune=tune), context())
     parts.keeper.update(restored=Restored.INCOMPLETE)
     plan = plan_tune(tcp_lines("", IOS_XE), platform=IOS_XE, transport=USUAL, window_bytes=2_500_000)
-    with pytest.raises(ChangedMeanwhile):
+    with pytest.raises(DeviceRefused):
         parts.tuning.tune(plan, SimpleNamespace())
     assert (parts.keeper.record.restored, parts.keeper.record.changes) == (Restored.UNTOUCHED, ())
     assert parts.context.journal.changes == ()
