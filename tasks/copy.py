@@ -24,6 +24,9 @@ _SERVER_LATE_S = 1.0
 LAST_ACK_S = 30.0
 """The device may be back at its prompt while its last acknowledgement is lost on the way; it repeats it in seconds."""
 
+NO_LOGIN_S = 5.0
+"""How late the word of a login may be: it comes over no WAN, but from one process of ours to another."""
+
 _LOOK_AGAIN_S = 0.05
 COPY = Step(
     word=STEP,
@@ -128,10 +131,16 @@ def _last_view(dialogue: CopyDialogue, witness: Callable[[], ServerView]) -> Ser
     while True:
         seen = witness()
         waited_s = time.monotonic() - started_s
-        late_s = LAST_ACK_S if dialogue.outcome().result is not None else _SERVER_LATE_S
-        if _is_known(dialogue.outcome(), seen) or waited_s >= late_s:
+        if _is_known(dialogue.outcome(), seen) or waited_s >= _late_s(dialogue.outcome(), seen):
             return seen
         time.sleep(_LOOK_AGAIN_S)
+
+
+def _late_s(outcome: CopyOutcome, seen: ServerView) -> float:
+    """Return how late our server's word may be, in seconds: the last acknowledgement comes over the WAN."""
+    if outcome.result is None:
+        return _SERVER_LATE_S
+    return LAST_ACK_S if seen.logged_in else NO_LOGIN_S
 
 
 def _is_known(outcome: CopyOutcome, seen: ServerView) -> bool:

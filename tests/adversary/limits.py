@@ -21,6 +21,7 @@ CONSTANTS: dict[str, Any] = {
     "flashferry.run.device.copy_recovery.STALLED_S": 3.0,
     "tasks.authorization.LIMIT_S": 5.0,
     "flashferry.devices.conversation.ECHO_LIMIT_S": 4.0,
+    "tasks.copy.LAST_ACK_S": 4.0,
     "tasks.copy_watch.MEASURED_AFTER_S": 5.0,
     "flashferry.devices.driver.LOGIN_LIMIT_S": 6.0,
     "flashferry.devices.driver.TOTAL_LIMITS": 3,

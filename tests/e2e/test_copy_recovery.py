@@ -102,6 +102,7 @@ def test_a_partial_file_is_named_and_kept(rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.soak
 def test_a_partial_file_is_removed_with_leave(rig):
     """With leave it is removed and the copy begun again; what the second leaves is removed too. Others' files stay."""
     before = rig.configurations()

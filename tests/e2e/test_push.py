@@ -39,7 +39,7 @@ def allow_push(rig: Any, **more: Any) -> None:
 def test_a_push_is_recorded_as_a_pull_is_and_leaves_nothing_on(wan_rig):
     """The image is proven by its hash, the record has sender and cipher, the server is off again."""
     allow_push(wan_rig)
-    image, before = wan_rig.image(4_000_000), wan_rig.configurations()
+    image, before = wan_rig.image(1_000_000), wan_rig.configurations()
     done = wan_rig.verb("stage", "--image", image, "--transport", "push")
     assert done.code == 0, done.err
     device = device_of(done.json)
@@ -48,7 +48,7 @@ def test_a_push_is_recorded_as_a_pull_is_and_leaves_nothing_on(wan_rig):
     assert SERVER in [change["ours"] for change in device["changes"]]
     assert f"no {SERVER}" in device["restore"]["commands"]
     transfer = device["transfer"]
-    assert (transfer["transport"], transfer["outcome"], transfer["bytes_acked"]) == ("push", "delivered", 4_000_000)
+    assert (transfer["transport"], transfer["outcome"], transfer["bytes_acked"]) == ("push", "delivered", 1_000_000)
     assert transfer["cipher"]
     assert transfer["channel_window_bytes"] > 0
     assert transfer["sender"]["cap_bytes_per_s"] == int(0.98 * 50e6 / 8 * 1460 / 1500)

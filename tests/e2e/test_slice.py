@@ -282,7 +282,10 @@ def test_a_wrong_hash_is_no_success(rig):
     assert rig.configurations() == before
 
 
-@pytest.mark.parametrize(("fetched_bytes", "transport"), [(0, "ftp"), (300_000, "ftp"), (300_000, "http")])
+@pytest.mark.parametrize(
+    ("fetched_bytes", "transport"),
+    [(0, "ftp"), *(pytest.param(300_000, one, marks=pytest.mark.soak) for one in ("ftp", "http"))],
+)
 def test_an_image_that_was_not_delivered_is_no_success(rig, fetched_bytes, transport):
     """Copy, `dir` and `verify` agree on an image of which our server delivered a part, or nothing, and stay untrue."""
     image, before = rig.image(3_000_000), rig.configurations()

@@ -9,7 +9,7 @@ from tests.e2e.service_kills.ground import open_lab, play
 
 pytestmark = pytest.mark.lab
 
-IN_GATE = ("in-copy", "run-in-restore", "both-in-copy")
+IN_GATE = ("in-copy", "in-restore", "run-in-restore")
 
 
 @pytest.fixture(scope="module")
