@@ -226,7 +226,7 @@ def _is_another(first: Host, second: Host) -> bool:
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Return some names, shown as they may be told."""
+    """Return some names, as they may be shown."""
     known = sorted(set(names))
     more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
     return ", ".join(map(shown, known[:_MOST_NAMES])) + more

@@ -368,7 +368,7 @@ class _Look:
         return image_refusal(self._room, self._wanted.image, self._present)
 
     def _overwriting(self, running: Configured) -> str | None:
-        """Return why a file could be overwritten that nobody sees, or None."""
+        """Return why a file that is not seen could be overwritten, or None."""
         if self._wanted is None or self._present is not None or not overwrites_silently(running):
             return None
         return absence_doubt(self._file_system, self._listing, self._wanted.image)

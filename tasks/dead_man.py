@@ -4,8 +4,8 @@ Armed before the first of our lines and read back: an applet that is not shown a
 taken back at once, and the device is staged without one. It goes with our lines at the restore; where its time is over
 before, it has done the same, and the copy goes on: window and selective acknowledgement belong to a connection's SYN.
 
-What it cannot do: compare first, so that it takes away or replaces what somebody entered meanwhile where a line of ours
-stood. And where it is saved by somebody together with our lines, a reload brings both back, and the startup
+What it cannot do: compare first, so that it takes away or replaces what a colleague entered meanwhile where a line of
+ours stood. And where it is saved by a colleague together with our lines, a reload brings both back, and the startup
 configuration keeps them. That is found as anything else of ours that was saved (`tasks.threats`).
 """
 

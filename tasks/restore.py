@@ -186,7 +186,7 @@ def restore_device(
         needs_mark: Whether nothing is typed either where the mark of the run was there once and is not any more, or
             another run's stands beside it: the journal may be older than what the device shows.
         doubt: Why nothing is to be typed in any case, or None.
-        is_accepted: Whether the operator takes what is left, whatever it is: it is told, not raised.
+        is_accepted: Whether the operator takes what is left, whatever it is: it is reported, not raised.
 
     Raises:
         RestoreIncomplete: A line of ours is still in force after its undoing was sent, or one is that may be ours.
@@ -280,7 +280,7 @@ class _Restoring:
         if needs_mark and not is_marked and any(change.shown for change in marks):
             return (
                 f"the mark that {whose(marks[0].ours)} left ('{marks[0].ours}') is not on the device any more, so its "
-                "lines cannot be told from others that are equal"
+                "lines cannot be distinguished from equal ones"
             )
         return None
 
@@ -373,8 +373,8 @@ class _Restoring:
             ours, present = uncertain[0]
             shown, it = (f"'{present}'", f"'{present}'") if present else ("no such line", "it so")
             raise RestoreIncomplete(
-                f"where '{ours}' was sent the device shows {shown}: what it made of our line, or a change of somebody "
-                "else's; it was left alone",
+                f"where '{ours}' was sent the device shows {shown}: what it made of our line, or a change of a "
+                "colleague's; it was left alone",
                 host=self._session.name,
                 step=STEP,
                 hint=f"If {it} is not meant, {self._by_hand(ours)}, then run 'flashferry recover'; to keep it, run "

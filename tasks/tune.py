@@ -239,7 +239,7 @@ class _Tuning:
     def _configured(self, plan: TunePlan, sent: tuple[str, ...]) -> str:
         """Send lines, the first ones only where what they replace is still as it was; return the transcript.
 
-        What is replaced is read in configuration mode right before: a change of somebody else's that comes later than
+        What is replaced is read in configuration mode right before: a colleague's change that comes later than
         that, within the one round trip to our line, cannot be seen.
 
         Raises:

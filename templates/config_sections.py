@@ -102,7 +102,7 @@ def sections(configuration: str) -> tuple[Section, ...]:
 
     Raises:
         ConfigNotUnderstood: A text in it does not end, or ends without a beginning that is known: which lines are
-            commands cannot be told.
+            commands cannot be distinguished.
     """
     found: list[tuple[str, list[str], bool]] = []
     body: list[str] | None = None
@@ -193,21 +193,21 @@ def _is_delimiter(line: str) -> bool:
 
 
 def _behind_text(lines: list[str], at: int, head: str) -> int:
-    """Return the number of the line behind the text that the line before `at` begins; `at` where it begins none."""
-    begun = lines[at - 1]
-    if begun.endswith("{") and _SCRIPT.fullmatch(begun):
+    """Return the number of the line after the text that the line before `at` begins; `at` where it begins none."""
+    opening = lines[at - 1]
+    if opening.endswith("{") and _SCRIPT.fullmatch(opening):
         after = _behind_braces(lines, at)
-    elif (end := _end_of_text(begun, head)) is not None:
+    elif (end := _end_of_text(opening, head)) is not None:
         after = next((number + 1 for number in range(at, len(lines)) if end.search(lines[number])), None)
     else:
         return at
     if after is None:
-        raise ConfigNotUnderstood(f"expected the end of the text that begins with {begun[:40]!r}, found none")
+        raise ConfigNotUnderstood(f"expected the end of the text that begins with {opening[:40]!r}, found none")
     return after
 
 
 def _behind_braces(lines: list[str], at: int) -> int | None:
-    """Return the number of the line behind the brace that closes the one before `at`; None where none does."""
+    """Return the number of the line after the brace that closes the one before `at`; None where none does."""
     depth = 1
     for number in range(at, len(lines)):
         depth += lines[number].count("{") - lines[number].count("}")
@@ -221,29 +221,29 @@ def _behind_doubt(lines: list[str], at: int, ends: frozenset[str]) -> int:
 
     Args:
         lines: All lines.
-        at: Number of the line behind the one that may begin a text.
+        at: Number of the line after the one that may begin a text.
         ends: Those of the lines that may end one.
 
     Raises:
         ConfigNotUnderstood: IOS writes `!` between commands, and one stands in it: where it ends is a guess.
     """
-    begun = lines[at - 1]
+    opening = lines[at - 1]
     after: int | None = None
-    if begun.endswith("{"):
+    if opening.endswith("{"):
         after = _behind_braces(lines, at) if "}" in ends else None
-    elif ends and (found := _DELIMITER.fullmatch(begun)) is not None and found["delimiter"] in ends:
+    elif ends and (found := _DELIMITER.fullmatch(opening)) is not None and found["delimiter"] in ends:
         after = next((number + 1 for number in range(at, len(lines)) if lines[number] == found["delimiter"]), None)
-    elif begun.count("^C") + begun.count("\x03") == 1 and _GLUED.search(begun) and not _QUOTES.search(begun):
+    elif opening.count("^C") + opening.count("\x03") == 1 and _GLUED.search(opening) and not _QUOTES.search(opening):
         after = _behind_glued(lines, at)
     if after is None:
         return at
     if any(line.startswith("!") for line in lines[at:after]):
-        raise ConfigNotUnderstood(f"what {begun[:40]!r} begins may be text, and commands may stand in it")
+        raise ConfigNotUnderstood(f"what {opening[:40]!r} begins may be text, and commands may stand in it")
     return after
 
 
 def _behind_glued(lines: list[str], at: int) -> int | None:
-    """Return the number of the line behind the next `^C`, where that is the end of a text and begins none itself."""
+    """Return the number of the line after the next `^C`, where that is the end of a text and begins none itself."""
     for number in range(at, len(lines)):
         if "^C" in lines[number] or "\x03" in lines[number]:
             is_end = lines[number] in _END_WORDS or _TAKES_TEXT.search(lines[number]) is None

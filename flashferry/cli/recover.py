@@ -33,7 +33,7 @@ def recover(
             "--accept",
             metavar="DEVICE",
             help="Take back what is ours on this device as always, then take it as it is: whatever still differs from "
-            "the start is meant. It is told, and the device let go of. May be repeated.",
+            "the start is intended. The difference is shown, and the device is released. May be repeated.",
         ),
     ] = None,
     run: Annotated[

@@ -22,7 +22,7 @@ class NoPrompt(ReadTimeout):
     """No prompt came in time.
 
     Attributes:
-        question: What the device waits at, as far as that can be told, or None.
+        question: What the device waits at, as far as that can be seen, or None.
         hint: What to do about it, or None.
     """
 

@@ -1,4 +1,4 @@
-"""What a device runs that is not IOS: told by its `show version`, or by the prompt at which a login ends. Pure.
+"""What a device runs that is not IOS: known by its `show version`, or by the prompt at which a login ends. Pure.
 
 Facts
 -----
@@ -32,7 +32,7 @@ _BY_PROMPT = (
 
 
 def other_system(output: str) -> str | None:
-    """Return the system that `show version`, or a banner, names; None where it is IOS, or nothing is told.
+    """Return the system that `show version`, or a banner, names; None where it is IOS, or no name is found.
 
     Args:
         output: What was printed, or the refusal of the command.

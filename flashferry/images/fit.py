@@ -2,7 +2,7 @@
 
 Three answers, for a wrong "yes" costs a boot and a wrong "no" a night: it is, it is not, or it cannot be told. It is
 not where the table of `flashferry.images.families` knows both and they differ, or where both print a platform's word
-and the words differ: `c800m` is none of `c2900`, whether the table has either or not. What cannot be told is staged,
+and the words differ: `c800m` is none of `c2900`, whether the table has either or not. What is unknown is staged,
 and said: nothing is activated by a copy, so what it may cost is its own time and room, while a refusal of every name
 that says nothing would teach everybody to insist, always.
 
@@ -66,7 +66,7 @@ class Platform:
 
     @property
     def word(self) -> str | None:
-        """Return the platform's word by the software that it runs; None where none is told, or it is contradicted."""
+        """Return the platform's word by the software that it runs; None where it is not shown, or contradicted."""
         words = {read_file_name(name).platform for name in (self.software, self.running) if name} - {None}
         return words.pop() if len(words) == 1 and len(self._families) < 2 else None
 
@@ -119,10 +119,10 @@ def image_fit(name: str, inside: str | None, platform: Platform) -> ImageFit:
         inside: The name that it carries itself, or None where it carries none.
         platform: What the device says.
     """
-    told = _NamedImage.of(name, inside)
-    mine, theirs = told.family, platform.family
+    named = _NamedImage.of(name, inside)
+    mine, theirs = named.family, platform.family
     fits, reason = (
-        _compared(told, theirs, platform) if mine is not None and theirs is not None else _by_words(told, platform)
+        _compared(named, theirs, platform) if mine is not None and theirs is not None else _by_words(named, platform)
     )
     return ImageFit(
         fits=fits,

@@ -281,7 +281,7 @@ def _is_over(session: DeviceSession, job: _Job, deadline: float) -> bool:
 
 
 def _standing(report: RestoreReport) -> Restored:
-    """Return what a device is that is let go of; a line of ours that is left is never called somebody else's."""
+    """Return what a device is that is let go of; a line of ours that is left is never called a foreign one."""
     if report.left or report.hidden:
         return Restored.INCOMPLETE
     return Restored.RESTORED if report.is_proven else Restored.FOREIGN_CHANGE

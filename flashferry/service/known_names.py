@@ -48,7 +48,7 @@ def check_names(service: Service, selection: Selection) -> None:
 def with_devices(service: Service, sites: tuple[str, ...]) -> tuple[str, ...]:
     """Return those of some sites that have devices, as far as that can be read; all of them where none has.
 
-    For sites that nobody named: a role at a site that was given up must not keep a job from the others.
+    For sites that no request named: a role at a site that was given up must not keep a job from the others.
     """
     inventory = _inventory(service) if sites else None
     if inventory is None:

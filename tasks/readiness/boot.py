@@ -76,11 +76,11 @@ def _without_packages(evidence: Evidence, place: str, path: str) -> tuple[Met, s
         return Met.UNKNOWN, f"which packages {path} boots cannot be read"
     held = _flash_of(evidence, place, path)
     if held is None:
-        return Met.UNKNOWN, f"whether the packages of {path} are there cannot be told"
+        return Met.UNKNOWN, f"whether the packages of {path} are there is unknown"
     for name in software.package_files:
         there = _lists(held.listing, name)
         if there is None:
-            return Met.UNKNOWN, f"whether {name} is on {held.file_system} cannot be told"
+            return Met.UNKNOWN, f"whether {name} is on {held.file_system} is unknown"
         if not there:
             return Met.NOT_MET, f"{path} boots {name}, which is not on {held.file_system}"
     return None
@@ -100,7 +100,7 @@ def _boots_installed(evidence: Evidence) -> tuple[Met, str]:
     running = evidence.software.running_file
     there = _is_there(evidence, "", running) if running is not None else None
     if running is None or there is None:
-        return Met.UNKNOWN, "a virtual router boots what is installed; whether that is there cannot be told"
+        return Met.UNKNOWN, "a virtual router boots what is installed; whether that is there is unknown"
     if not there:
         return Met.NOT_MET, f"a virtual router boots {running} without a boot variable, and it is not there"
     return _without_packages(evidence, "", running) or (

@@ -146,7 +146,7 @@ def _is_installed(evidence: Evidence) -> tuple[Met, str]:
 def _lacks_packages(evidence: Evidence) -> tuple[Met, str] | None:
     """Return where a package of the wanted image is missing on flash, whatever the summary lists; None if nowhere.
 
-    Which packages an image has is told by those that another place has of it, and by those of the running release.
+    Which packages an image has is known from those that another place has of it, and by those of the running release.
     """
     running = {_part_of(name) for name in evidence.software.package_files}
     parts = {held.file_system: _parts_on(held, evidence.wanted) for held in evidence.held if held.listing.is_read}

@@ -65,7 +65,7 @@ class DeadMan:
             self._undo, self.held = report.undo, (fresh,)
             told = (
                 f"note: the device takes our lines back by itself in {report.countdown_s // 60} min ({report.name}), "
-                "without a look at what stands there by then"
+                "without comparing what stands there by then"
             )
         else:
             self._is_wanted, self.held = False, earlier
