@@ -285,10 +285,10 @@ class _Restoring:
         return None
 
     def _is_free(self, seen: Configured) -> bool:
-        """Return whether no line of ours, nothing that may be one, and no other run's mark is shown."""
+        """Return whether there is nothing to type: no line of ours, none that may be one, no mark of another run."""
         plan = self._plan(seen)
         others = other_mark(seen.tcp.lines, marks_in(self._changes))
-        return not (plan.commands or plan.closing or plan.uncertain or plan.foreign or self._renamed(seen) or others)
+        return not (plan.commands or plan.closing or plan.uncertain or self._renamed(seen) or others)
 
     def _undone(self, seen: Configured) -> Configured:
         """Take our lines back until none is shown any more; return what is shown then. Mark and applet stay.

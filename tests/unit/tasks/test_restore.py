@@ -447,13 +447,14 @@ def test_a_device_without_our_mark_that_is_as_it_was_is_proven():
     assert (report.is_proven, box.visits) == (True, [])
 
 
-def test_a_difference_that_is_left_when_our_lines_and_our_mark_are_gone_is_told_as_that():
-    """The run itself took the mark back: there is nothing to type, and nothing to wonder about."""
+@pytest.mark.parametrize("line", ["ip tcp timestamp", "ip tcp window-size 99999"])
+def test_a_difference_that_is_left_when_our_lines_and_our_mark_are_gone_is_reported_as_that(line):
+    """There is nothing to type, also where another value stands in the place of our line."""
     box = Box()
     before = box.snapshot()
-    box.set("ip tcp timestamp")
+    box.set(line)
     report = box.put_back(before, MARKED, needs_mark=True)
-    assert (report.not_typed, box.visits, report.proposals) == (None, [], ("no ip tcp timestamp",))
+    assert (report.not_typed, box.visits, report.proposals) == (None, [], (f"no {line}",))
     assert str(report.undecided).startswith("our lines are proven gone; ")
 
 
