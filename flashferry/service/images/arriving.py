@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 
@@ -26,7 +27,10 @@ from flashferry.store.service.database import moment
 from flashferry.store.service.images import ImageState, StoredImage
 
 MOST_AT_ONCE = 20
-"""So many images may be arriving at once, sent or left alone."""
+"""While so many images are arriving, sent or left alone, a person who has one among them announces no other."""
+
+MOST_OF_A_PERSON = 5
+"""So many of them are one person's."""
 
 _AGAIN = "HEAD it, and send what is behind the offset that is told"
 
@@ -50,7 +54,8 @@ def announce_image(service: Service, actor: Actor, new: NewImage) -> tuple[Store
     """Enter an image that is to arrive; return it, and whether it is new: one that was begun is gone on with.
 
     Raises:
-        Problem: 422 for a name, size or digest that is none, 409 where the name is taken, 507 where there is no room.
+        Problem: 422 for a name, size or digest that is none, 409 where the name is taken, 429 where too many that
+            arrive are this person's, 507 where there is no room.
     """
     checked_name(new.name)
     stated = checked_sha512(new.sha512)
@@ -61,7 +66,7 @@ def announce_image(service: Service, actor: Actor, new: NewImage) -> tuple[Store
             known = store.image_of(database, new.name)
             if known is not None:
                 return _begun_before(known, new, stated), False
-            _check_free(service, database, new)
+            _check_free(service, database, actor, new)
             image = StoredImage(
                 name=new.name,
                 size_bytes=new.size_bytes,
@@ -279,14 +284,34 @@ def _check_size(service: Service, size_bytes: int) -> None:
         )
 
 
-def _check_free(service: Service, database: sqlite3.Connection, new: NewImage) -> None:
-    arriving = [one.name for one in store.images(database) if one.state is ImageState.ARRIVING]
-    if len(arriving) >= MOST_AT_ONCE:
+def check_share(person: str, announced_by: Sequence[str]) -> None:
+    """Check that a person can announce another image; one who has none arriving always can.
+
+    Args:
+        person: Who announces it.
+        announced_by: Who announced each of the images that are arriving.
+
+    Raises:
+        Problem: 429 where too many are the person's, 409 where too many are arriving.
+    """
+    theirs = announced_by.count(person)
+    if theirs >= MOST_OF_A_PERSON:
+        raise Problem(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            f"images: expected fewer than {MOST_OF_A_PERSON} of {person} that are arriving, found {theirs}",
+            hint="Send one of them to its end, or give one up: DELETE it",
+        )
+    if theirs and len(announced_by) >= MOST_AT_ONCE:
         raise Problem(
             HTTPStatus.CONFLICT,
-            f"images: expected fewer than {MOST_AT_ONCE} that are arriving, found {len(arriving)}",
-            hint=f"Let one end, or give one up that nobody sends any more: {', '.join(arriving[:3])}",
+            f"images: expected fewer than {MOST_AT_ONCE} that are arriving, found {len(announced_by)}",
+            hint="Let one end, or give one up that is not sent any more; /images has them",
         )
+
+
+def _check_free(service: Service, database: sqlite3.Connection, actor: Actor, new: NewImage) -> None:
+    arriving = (one for one in store.images(database) if one.state is ImageState.ARRIVING)
+    check_share(actor.name, [one.uploaded_by for one in arriving])
     if os.path.lexists(place_of(service, new.name, ImageState.UNKNOWN)):
         raise Problem(
             HTTPStatus.CONFLICT,

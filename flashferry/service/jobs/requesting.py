@@ -16,6 +16,7 @@ from flashferry.core.outside import masked
 from flashferry.reports import words
 from flashferry.service.actor import LOOKS, Actor, Role, Via
 from flashferry.service.auditing import note
+from flashferry.service.jobs.queue import why_not_queued
 from flashferry.service.jobs.wishes import JobWish, words_of
 from flashferry.service.plans.standing import why_not_begun, why_not_gone_on_with
 from flashferry.service.problems import Problem, listed, problem_of
@@ -24,7 +25,9 @@ from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import (
     Job,
     JobKind,
+    JobState,
     add_job,
+    jobs_in,
     jobs_of_plan,
     jobs_of_run,
 )
@@ -56,13 +59,15 @@ def request_job(service: Service, database: sqlite3.Connection, actor: Actor, wi
         wish: What is wanted.
 
     Raises:
-        Problem: He may not, the plan is unknown or not approved, or something for it is under way already. The
-            transaction should be undone then; that it was refused goes into the audit by `note_refusal`, behind it.
+        Problem: He may not, the plan is unknown or not approved, something for it is under way already, or too many
+            jobs of his are queued (429). The transaction should be undone then; that it was refused goes into the audit
+            by `note_refusal`, behind it.
     """
     plan = _plan(service, database, actor, wish)
     sites = plan.sites if plan is not None else wish.sites
     _check_actor(actor, wish, sites)
     _check_free(database, wish)
+    _check_share(database, actor, wish)
     job_id = f"j{service.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
     try:
         line = words_of(wish, service.settings.runs, service.state, JobFolder.of(service.state, job_id))
@@ -146,3 +151,12 @@ def _check_free(database: sqlite3.Connection, wish: JobWish) -> None:
             hint="Wait for its end, or stop its run",
             job=other.job_id,
         )
+
+
+def _check_share(database: sqlite3.Connection, actor: Actor, wish: JobWish) -> None:
+    """Refuse another job of a person who has many queued; the service and its schedules are not held to that."""
+    if actor.via is Via.SYSTEM:
+        return
+    if why := why_not_queued(wish.kind, jobs_in(database, {JobState.QUEUED}), actor.name):
+        hint = "Ask again when some of them have ended, or cancel those that are not needed any more"
+        raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, hint=hint)

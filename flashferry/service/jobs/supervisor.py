@@ -89,8 +89,10 @@ class Supervisor:
         now = moment(service.now())
         for job, why in waiting(queued, under_way, has_depot=has_depot(service), now=now):
             if why:
-                with service.database.writing() as database:
-                    set_sentence(database, job.job_id, why, state=JobState.QUEUED)
+                # Without a transaction where nothing is new: hundreds may wait.
+                if why != job.sentence:
+                    with service.database.writing() as database:
+                        set_sentence(database, job.job_id, why, state=JobState.QUEUED)
             elif (claimed := _claimed(service, job)) is not None:
                 self._start(service, claimed)
 

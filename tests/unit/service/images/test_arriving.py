@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 
 from flashferry.service.images.arrivals import SILENT_S, Arrivals, HeldByAnother
+from flashferry.service.images.arriving import MOST_AT_ONCE, MOST_OF_A_PERSON, check_share
 from flashferry.service.images.tending import tend
+from flashferry.service.problems import Problem
 from flashferry.service.settings import ImageSettings
 from tests.served import serve
 from tests.unit.service.images.conftest import CONTENT, IMAGES, sha512_of
@@ -209,3 +211,24 @@ def test_only_operators_send(served, announce, send):
     assert send(NAME, b"12345", by=viv).status_code == 403
     assert served.call("HEAD", f"{IMAGES}/{NAME}", viv).status_code == 200
     assert served.call("HEAD", f"{IMAGES}/{NAME}").status_code == 401
+
+
+def test_a_person_announces_so_many_and_others_still_can(served, announce):
+    """The sixth of one person is refused by a 429 with a sentence; another person announces theirs."""
+    served.person("lim", "operator@LIM")
+    for number in range(MOST_OF_A_PERSON):
+        assert announce(f"a{number}.bin", 100).status_code == 201
+    refused = announce("more.bin", 100)
+    assert refused.status_code == 429
+    assert refused.json()["detail"] == "images: expected fewer than 5 of op that are arriving, found 5"
+    assert announce("a0.bin", 100).status_code == 200
+    assert announce("b.bin", 100, by=served.token("lim")).status_code == 201
+
+
+def test_a_person_without_an_image_arriving_can_announce_one():
+    """However many others have; a second one of theirs waits for a free place."""
+    others = [f"person{number % 4}" for number in range(MOST_AT_ONCE)]
+    check_share("late", others)
+    with pytest.raises(Problem, match="expected fewer than 20 that are arriving, found 21") as refused:
+        check_share("late", [*others, "late"])
+    assert refused.value.status == 409

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from flashferry.service.actor import SYSTEM
+from flashferry.service.jobs.queue import MOST_OF_A_PERSON
 from flashferry.service.jobs.requesting import request_job
 from flashferry.service.jobs.wishes import JobWish
 from flashferry.service.problems import Problem
@@ -140,3 +141,20 @@ def test_a_wish_that_makes_no_command_line_is_told_with_a_hint(service, anna):
         ask(service, anna, kind=JobKind.CHECK, image="../../etc/passwd", sites=("AMS",))
     assert told.value.status == 422
     assert told.value.hint
+
+
+def test_a_person_whose_queue_is_full_is_refused_alone(service, anna, chief):
+    """A 429 with a sentence; a run of theirs, another person and the service's own schedules are not held to it."""
+    for _ in range(MOST_OF_A_PERSON):
+        ask(service, anna, kind=JobKind.PROBE, sites=("AMS",))
+    with pytest.raises(Problem) as refused:
+        ask(service, anna, kind=JobKind.PROBE, sites=("AMS",))
+    assert refused.value.status == 429
+    assert refused.value.sentence == "probe: expected fewer than 20 queued jobs of anna, found 20"
+    assert "cancel" in refused.value.hint
+    for actor, wish in (
+        (anna, {"kind": JobKind.STAGE, "digest": DIGEST}),
+        (chief, {"kind": JobKind.PROBE, "sites": ("LIM",)}),
+        (SYSTEM, {"kind": JobKind.RECOVER, "run_id": "r1"}),
+    ):
+        assert ask(service, actor, **wish).state is JobState.QUEUED

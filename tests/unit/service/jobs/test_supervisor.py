@@ -21,7 +21,7 @@ from flashferry.service.jobs.wishes import JobWish
 from flashferry.service.reminders import Reminding
 from flashferry.store.journal import Journal
 from flashferry.store.service.audit import entries
-from flashferry.store.service.jobs import JobKind, JobState, claim_job, job_of, latest_jobs
+from flashferry.store.service.jobs import JobKind, JobState, add_job, claim_job, job_of, latest_jobs
 from flashferry.store.wishes import Origin
 
 from .conftest import AT, DIGEST
@@ -124,6 +124,20 @@ def test_a_job_begins_runs_and_ends(service, anna, supervisor, processes):
     assert (job.state, job.exit_code, job.sentence) == (JobState.ENDED, 0, "as it must be")
     assert told(service) == [("run.start", "done", "anna"), ("job.ended", "done", "system")]
     assert len(processes.begun) == 1
+
+
+def test_an_approved_run_of_another_site_is_claimed_before_400_probes(service, anna, chief, supervisor, processes):
+    """One operator's flood, asked for before it, waits; so does not the run."""
+    probe = seen(service, ask(service, chief, kind=JobKind.PROBE, sites=("LIM",)))
+    with service.database.writing() as database:
+        for number in range(1, 400):
+            add_job(database, replace(probe, job_id=f"{probe.job_id}-{number}"))
+    run = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
+    supervisor.look(service)
+    assert [job_id for job_id, _ in processes.begun] == [run]
+    processes.end(service, run, exit_code=0)
+    supervisor.look(service)
+    assert [job_id for job_id, _ in processes.begun] == [run, probe.job_id]
 
 
 def test_a_service_killed_before_the_start_begins_the_job_later(service, anna, supervisor, processes):
