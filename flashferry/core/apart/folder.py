@@ -23,6 +23,7 @@ _BEGINNING = re.compile(
 """As all documents of the command line begin (`flashferry.cli.terminal.output`)."""
 _ERROR = re.compile(rf',\s*"verb":\s*{_TEXT},\s*"error":\s*({_TEXT})', re.ASCII)
 _TAIL_BYTES = 4096
+_PUT_ASIDE = "begun-{}.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,24 @@ class JobFolder:
         """
         make_private_directory(self.path.parent)
         make_private_directory(self.path)
+
+    @property
+    def deaths(self) -> int:
+        """Return how many processes of the job died and were put aside by `put_aside`."""
+        return len(list(self.path.glob(_PUT_ASIDE.format("*"))))
+
+    def put_aside(self) -> None:
+        """Let another process take the job, whose process is dead and has done nothing: what it printed is removed.
+
+        The mark of the dead process is the last to go, so that no other process takes the job before. Idempotent.
+
+        Raises:
+            OSError: The folder cannot be written.
+        """
+        self.result.unlink(missing_ok=True)
+        self.events.unlink(missing_ok=True)
+        if self.begun.exists():
+            self.begun.rename(self.path / _PUT_ASIDE.format(self.deaths + 1))
 
     def tell(self, path: Path, text: str) -> None:
         """Write a file of the folder, whole, for its owner only.

@@ -79,6 +79,22 @@ def next_try(dead: Job, tries: Sequence[Job], run: LeftRun, *, resumes: int, now
     return NextTry(kind=JobKind.RESUME, attempt=resumed + 1)
 
 
+def starts_again(dead: Job, *, deaths: int, resumes: int, now: datetime) -> bool:
+    """Return whether a job is queued again whose process died before its run was in the journal.
+
+    Such a run has changed no device, so that there is nothing to restore and nothing to resume.
+
+    Args:
+        dead: The job; its `run_id` is that of the journal, read after its process was dead.
+        deaths: How many of its processes died so before.
+        resumes: How often at most a run is gone on with.
+        now: What time it is.
+    """
+    age = now - moment_of(dead.started_at or dead.created_at)
+    is_young = age <= timedelta(seconds=CARED_FOR_S)
+    return dead.kind in _GOES_ON and dead.run_id is None and deaths < resumes and is_young
+
+
 def _recovery(last: Job, in_a_row: int, tries: Sequence[Job], now: datetime) -> NextTry | None:
     if in_a_row >= len(RECOVERY_PAUSES_S):
         return None

@@ -12,7 +12,7 @@ from flashferry.service.jobs.aftermath import RUNS
 from flashferry.service.notices import NoticeKind, announce, announce_lasting, key_of_unrestored
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
-from flashferry.store.service.jobs import Job, JobState, end_job
+from flashferry.store.service.jobs import Job, JobState, end_job, queue_again
 from flashferry.store.service.plans import plan_of
 
 _MOST_SIGNS = 1000
@@ -62,6 +62,14 @@ def end(
         for kind, words in _notices(database, job, at, is_dead=is_dead, text=text):
             announce(service, database, kind, _about(job), words, _facts(job) | told, path=_path(job), sites=job.sites)
     return True
+
+
+def queue_once_more(service: Service, job: Job, sentence: str) -> None:
+    """Put a job whose process is dead back into the queue, with a line in the audit; once."""
+    text = shown(sentence)[:_MOST_SIGNS]
+    with service.database.writing() as database:
+        if queue_again(database, job.job_id, text):
+            note(service, database, SYSTEM, "job.requeued", f"job:{job.job_id}", reason=text)
 
 
 def _tell_unrestored(

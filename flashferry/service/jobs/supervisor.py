@@ -12,12 +12,12 @@ from datetime import datetime, timedelta
 from http import HTTPStatus
 
 from flashferry.core.apart.folder import JobFolder
-from flashferry.core.apart.processes import claim, read_mark
+from flashferry.core.apart.processes import ProcessMark, claim, read_mark
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.actor import SYSTEM
 from flashferry.service.auditing import note
-from flashferry.service.jobs.aftermath import CARED_FOR_S, RUNS, LeftRun, next_try
-from flashferry.service.jobs.ending import end, tell_begun
+from flashferry.service.jobs.aftermath import CARED_FOR_S, RUNS, LeftRun, next_try, starts_again
+from flashferry.service.jobs.ending import end, queue_once_more, tell_begun
 from flashferry.service.jobs.launching import has_depot, prepare, start, unit_of
 from flashferry.service.jobs.queue import waiting
 from flashferry.service.jobs.requesting import request_job, why_not_now
@@ -115,7 +115,7 @@ class Supervisor:
     def _follow(self, service: Service, job: Job) -> None:
         """See what became of a job that was begun."""
         folder = JobFolder.of(service.state, job.job_id)
-        mark = read_mark(folder.begun)
+        mark = read_mark(folder.begun) or _mark_of(job)
         if mark is None:
             if not _is_given_up(service, job):
                 self._start(service, job)
@@ -132,9 +132,14 @@ class Supervisor:
             return
         if (outcome := folder.outcome()) is not None:
             end(service, job, state=JobState.ENDED, exit_code=outcome.exit_code, sentence=outcome.sentence)
+            return
+        words = folder.last_words()
+        sentence = "its process died" + (f"; its last words: {words}" if words else " without a word")
+        deaths, resumes = folder.deaths, service.settings.runs.resumes
+        if starts_again(job, deaths=deaths, resumes=resumes, now=service.now()):
+            folder.put_aside()
+            queue_once_more(service, job, f"{sentence}, before its run was in the journal: queued again")
         else:
-            words = folder.last_words()
-            sentence = "its process died" + (f"; its last words: {words}" if words else " without a word")
             end(service, job, state=JobState.DEAD, exit_code=None, sentence=sentence)
 
     def _forget(self, service: Service) -> None:
@@ -162,6 +167,13 @@ def _claimed(service: Service, job: Job) -> Job | None:
             return job_of(database, job.job_id) if is_ours else None
     end(service, job, state=JobState.ENDED, exit_code=None, sentence=f"not begun: {why}", outcome="refused")
     return None
+
+
+def _mark_of(job: Job) -> ProcessMark | None:
+    """Return the mark of a running job's process as its row has it: the file was put aside, or its folder removed."""
+    if job.state is not JobState.RUNNING or job.pid is None or job.process_started is None:
+        return None
+    return ProcessMark(pid=job.pid, started=job.process_started)
 
 
 def _is_given_up(service: Service, job: Job) -> bool:

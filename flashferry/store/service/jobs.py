@@ -194,6 +194,16 @@ def set_running(database: sqlite3.Connection, job_id: str, *, pid: int, process_
     )
 
 
+def queue_again(database: sqlite3.Connection, job_id: str, sentence: str) -> bool:
+    """Put a job whose process is dead back into the queue; return whether it was running."""
+    return _changed(
+        database,
+        "UPDATE jobs SET state = 'queued', started_at = NULL, unit = NULL, pid = NULL, process_started = NULL, "
+        "sentence = ? WHERE job_id = ? AND state = 'running'",
+        (sentence, job_id),
+    )
+
+
 def set_run(database: sqlite3.Connection, job_id: str, run_id: str) -> bool:
     """Keep which run of the journal is a job's; return whether that was not known yet."""
     return _changed(database, "UPDATE jobs SET run_id = ? WHERE job_id = ? AND run_id IS NULL", (run_id, job_id))

@@ -25,6 +25,7 @@ class Cell:
         killed: Who: the service, the run, or both.
         held: Faults that hold the routers there until the kill has come; without any the moment is a short one.
         is_asleep: Whether the service sleeps (SIGSTOP) from before the job is asked for, so that it surely dies first.
+        is_in_journal: Whether the journal has the run by then: a run that is killed before is started again.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Cell:
     killed: tuple[str, ...] = (SERVICE,)
     held: Mapping[str, Any] = field(default_factory=dict)
     is_asleep: bool = False
+    is_in_journal: bool = True
 
 
 CELLS = (
@@ -51,6 +53,13 @@ CELLS = (
         name="between-start-and-row",
         moment="its process has taken the job, the service's row does not know it",
         is_now=lambda ground: ground.has_begun() and ground.job().state == "starting",
+    ),
+    Cell(
+        name="run-before-journal",
+        moment="its process has taken the job, the journal has no run of it",
+        is_now=lambda ground: ground.has_begun() and ground.job().state == "starting",
+        killed=(RUN,),
+        is_in_journal=False,
     ),
     Cell(
         name="in-copy",

@@ -251,7 +251,7 @@ def _is_over(ground: Ground) -> bool:
 def _complaints(ground: Ground, cell: Cell, before: dict[str, tuple[str, ...]]) -> Iterator[str]:
     jobs = [(job.kind.value, job.state.value, job.exit_code) for job in ground.jobs()]
     expected = [("stage", "ended", 0)]
-    if RUN in cell.killed:
+    if RUN in cell.killed and cell.is_in_journal:
         expected = [("stage", "dead", None), ("recover", "ended", 0), ("resume", "ended", 0)]
     if jobs != expected:
         yield f"expected the jobs {expected}, found {jobs}: {[job.sentence for job in ground.jobs()]}"
@@ -272,10 +272,10 @@ def _complaints(ground: Ground, cell: Cell, before: dict[str, tuple[str, ...]]) 
         found = [file.path.read_bytes() for file in ground.world.files(device.name) if file.name == ground.image.name]
         if [hashlib.sha512(one).hexdigest() for one in found] != [wanted]:
             yield f"{device.name}: its image is not the image"
-    yield from _told(ground, expected)
+    yield from _told(ground, cell, expected)
 
 
-def _told(ground: Ground, expected: list[tuple[str, str, int | None]]) -> Iterator[str]:
+def _told(ground: Ground, cell: Cell, expected: list[tuple[str, str, int | None]]) -> Iterator[str]:
     """Yield what is wrong with the audit, and with the events."""
     with ground.service.database.reading() as database:
         faults = verify(database).faults
@@ -285,6 +285,8 @@ def _told(ground: Ground, expected: list[tuple[str, str, int | None]]) -> Iterat
     asked = {"stage": "run.start", "recover": "run.recover", "resume": "run.resume"}
     ends = {"ended": "job.ended", "dead": "job.died"}
     wanted = [word for kind, state, _ in expected for word in (asked[kind], ends[state])]
+    if not cell.is_in_journal:
+        wanted.insert(1, "job.requeued")
     if told != wanted:
         yield f"expected {wanted} in the audit, found {told}"
     for job in ground.jobs():

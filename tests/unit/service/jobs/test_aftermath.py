@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from flashferry.service.jobs.aftermath import RECOVERY_PAUSES_S, LeftRun, NextTry, next_try
+from flashferry.service.jobs.aftermath import RECOVERY_PAUSES_S, LeftRun, NextTry, next_try, starts_again
 from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import Job, JobKind, JobState
 
@@ -114,3 +114,23 @@ def test_what_died_long_ago_is_left_to_people():
     """A service that was off for days does not begin to type into routers."""
     assert follows(after_s=25 * 3600) is None
     assert moment(NOW) == AT
+
+
+@pytest.mark.parametrize(
+    ("more", "deaths", "resumes", "after_s", "is_queued"),
+    [
+        ({}, 0, 2, 0, True),
+        ({}, 1, 2, 0, True),
+        ({}, 2, 2, 0, False),
+        ({}, 0, 0, 0, False),
+        ({"run_id": "r1"}, 0, 2, 0, False),
+        ({"kind": RESUME, "run_id": "r1"}, 0, 2, 0, False),
+        ({"kind": JobKind.PROBE}, 0, 2, 0, False),
+        ({"kind": JobKind.PLAN}, 0, 2, 0, False),
+        ({}, 0, 2, 25 * 3600, False),
+    ],
+)
+def test_a_run_without_a_journal_entry_starts_again_so_often(more, deaths, resumes, after_s, is_queued):
+    """As often as `resumes` says, where the journal has no run of the job, and not a day later."""
+    dead, now = replace(DEAD, **more), NOW + timedelta(seconds=after_s)
+    assert starts_again(dead, deaths=deaths, resumes=resumes, now=now) is is_queued

@@ -185,11 +185,50 @@ def test_a_process_of_another_boot_is_dead(service, anna, supervisor, processes)
     """Its number may be somebody else's now."""
     job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
     supervisor.look(service)
+    run_of(service, job_id)
     folder = JobFolder.of(service.state, job_id)
     mark = ProcessMark.of(os.getpid())
     folder.begun.write_text(json.dumps(asdict(replace(mark, started=f"another:{mark.started.split(':')[1]}"))))
     supervisor.look(service)
     assert seen(service, job_id).state is JobState.DEAD
+
+
+def test_a_run_killed_before_its_first_journal_entry_starts_again(service, anna, supervisor, processes):
+    """The same job, with nothing left of what the dead process printed; twice, and then it is dead."""
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
+    folder = JobFolder.of(service.state, job_id)
+    supervisor.look(service)
+    for start in range(1, 4):
+        assert len(processes.begun) == start
+        assert seen(service, job_id).state is JobState.STARTING
+        assert not folder.result.exists()
+        assert not folder.events.exists()
+        folder.result.write_text('{"schema": "x", "exit_')
+        folder.events.write_text("{}\n")
+        processes.end(service, job_id, words="killed")
+        supervisor.look(service)
+    job = seen(service, job_id)
+    assert (job.state, job.sentence) == (JobState.DEAD, "its process died; its last words: killed")
+    assert [action for action, _, _ in told(service)] == ["run.start", *2 * ["job.requeued"], "job.died"]
+    for _ in range(3):
+        supervisor.look(service)
+    assert len(processes.begun) == 3
+
+
+def test_a_service_killed_while_it_queues_a_job_again_starts_it_once(service, anna, processes, clock):
+    """The mark was put aside, and the row does not know: the next service goes by the process in the row."""
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
+    for _ in range(2):
+        Supervisor(processes).look(service)
+    folder = JobFolder.of(service.state, job_id)
+    folder.put_aside()
+    clock.at += timedelta(hours=1)
+    Supervisor(processes).look(service)
+    assert (seen(service, job_id).state, len(processes.begun)) == (JobState.RUNNING, 1)
+    processes.end(service, job_id)
+    for _ in range(3):
+        Supervisor(processes).look(service)
+    assert (seen(service, job_id).state, len(processes.begun)) == (JobState.RUNNING, 2)
 
 
 def test_a_run_that_died_is_recovered_then_gone_on_with(service, anna, supervisor, processes):
