@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from flashferry.service.images.arrivals import Arrivals
+from flashferry.service.outbound import OwnThreads
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
 
@@ -28,6 +29,7 @@ class Service:
         now: What time it is, with a time zone.
         stopping: Set when the service ends: whoever waits, a stream or a background thread, ends then.
         arrivals: Who is sending which image just now.
+        outbound: The threads in which routes ask other servers.
     """
 
     state: Path
@@ -36,6 +38,7 @@ class Service:
     now: Callable[[], datetime] = field(default=_now)
     stopping: threading.Event = field(default_factory=threading.Event)
     arrivals: Arrivals = field(default_factory=Arrivals)
+    outbound: OwnThreads = field(default_factory=OwnThreads)
 
     @property
     def images(self) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from functools import partial
 from http import HTTPStatus
 
 from fastapi import APIRouter, Response
@@ -79,9 +80,9 @@ def remove_hook(service: TheService, actor: TheActor, hook_id: str) -> None:
 
 
 @router.post("/{hook_id}/test")
-def test_hook(service: TheService, actor: TheActor, hook_id: str) -> dict[str, object]:
+async def test_hook(service: TheService, actor: TheActor, hook_id: str) -> dict[str, object]:
     """Send a hook a notice of its own at once, and tell whether it was taken."""
-    failure = managing.test_hook(service, actor, hook_id)
+    failure = await service.outbound.run(managing.TRIAL, partial(managing.test_hook, service, actor, hook_id))
     return {"is_taken": not failure, "sentence": failure or "the receiver took it"}
 
 

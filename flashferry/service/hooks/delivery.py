@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,7 +18,7 @@ from datetime import datetime, timedelta
 from flashferry.service.actor import SYSTEM
 from flashferry.service.audit.reading import facts_of
 from flashferry.service.auditing import note
-from flashferry.service.hooks.sending import NotSent, Outgoing, send
+from flashferry.service.hooks.sending import WHOLE_S, NotSent, Outgoing, send
 from flashferry.service.keepers import Keeper
 from flashferry.service.notices import Notice, NoticeKind
 from flashferry.service.service import Service
@@ -165,11 +166,13 @@ def _send_batch(
     settings: ServiceSettings, batch: Batch, now: datetime, results: queue.SimpleQueue[Tried | None]
 ) -> None:
     """Send a hook its notices until one is not taken: those behind it keep their order."""
+    until_s = time.monotonic() + WHOLE_S
     try:
         for outgoing in batch.notices:
             failure = _try(settings, batch.hook, outgoing, now)
             results.put(Tried(batch=batch, outgoing=outgoing, failure=failure))
-            if failure is not None:
+            # A receiver that takes each one slowly has its turn again in the next look, beside the others.
+            if failure is not None or time.monotonic() > until_s:
                 break
     finally:
         results.put(None)

@@ -31,6 +31,8 @@ from flashferry.store.service.database import moment
 
 _MOST_NAME, _MOST_TARGET = 60, 500
 _MOST_SITES = 200
+TRIAL = "trial of a hook"
+"""What the threads are for in which an administrator tries a hook."""
 
 
 class HookForm(StrEnum):

@@ -17,13 +17,14 @@ from datetime import datetime
 from functools import cache
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import masked, shown
 from flashferry.service.hooks.bodies import Post, framed, mail, slack, syslog_line, teams, webhook
 from flashferry.service.notices import Notice
+from flashferry.service.outbound import Deadline, HttpRequest, NoAnswer, ask
 from flashferry.service.secrets import secret_of
 from flashferry.service.settings import HookSettings, MailSettings, ServiceSettings
 from flashferry.store.service.hooks import HookRow
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from email.message import EmailMessage
 
 CONNECT_S, ANSWER_S = 5.0, 10.0
+WHOLE_S = 30.0
+"""So long one try takes at most by HTTP or mail, however slowly its receiver answers."""
+MOST_MAIL_BYTES = 65_536
+"""So much a mail server may answer in one connection."""
 REFUSAL_S = 0.5
 """So long a receiver by TLS has for a word against what it was sent; most say nothing."""
 SYSLOG_PORTS = {"udp": 514, "tcp": 601, "tls": 6514}
@@ -132,16 +137,14 @@ def _post(url: str, post: Post) -> None:
         **post.headers,
     }
     limits = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
+    # No proxy and no login of this host.
+    client = httpx.Client(timeout=limits, trust_env=False, follow_redirects=False, verify=_trusted())
+    request = HttpRequest(method="POST", url=url, headers=headers, content=post.body)
     try:
-        # Streamed and never read: an answer without an end is no business of ours. No proxy and no login of this host.
-        with (
-            httpx.Client(timeout=limits, trust_env=False, follow_redirects=False, verify=_trusted()) as client,
-            client.stream("POST", url, content=post.body, headers=headers) as answer,
-        ):
-            status, wait = answer.status_code, answer.headers.get("retry-after", "")
-    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, OSError) as error:
-        raise NotSent(f"no answer: {shown(str(error)) or type(error).__name__}") from None
-    _check_status(status, wait)
+        answer = ask(client, request, most_s=WHOLE_S, most_bytes=0)
+    except NoAnswer as error:
+        raise NotSent(error.sentence) from None
+    _check_status(answer.status, answer.headers.get("retry-after", ""))
 
 
 @cache
@@ -180,17 +183,72 @@ def _send_mail(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now
 
 def _hand_over(settings: MailSettings, message: EmailMessage) -> None:
     context = _trusted()
-    server: smtplib.SMTP
-    if settings.security == "tls":
-        server = smtplib.SMTP_SSL(settings.host, settings.port, timeout=ANSWER_S, context=context)
-    else:
-        server = smtplib.SMTP(settings.host, settings.port, timeout=ANSWER_S)
-    with server:
-        if settings.security == "starttls":
-            server.starttls(context=context)
-        if settings.user:
-            server.login(settings.user, secret_of(settings.secret, "[mail]"))
-        server.send_message(message)
+    with Deadline(WHOLE_S) as deadline:
+        server: smtplib.SMTP
+        try:
+            if settings.security == "tls":
+                server = _TlsMailServer(deadline, settings.host, settings.port, timeout=ANSWER_S, context=context)
+            else:
+                server = _MailServer(deadline, settings.host, settings.port, timeout=ANSWER_S)
+            with server:
+                if settings.security == "starttls":
+                    server.starttls(context=context)
+                if settings.user:
+                    server.login(settings.user, secret_of(settings.secret, "[mail]"))
+                server.send_message(message)
+        except (smtplib.SMTPException, OSError):
+            if deadline.is_over:
+                raise TimeoutError(f"no answer within {WHOLE_S:g} s") from None
+            raise
+
+
+class _MailServer(smtplib.SMTP):
+    """A mail server of which each connection is watched, and each answer counted.
+
+    Args:
+        deadline: Watches the connection.
+        *given: What `smtplib.SMTP` takes.
+        **named: The same.
+    """
+
+    def __init__(self, deadline: Deadline, *given: Any, **named: Any) -> None:
+        self._deadline = deadline
+        super().__init__(*given, **named)
+
+    def getreply(self) -> tuple[int, bytes]:
+        """Read one answer, of lines that are counted."""
+        if self.file is None and self.sock is not None:
+            self._deadline.watch(self.sock)
+            self.file = _CountedLines(self.sock)
+        return super().getreply()
+
+
+class _TlsMailServer(_MailServer, smtplib.SMTP_SSL):
+    """The same by TLS from the first byte."""
+
+
+class _CountedLines:
+    """The lines that a mail server sends, up to `MOST_MAIL_BYTES` of them."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._file = connection.makefile("rb")
+        self._left = MOST_MAIL_BYTES
+
+    def readline(self, most: int) -> bytes:
+        """Return the next line, or as much of it.
+
+        Raises:
+            OSError: There were too many bytes.
+        """
+        line = self._file.readline(most)
+        self._left -= len(line)
+        if self._left < 0:
+            raise OSError(f"expected answers of at most {MOST_MAIL_BYTES:,} bytes, found longer ones")
+        return line
+
+    def close(self) -> None:
+        """Close the file, not the connection."""
+        self._file.close()
 
 
 def _send_syslog(settings: ServiceSettings, hook: HookRow, outgoing: Outgoing, now: datetime) -> None:  # noqa: ARG001

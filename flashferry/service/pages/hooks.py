@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable
+from functools import partial
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import Annotated
@@ -104,9 +105,9 @@ def change(
 
 
 @router.post(f"{_HOOKS}/{{hook_id}}/test")
-def test(service: TheService, actor: TheActor, hook_id: str) -> Response:
+async def test(service: TheService, actor: TheActor, hook_id: str) -> Response:
     """Send it a notice of its own; what came of it is in the audit and shown."""
-    failure = managing.test_hook(service, actor, hook_id)
+    failure = await service.outbound.run(managing.TRIAL, partial(managing.test_hook, service, actor, hook_id))
     return _back(hook_id, tested="failed" if failure else "taken")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated
 
@@ -27,6 +28,7 @@ router = APIRouter(include_in_schema=False)
 
 CALLBACK = "/login/oidc/callback"
 _BEGUN = "-oidc"
+_SIGN_IN = "sign-in at the provider"
 
 
 @router.get("/login")
@@ -66,11 +68,11 @@ def logout(service: TheService, identity: TheIdentity) -> Response:
 
 
 @router.get("/login/oidc")
-def begin_oidc(
+async def begin_oidc(
     request: Request, service: TheService, wanted: Annotated[str, Query(alias="next", max_length=4000)] = "/"
 ) -> Response:
     """Send a browser to the provider."""
-    begun = _provider(request).begin(safe_next(wanted))
+    begun = await service.outbound.run(_SIGN_IN, partial(_provider(request).begin, safe_next(wanted)))
     response = RedirectResponse(begun.url, HTTPStatus.SEE_OTHER)
     response.set_cookie(
         cookie_name(service.settings) + _BEGUN,
@@ -85,8 +87,12 @@ def begin_oidc(
 
 
 @router.get(CALLBACK)
-def finish_oidc(request: Request, service: TheService) -> Response:
+async def finish_oidc(request: Request, service: TheService) -> Response:
     """Take back from the provider who somebody is."""
+    return await service.outbound.run(_SIGN_IN, partial(_finish, request, service))
+
+
+def _finish(request: Request, service: Service) -> Response:
     name = cookie_name(service.settings) + _BEGUN
     address = asked_of(request, service).address
     try:

@@ -7,6 +7,8 @@ Facts
   not among those that are taken: with them whoever knows the public key, or nothing at all, could sign.
 * RFC 7636: the code is worth something only together with the verifier, which never left this host and the browser.
 * RFC 9207: a provider that says in its answer who it is must be the one that was asked.
+* What the provider says of itself, and its keys, are judged before they are kept: a bad answer refuses the sign-in that
+  asked for it, and replaces nothing.
 * What must come back (state, nonce, verifier) is in a cookie of ten minutes, signed by a key that this process made at
   its start: nothing is kept here for somebody who only asks, and nobody's answer is taken in another's browser.
 """
@@ -21,14 +23,16 @@ import secrets
 import subprocess
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 from urllib.parse import urlencode, urlsplit
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_secret, shown
+from flashferry.service.outbound import HttpRequest, NoAnswer, ask, json_object
 from flashferry.service.people.mapped import MappedPerson, grants_for
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
     import httpx
     from joserfc.jwk import KeySet
 
+T = TypeVar("T")
+
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 BEGUN_S = 600
 """So long somebody has at the provider."""
@@ -48,6 +54,8 @@ LEEWAY_S = 60
 """So far the provider's clock and ours may be apart."""
 MOST_BYTES = 2**20
 TIMEOUT_S = 10.0
+"""For each request, from its connection to the end of its answer."""
+_ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _SECRET_S = 30.0
 _AGAIN = "Begin again at /login; where it keeps on, an admin finds the reason in the audit"
 
@@ -89,7 +97,7 @@ class Provider:
         self._client = client or _client
         self._key = secrets.token_bytes(32)
         self._lock = threading.Lock()
-        self._kept: dict[str, tuple[datetime, Mapping[str, object]]] = {}
+        self._kept: dict[str, tuple[datetime, object]] = {}
 
     def begin(self, next_: str) -> Begun:
         """Return where to send a browser that wants to sign in.
@@ -136,8 +144,11 @@ class Provider:
             raise _refused(f"the provider refused: {shown(answer['error'][:100])}")
         if not answer.get("code"):
             raise _refused("expected a code in the provider's answer, found none")
-        claims = self._claims(self._id_token(answer["code"], str(begun["verifier"])), str(begun["nonce"]))
-        return self._person(claims), str(begun["next"])
+        try:
+            claims = self._claims(self._id_token(answer["code"], str(begun["verifier"])), str(begun["nonce"]))
+            return self._person(claims), str(begun["next"])
+        except (RecursionError, UnicodeError) as error:
+            raise _refused(f"the provider's ID token is not good: {type(error).__name__}") from None
 
     def _id_token(self, code: str, verifier: str) -> str:
         # The code is not masked from now on: whoever asks chooses it, and could have any words taken off every page.
@@ -194,59 +205,66 @@ class Provider:
             raise _refused(f"expected a list of groups in {self._settings.groups_claim!r}, found something else")
         return MappedPerson(
             source="oidc",
-            subject=f"{self._settings.issuer} {claims['sub']}",
-            name=str(name).lower(),
-            display=str(claims.get("name") or "")[:200],
-            email=str(claims.get("email") or "")[:200],
+            subject=f"{self._settings.issuer} {_text(claims['sub'])}",
+            name=_text(name).lower(),
+            display=_text(claims.get("name") or "")[:200],
+            email=_text(claims.get("email") or "")[:200],
             grants=grants_for([str(one) for one in words], self._settings.roles) if self._settings.roles else None,
         )
 
-    def _about(self) -> Mapping[str, object]:
-        issuer = self._settings.issuer.rstrip("/")
-        about = self._known("about", f"{issuer}/.well-known/openid-configuration")
-        if str(about.get("issuer")).rstrip("/") != issuer:
+    def _about(self) -> Mapping[str, str]:
+        url = f"{self._settings.issuer.rstrip('/')}/.well-known/openid-configuration"
+        return self._known("about", url, self._judged_about)
+
+    def _judged_about(self, document: Mapping[str, object]) -> Mapping[str, str]:
+        """Return what a provider says of itself.
+
+        Raises:
+            Problem: It is not the one of the settings, or cannot be used.
+        """
+        issuer = document.get("issuer")
+        if not isinstance(issuer, str) or issuer.rstrip("/") != self._settings.issuer.rstrip("/"):
             raise _unusable("it calls itself by another issuer than the settings do")
-        return about
+        return {"issuer": issuer, **{name: self._judged_endpoint(document, name) for name in _ENDPOINTS}}
 
-    def _issuer(self) -> str:
-        """Return the issuer as the provider writes it: some have a slash at the end, and all their tokens with it."""
-        return str(self._about()["issuer"])
-
-    def _endpoint(self, name: str) -> str:
-        url = self._about().get(name)
-        if not isinstance(url, str) or urlsplit(url).scheme != urlsplit(self._settings.issuer).scheme:
+    def _judged_endpoint(self, document: Mapping[str, object], name: str) -> str:
+        url = document.get(name)
+        if not isinstance(url, str) or not _leads_to(url, urlsplit(self._settings.issuer).scheme):
             raise _unusable(f"it names no {name} of the issuer's scheme")
         return url
 
+    def _issuer(self) -> str:
+        """Return the issuer as the provider writes it: some have a slash at the end, and all their tokens with it."""
+        return self._about()["issuer"]
+
+    def _endpoint(self, name: str) -> str:
+        return self._about()[name]
+
     def _keys(self, *, is_anew: bool = False) -> KeySet:
-        from joserfc.jwk import KeySet
+        return self._known("keys", self._endpoint("jwks_uri"), _judged_keys, is_anew=is_anew)
 
-        document = self._known("keys", self._endpoint("jwks_uri"), is_anew=is_anew)
-        return KeySet.import_key_set({"keys": _listed(document.get("keys"))})
-
-    def _known(self, what: str, url: str, *, is_anew: bool = False) -> Mapping[str, object]:
+    def _known(self, what: str, url: str, judged: Callable[[Mapping[str, object]], T], *, is_anew: bool = False) -> T:
+        """Return what was kept of the provider, or asked of it now; only what was judged good is kept."""
         now = self._now()
         with self._lock:
             kept = self._kept.get(what)
         if kept is not None and not is_anew and 0 <= (now - kept[0]).total_seconds() < KEPT_S:
-            return kept[1]
-        found = self._fetch("GET", url)
+            return cast("T", kept[1])
+        found = judged(self._fetch("GET", url))
         with self._lock:
             self._kept[what] = (now, found)
         return found
 
     def _fetch(self, method: str, url: str, form: Mapping[str, str] | None = None) -> Mapping[str, object]:
-        import httpx
-
+        request = HttpRequest(method=method, url=url, headers={"Accept": "application/json"}, form=form)
+        host = urlsplit(url).netloc
         try:
-            with self._client() as client:
-                answer = client.request(method, url, data=form, headers={"Accept": "application/json"})
-            document = json.loads(answer.content) if len(answer.content) <= MOST_BYTES else None
-        except (httpx.HTTPError, ValueError) as error:
-            raise _unusable(f"{urlsplit(url).netloc}: {type(error).__name__}") from None
-        if answer.status_code != HTTPStatus.OK or not isinstance(document, dict):
-            raise _unusable(f"{urlsplit(url).netloc} answers {answer.status_code} to {method}, or no JSON object")
-        return document
+            answer = ask(self._client(), request, most_s=TIMEOUT_S, most_bytes=MOST_BYTES)
+            if answer.status != HTTPStatus.OK:
+                raise _unusable(f"{host} answers {answer.status} to {method}")
+            return json_object(answer.body)
+        except NoAnswer as error:
+            raise _unusable(f"{host}: {error.sentence}") from None
 
     def _signed(self, begun: Mapping[str, object]) -> str:
         body = base64.urlsafe_b64encode(json.dumps(begun).encode()).decode()
@@ -284,11 +302,42 @@ def _client() -> httpx.Client:
     return httpx.Client(timeout=TIMEOUT_S, follow_redirects=False)
 
 
-def _listed(keys: object) -> list[dict[str, str | list[str]]]:
-    """Return the keys of a set that may sign."""
-    if not isinstance(keys, list):
-        raise _unusable("its keys are no list")
-    return [one for one in keys if isinstance(one, dict) and one.get("kty") != "oct" and one.get("use", "sig") == "sig"]
+def _text(claim: object) -> str:
+    """Return a claim as text.
+
+    Raises:
+        UnicodeError: It has half of a surrogate pair, which JSON can write and no table keeps.
+    """
+    return str(claim).encode().decode()
+
+
+def _leads_to(url: str, scheme: str) -> bool:
+    """Return whether an address can be asked by a scheme; `urlsplit` raises ValueError where port or host is none."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme == scheme and bool(parts.hostname) and parts.port != 0 and url.isprintable()
+    except ValueError:
+        return False
+
+
+def _judged_keys(document: Mapping[str, object]) -> KeySet:
+    """Return the keys of a set that may sign; those that cannot be used are passed over (RFC 7517, 5).
+
+    Raises:
+        Problem: There are none.
+    """
+    from joserfc.errors import JoseError
+    from joserfc.jwk import KeySet
+
+    listed = document.get("keys")
+    keys = []
+    for one in listed if isinstance(listed, list) else ():
+        if isinstance(one, dict) and one.get("kty") != "oct" and one.get("use", "sig") == "sig":
+            with suppress(JoseError, ValueError, TypeError, KeyError, RecursionError):
+                keys += KeySet.import_key_set({"keys": [one]}).keys
+    if not keys:
+        raise _unusable("its keys are no list of keys that sign")
+    return KeySet(keys)
 
 
 def _secret(command: tuple[str, ...]) -> str:

@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -37,6 +37,7 @@ class StandIn:
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     secrets: list[str | None] = field(default_factory=list)
+    lies: dict[str, httpx.Response] = field(default_factory=dict)
 
     def authorize(self, url: str) -> dict[str, str]:
         """Return what the browser brings back from the page of the provider."""
@@ -51,11 +52,13 @@ class StandIn:
 
     def client(self) -> httpx.Client:
         """Return a client that reaches nothing but this provider."""
-        return httpx.Client(transport=httpx.MockTransport(self._answer))
+        return httpx.Client(transport=httpx.MockTransport(lambda request: unread(self._answer(request))))
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
         self.asked.append(path)
+        if path in self.lies:
+            return self.lies[path]
         if path == "/realm/.well-known/openid-configuration":
             about = {
                 "issuer": ISSUER,
@@ -100,6 +103,19 @@ class StandIn:
         signed = ".".join(_part(part) for part in ({"alg": "HS256", "kid": self.key.kid}, claims))
         mark = hmac.new(self.key.as_pem(private=False), signed.encode(), hashlib.sha256).digest()
         return f"{signed}.{base64.urlsafe_b64encode(mark).rstrip(b'=').decode()}"
+
+
+class _Pieces(httpx.SyncByteStream):
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._content
+
+
+def unread(answer: httpx.Response) -> httpx.Response:
+    """Return an answer as it comes from a network, its body still to be read."""
+    return httpx.Response(answer.status_code, headers=answer.headers, stream=_Pieces(answer.content))
 
 
 def unsigned(claims: dict[str, Any]) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from urllib.parse import urlencode
 
 import httpx
 import pytest
+from joserfc import jws
 from joserfc.jwk import ECKey
 
-from flashferry.service.people.oidc import Provider
+from flashferry.service.people.oidc import MOST_BYTES, Provider
 from flashferry.service.settings import OidcSettings, ServiceSettings
 from flashferry.store.service import people as rows
 from tests.component.service.oidc_provider import ISSUER, StandIn, unsigned
@@ -212,23 +214,112 @@ def test_a_slash_at_the_end_of_an_issuer_is_the_providers(served, provider):
     assert finish(served, {"code": "", **provider.authorize(url), "iss": f"{ISSUER}/"}, cookie).status_code == 403
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        {"issuer": "https://id.example/other"},
-        {"token_endpoint": "http://id.example/realm/token"},
-        {"authorization_endpoint": None},
-    ],
+ENDPOINT = f"{ISSUER}/token"
+BAD_DOCUMENTS = (
+    {"issuer": "https://id.example/other"},
+    {"issuer": None},
+    {"issuer": ["x"]},
+    {"authorization_endpoint": None},
+    {"authorization_endpoint": "http://id.example/realm/authorize"},
+    {"token_endpoint": ENDPOINT.replace("https", "http")},
+    {"token_endpoint": ENDPOINT.replace("example", "example:99999")},
+    {"token_endpoint": [ENDPOINT]},
+    {"jwks_uri": ""},
+    {"jwks_uri": "https://[/keys"},
+    {"jwks_uri": "https:///keys"},
+    {"jwks_uri": f"{ISSUER}/keys\n"},
 )
-def test_a_provider_that_is_another_is_not_used(served, provider, document):
-    """The document must be that of the issuer that was set, and lead to nothing without TLS."""
+
+
+@pytest.mark.parametrize("document", BAD_DOCUMENTS, ids=str)
+def test_a_bad_document_is_not_kept(served, provider, document):
+    """It is refused as a whole, where it is asked for; the good one after it signs people in at once."""
     provider.document = document
+    assert served.call("GET", "/login/oidc").status_code == 502
+    provider.document = {}
+    assert sign_in(served, provider).status_code == 303
+
+
+BAD_KEYS = ("no list", {}, 5, [], [5], [{"kty": "oct", "k": "c2VjcmV0"}], [{"kty": ["EC"]}], [{"kty": "EC", "x": "AA"}])
+
+
+@pytest.mark.parametrize("keys", BAD_KEYS, ids=str)
+def test_bad_keys_are_not_kept(served, provider, keys):
+    """Neither where there were none, nor in the place of good ones; the good ones after them sign people in at once."""
+    provider.lies["/realm/keys"] = httpx.Response(200, json={"keys": keys})
+    assert sign_in(served, provider).status_code == 502
+    provider.lies.clear()
+    assert sign_in(served, provider).status_code == 303
+    # A signature that is not theirs has the keys asked for anew.
+    provider.lies["/realm/keys"] = httpx.Response(200, json={"keys": keys})
+    provider.signed = replace(provider, key=ECKey.generate_key("P-256", parameters={"kid": "k2"})).sign
+    assert sign_in(served, provider).status_code == 502
+    provider.signed = None
+    assert sign_in(served, provider).status_code == 303, "the good ones were kept"
+
+
+def test_a_key_that_cannot_be_used_spoils_no_other(served, provider):
+    """RFC 7517, 5: a provider may have keys of kinds that we do not know."""
+    provider.published = [
+        {"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"},
+        {"kty": "new"},
+        5,
+        provider.key.as_dict(),
+    ]
+    assert sign_in(served, provider).status_code == 303
+
+
+HEAD = {"Content-Type": "application/json"}
+LIES = {
+    "a redirect": httpx.Response(302, headers={"Location": "https://evil.example/"}),
+    "a failure": httpx.Response(503, json={}),
+    "deep": httpx.Response(200, content=b"[" * 200_000, headers=HEAD),
+    "deep object": httpx.Response(200, content=b'{"a":' * 150_000, headers=HEAD),
+    "no text": httpx.Response(200, content=b"\xff\xfe", headers=HEAD),
+    "empty": httpx.Response(200, content=b"", headers=HEAD),
+    "long": httpx.Response(200, content=b" " * (MOST_BYTES + 1), headers=HEAD),
+    "large number": httpx.Response(200, content=b'{"issuer": ' + b"9" * 10_000 + b"}", headers=HEAD),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("path", ["/realm/.well-known/openid-configuration", "/realm/token", "/realm/keys"])
+def test_a_lie_at_any_step_is_one_refusal(served, provider, lie, path):
+    """What is no answer is told as such; the sign-in after it is good."""
+    provider.lies[path] = LIES[lie]
     url = served.call("GET", "/login/oidc")
     if url.status_code == 303:
         cookie = url.headers["set-cookie"].split(";")[0]
-        assert finish(served, provider.authorize(url.headers["location"]), cookie).status_code == 502
-    else:
-        assert url.status_code == 502
+        url = finish(served, provider.authorize(url.headers["location"]), cookie)
+    assert url.status_code == 502
+    provider.lies.clear()
+    assert sign_in(served, provider).status_code == 303
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"name": "\ud800"},
+        {"sub": "\udfff"},
+        {"email": "\ud800@example"},
+        {"preferred_username": ["ann"]},
+        {"preferred_username": "\0"},
+    ],
+    ids=ascii,
+)
+def test_a_claim_that_is_no_text_lets_nobody_in(served, provider, claims):
+    """Half of a surrogate pair is a refusal, not a failure of ours."""
+    provider.claims = claims
+    header = {"alg": "ES256", "kid": "k1"}
+    provider.signed = lambda made: jws.serialize_compact(header, json.dumps(made).encode(), provider.key)
+    assert sign_in(served, provider).status_code == 403
+
+
+def test_claims_that_are_nested_too_deep_let_nobody_in(served, provider):
+    """They are signed, and no more to be trusted for that."""
+    deep = b'{"a":' * 9_000
+    provider.signed = lambda _: jws.serialize_compact({"alg": "ES256", "kid": "k1"}, deep, provider.key)
+    assert sign_in(served, provider).status_code == 403
 
 
 def test_a_provider_that_is_away_is_told(served, provider):

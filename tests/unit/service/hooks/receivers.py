@@ -6,7 +6,7 @@ import socket
 import socketserver
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -60,6 +60,77 @@ def web_receiver() -> Iterator[Received]:
             yield received
         finally:
             server.shutdown()
+            thread.join()
+
+
+@dataclass
+class Hostile:
+    """A server that answers each connection as a test says.
+
+    Attributes:
+        port: Where it listens on loopback.
+        opened: Connections that came.
+        ended: Those that the other side has ended, or that were answered to the end.
+        sent_bytes: What was sent by all of them.
+        is_over: Set when the test has ended.
+    """
+
+    port: int = 0
+    opened: int = 0
+    ended: int = 0
+    sent_bytes: int = 0
+    is_over: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@contextmanager
+def hostile_receiver(pieces: Callable[[], Iterable[bytes]], *, every_s: float = 0.0) -> Iterator[Hostile]:
+    """Yield a server that sends pieces by each connection, one after another.
+
+    Args:
+        pieces: What is sent by a connection; may have no end.
+        every_s: The pause after each piece.
+    """
+    hostile = Hostile()
+    lock = threading.Lock()
+
+    def serve(line: socket.socket) -> None:
+        with suppress(OSError), line:
+            for piece in pieces():
+                line.sendall(piece)
+                with lock:
+                    hostile.sent_bytes += len(piece)
+                if hostile.is_over.wait(every_s):
+                    break
+            line.shutdown(socket.SHUT_WR)
+            while line.recv(65536):
+                pass
+        with lock:
+            hostile.ended += 1
+
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+        hostile.port = listener.getsockname()[1]
+
+        def take() -> None:
+            while True:
+                try:
+                    line, _ = listener.accept()
+                except OSError:
+                    return
+                with lock:
+                    hostile.opened += 1
+                threading.Thread(target=serve, args=(line,), daemon=True).start()
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        try:
+            yield hostile
+        finally:
+            hostile.is_over.set()
+            listener.shutdown(socket.SHUT_RDWR)
             thread.join()
 
 

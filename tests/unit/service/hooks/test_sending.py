@@ -5,6 +5,7 @@ from __future__ import annotations
 import email
 import hashlib
 import hmac
+import itertools
 import json
 import re
 import socket
@@ -19,8 +20,10 @@ from flashferry.service.hooks.sending import NotSent, Outgoing, send, syslog_add
 from flashferry.service.notices import Notice, NoticeKind
 from flashferry.service.settings import HookSettings, MailSettings, SecretFrom, ServiceSettings
 from flashferry.store.service.hooks import HookRow
+from tests.patience import until
 from tests.unit.service.hooks.receivers import (
     certificate,
+    hostile_receiver,
     mail_receiver,
     tcp_receiver,
     tls_receiver,
@@ -339,3 +342,40 @@ def test_where_syslog_is_not(target):
     """Anything else is none."""
     with pytest.raises(ValueError, match=re.escape(target)):
         syslog_address(target)
+
+
+def test_a_receiver_that_drips_is_given_up(monkeypatch):
+    """A header a moment renews the limit of one read, and not that of the whole try."""
+    monkeypatch.setattr(sending, "WHOLE_S", 0.5)
+    dripping = itertools.chain([b"HTTP/1.1 200 OK\r\n"], itertools.repeat(b"a: b\r\n"))
+    with hostile_receiver(lambda: dripping, every_s=0.01) as hostile:
+        with pytest.raises(NotSent, match=r"no answer within 0\.5 s"):
+            send(SETTINGS, hook("webhook", hostile.url), outgoing(), NOW)
+        until(lambda: hostile.ended == 1, "the end of the connection")
+
+
+@pytest.mark.parametrize("security", ["none", "starttls", "tls"])
+def test_a_mail_server_that_drips_is_given_up(monkeypatch, security):
+    """Whatever is spoken: its greeting has no end."""
+    monkeypatch.setattr(sending, "WHOLE_S", 0.5)
+    with hostile_receiver(lambda: itertools.repeat(b"2"), every_s=0.01) as hostile:
+        settings = ServiceSettings(
+            mail=MailSettings(host="127.0.0.1", port=hostile.port, sender="a@b", security=security)
+        )
+        with pytest.raises(
+            NotSent, match=r"no answer within 0\.5 s" if security != "tls" else "could not be handed over"
+        ):
+            send(settings, hook("mail", "x@example"), outgoing(), NOW)
+        until(lambda: hostile.ended == 1, "the end of the connection")
+
+
+def test_a_mail_server_that_floods_is_given_up():
+    """An answer of many lines is read to a bound."""
+    with hostile_receiver(lambda: itertools.repeat(b"220-" + b"x" * 1000 + b"\r\n")) as hostile:
+        settings = ServiceSettings(
+            mail=MailSettings(host="127.0.0.1", port=hostile.port, sender="a@b", security="none")
+        )
+        with pytest.raises(NotSent, match="at most 65,536 bytes"):
+            send(settings, hook("mail", "x@example"), outgoing(), NOW)
+        until(lambda: hostile.ended == 1, "the end of the connection")
+    assert hostile.sent_bytes < 64 * 2**20

@@ -1,0 +1,269 @@
+"""Requests that leave the service, to the OpenID provider, to receivers of hooks, to the mail server: each is bounded.
+
+The other side is not trusted to answer, to end, or to be brief. A time limit of one read does not bound a request: a
+byte a second renews it. So each request has one deadline, after which its connections are shut down from outside, and a
+bound of bytes, counted as they are read and never decompressed. What a route waits for runs in a few threads of its
+own: those of the pool stay free for other routes, and none of them keeps the process from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from flashferry.core.outside import shown
+from flashferry.service.problems import Problem
+
+if TYPE_CHECKING:
+    # Late: a service that sends nothing starts without a client of HTTP.
+    import httpx
+
+T = TypeVar("T")
+
+MOST_THREADS = 8
+"""At once, of one kind of request."""
+MOST_WAITING = 100
+"""Requests of one kind that wait for a thread."""
+WAIT_S = 45.0
+"""The longest that a route waits for what leaves the service."""
+
+
+class NoAnswer(Exception):
+    """A request had no answer that can be used.
+
+    Args:
+        sentence: Why.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+
+
+class Deadline:
+    """Shuts connections down when the time of one request is over. Safe to use from all threads.
+
+    Args:
+        most_s: The time, in seconds from the entry of the block.
+    """
+
+    def __init__(self, most_s: float) -> None:
+        self.most_s = most_s
+        self._lock = threading.Lock()
+        self._watched: list[socket.socket] = []
+        self._is_over = False
+        self._timer = threading.Timer(most_s, self._end)
+        self._timer.daemon = True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time was over before the block ended."""
+        return self._is_over
+
+    def watch(self, connection: socket.socket) -> None:
+        """Have a connection shut down at the deadline; at once where it is over."""
+        # A descriptor of our own: TLS moves the connection to another socket, and a number that was closed is reused.
+        own = connection.dup()
+        with self._lock:
+            self._watched.append(own)
+            if self._is_over:
+                _shut_down(own)
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        with self._lock:
+            for own in self._watched:
+                own.close()
+            self._watched.clear()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._is_over = True
+            for own in self._watched:
+                _shut_down(own)
+
+
+def _shut_down(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAnswer:
+    """What an HTTP server answered.
+
+    Attributes:
+        status: The status.
+        headers: The headers, names in any case.
+        body: The body as it was sent, not decompressed; empty where none is read, or the status is no success.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRequest:
+    """A request of HTTP.
+
+    Attributes:
+        method: The method.
+        url: The address.
+        headers: Its headers, besides those that every request has.
+        content: Its body.
+        form: A form to be sent as the body, in place of `content`.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    content: bytes | None = None
+    form: Mapping[str, str] | None = None
+
+
+def ask(client: httpx.Client, request: HttpRequest, *, most_s: float, most_bytes: int) -> HttpAnswer:
+    """Send a request and return its answer; redirects are as the client has them.
+
+    Args:
+        client: What sends it; closed afterwards.
+        request: The request.
+        most_s: The time for all of it, in seconds.
+        most_bytes: The longest body of a success; 0 where none is read.
+
+    Raises:
+        NoAnswer: There was none in time, a longer one, a compressed one, or the address cannot be asked.
+    """
+    import httpx
+
+    headers = {"Accept-Encoding": "identity", **request.headers}
+    with Deadline(most_s) as deadline:
+
+        def trace(event: str, facts: Mapping[str, object]) -> None:
+            # httpcore, "trace" extension: the stream of each connection as it is made.
+            if event.endswith(".connect_tcp.complete"):
+                stream = facts["return_value"]
+                deadline.watch(stream.get_extra_info("socket"))  # type: ignore[attr-defined]
+
+        try:
+            with (
+                client,
+                client.stream(
+                    request.method,
+                    request.url,
+                    content=request.content,
+                    data=request.form,
+                    headers=headers,
+                    extensions={"trace": trace},
+                ) as answer,
+            ):
+                body = _read(answer, most_bytes) if most_bytes and answer.is_success else b""
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
+            if deadline.is_over:
+                raise NoAnswer(f"no answer within {most_s:g} s") from None
+            raise NoAnswer(f"no answer: {shown(str(error)) or type(error).__name__}") from None
+        if deadline.is_over:
+            # A body without a length ends with its connection, so what was cut off looks whole.
+            raise NoAnswer(f"no answer within {most_s:g} s")
+    return HttpAnswer(status=answer.status_code, headers=answer.headers, body=body)
+
+
+def _read(answer: httpx.Response, most_bytes: int) -> bytes:
+    if answer.headers.get("content-encoding", "identity") != "identity":
+        raise NoAnswer("expected an answer that is not compressed, found a compressed one")
+    read = bytearray()
+    for part in answer.iter_raw():
+        read += part
+        if len(read) > most_bytes:
+            raise NoAnswer(f"expected an answer of at most {most_bytes:,} bytes, found a longer one")
+    return bytes(read)
+
+
+def json_object(body: bytes) -> dict[str, object]:
+    """Return the object of JSON that a body is.
+
+    Raises:
+        NoAnswer: It is none.
+    """
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise NoAnswer("expected a JSON object, found something else")
+    return found
+
+
+class OwnThreads:
+    """Threads for what a route waits for outside, few of each kind. Safe to use from all threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads: dict[str, int] = {}
+        self._waiting: dict[str, deque[tuple[Future[object], Callable[[], object]]]] = {}
+
+    async def run(self, kind: str, work: Callable[[], T]) -> T:
+        """Return what some work returns that is done in a thread of its kind.
+
+        Raises:
+            Problem: Too much of that kind waits, or it took too long (503).
+        """
+        done: Future[object] = Future()
+        with self._lock:
+            waiting = self._waiting.setdefault(kind, deque())
+            if len(waiting) >= MOST_WAITING:
+                raise _busy(kind)
+            waiting.append((done, work))
+            if is_new := self._threads.get(kind, 0) < MOST_THREADS:
+                self._threads[kind] = self._threads.get(kind, 0) + 1
+        if is_new:
+            # Not waited for at the end: what hangs outside must not keep the process.
+            threading.Thread(target=self._serve, args=(kind, waiting), name=f"outbound {kind}", daemon=True).start()
+        result = asyncio.wrap_future(done)
+        try:
+            await asyncio.wait((result,), timeout=WAIT_S)
+        finally:
+            # What no route waits for any more is not started; what has ended or is under way stays as it is.
+            done.cancel()
+        if not result.done():
+            raise _busy(kind)
+        return result.result()  # type: ignore[return-value]
+
+    def _serve(self, kind: str, waiting: deque[tuple[Future[object], Callable[[], object]]]) -> None:
+        while True:
+            with self._lock:
+                if not waiting:
+                    self._threads[kind] -= 1
+                    return
+                done, work = waiting.popleft()
+            if not done.set_running_or_notify_cancel():
+                continue
+            try:
+                done.set_result(work())
+            except BaseException as error:  # noqa: BLE001 -- raised where it is waited for
+                done.set_exception(error)
+
+
+def _busy(kind: str) -> Problem:
+    return Problem(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        f"{kind}: the other side does not answer, or too many wait for it",
+        hint="Try again in a minute; where it stays so, check the way to the other side",
+        retry_after_s=60,
+    )
