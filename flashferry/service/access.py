@@ -14,6 +14,12 @@ from fastapi import APIRouter
 
 from flashferry.service.actor import LOOKS, Role
 
+MOST_BODY_BYTES = 2**20
+"""Of every route but those that take plans, and files: a thousand devices by name are 20 kB."""
+MOST_PLAN_BYTES = 32 * 2**20
+_FORM_BYTES = 2**16
+"""What a form has besides a plan."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
@@ -24,7 +30,8 @@ class Access:
         is_public: Whether nobody needs to have signed in.
         is_per_site: Whether the roles are held against the sites of the object besides.
         not_own: Whether who made the object is refused.
-        is_large: Whether its form has a file that is larger than any other form: only its beginning is read ahead.
+        most_bytes: The most that its body may have, bytes: it is kept in memory.
+        is_large: Whether its body is a file that goes to the disk as it comes, by which its route has its own bound.
         is_for_scrapers: Whether who comes from one of the networks of `[metrics]` needs not say who he is.
     """
 
@@ -32,6 +39,7 @@ class Access:
     is_public: bool = False
     is_per_site: bool = False
     not_own: bool = False
+    most_bytes: int = MOST_BODY_BYTES
     is_large: bool = False
     is_for_scrapers: bool = False
 
@@ -42,6 +50,7 @@ VIEWS = Access(roles=LOOKS)
 VIEWS_SITE = Access(roles=LOOKS, is_per_site=True)
 OPERATES = Access(roles=frozenset({Role.OPERATOR}))
 OPERATES_SITE = Access(roles=frozenset({Role.OPERATOR}), is_per_site=True)
+OFFERS = Access(roles=frozenset({Role.OPERATOR}), is_per_site=True, most_bytes=MOST_PLAN_BYTES + _FORM_BYTES)
 APPROVES = Access(roles=frozenset({Role.APPROVER}), is_per_site=True, not_own=True)
 WITHDRAWS = Access(roles=frozenset({Role.OPERATOR, Role.APPROVER}), is_per_site=True)
 SENDS = Access(roles=frozenset({Role.OPERATOR, Role.ADMIN}))
@@ -130,7 +139,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/tonight.json"): VIEWS,
     # Plans; whoever withdraws one is its maker, or has one of the roles at its sites.
     ("GET", "/api/v1/plans"): VIEWS,
-    ("POST", "/api/v1/plans"): OPERATES_SITE,
+    ("POST", "/api/v1/plans"): OFFERS,
     ("POST", "/api/v1/plans/make"): OPERATES_SITE,
     ("GET", "/api/v1/plans/{digest}"): VIEWS_SITE,
     ("GET", "/api/v1/plans/{digest}/file"): VIEWS_SITE,
@@ -164,7 +173,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/api/v1/sites"): VIEWS,
     ("GET", "/plans"): VIEWS,
     ("GET", "/plans.json"): VIEWS,
-    ("POST", "/plans"): OPERATES_SITE,
+    ("POST", "/plans"): OFFERS,
     ("POST", "/plans/make"): OPERATES_SITE,
     ("GET", "/plans/{digest}"): VIEWS_SITE,
     ("GET", "/plans/{digest}.json"): VIEWS_SITE,
@@ -216,7 +225,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/api/v1/images"): VIEWS,
     ("POST", "/api/v1/images"): OPERATES,
     ("GET", "/api/v1/images/{name}"): VIEWS,
-    ("PATCH", "/api/v1/images/{name}"): OPERATES,
+    ("PATCH", "/api/v1/images/{name}"): UPLOADS,
     ("DELETE", "/api/v1/images/{name}"): SENDS,
     ("POST", "/api/v1/images/{name}/verify"): SENDS,
     ("POST", "/api/v1/images/{name}/vouch"): ADMINISTERS,
@@ -233,7 +242,7 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("POST", "/images/{name}/vouch"): ADMINISTERS,
     ("POST", "/images/{name}/remove"): SENDS,
     ("POST", "/images/{name}/restore"): ADMINISTERS,
-    ("POST", "/api/v1/published"): ADMINISTERS,
+    ("POST", "/api/v1/published"): TAKES_IN,
     ("GET", "/api/v1/golden"): VIEWS,
     ("GET", "/api/v1/golden/{model:path}"): VIEWS,
     ("PUT", "/api/v1/golden/{model:path}"): ADMINISTERS,

@@ -26,6 +26,7 @@ from flashferry.service.pages import plans as plan_pages
 from flashferry.service.pages import schedules as schedule_pages
 from flashferry.service.pages import sites as site_pages
 from flashferry.service.pages.frame import problem_page
+from flashferry.service.people.bodies import Bodies
 from flashferry.service.people.guard import guarded
 from flashferry.service.people.headers import SecurityHeaders
 from flashferry.service.people.oidc import provider_of
@@ -101,9 +102,10 @@ def build_app(
     app.state.refusals = book or RefusalBook(service)
     app.state.door = Door(service, app.state.refusals)
     app.state.provider = provider_of(service, callback=sign_in.CALLBACK)
+    bodies = Bodies()
     for router in routers or ROUTERS:
         # Not by `include_router`, which puts them behind one object that shows neither paths nor methods.
-        app.router.routes += guarded(router.routes, table, service, app.state.refusals)
+        app.router.routes += guarded(router.routes, table, service, app.state.refusals, bodies)
     app.state.routes = routes_in(routers or ROUTERS)
     tell_problems(app)
     return app

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.outside import masked
+from flashferry.core.outside import masked, visible
 
 _LOG = logging.getLogger("flashferry.service")
 MEDIA_TYPE = "application/problem+json"
@@ -38,6 +38,20 @@ class Problem(Exception):
         self.sentence = masked(sentence)
         self.hint = masked(hint)
         self.more = more
+
+
+class BodyRefused(HTTPException):
+    """A problem with a body that is met while a route reads it: FastAPI lets nothing else pass there as it is.
+
+    Args:
+        status: As that of `Problem`.
+        sentence: As that of `Problem`.
+        hint: As that of `Problem`.
+    """
+
+    def __init__(self, status: HTTPStatus, sentence: str, *, hint: str) -> None:
+        super().__init__(status.value)
+        self.problem = Problem(status, sentence, hint=hint)
 
 
 def listed(what: str, *, page: str = "") -> str:
@@ -115,7 +129,7 @@ def _of_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     wrong = error.errors()
     is_no_json = any(one["type"] == "json_invalid" or tuple(one["loc"]) == ("body",) for one in wrong)
-    found = "; ".join(f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in wrong[:5])
+    found = "; ".join(f"{'.'.join(visible(str(part)[:60]) for part in one['loc'])}: {one['msg']}" for one in wrong[:5])
     sentence = "body: expected a JSON object, found none" if is_no_json else f"expected other input: {found}"
     hint = f"{'Send JSON; {} is enough where nothing must be said' if is_no_json else 'Send what is asked for'}"
     problem = Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, hint=f"{hint}: GET {_DESCRIPTION} describes it")
@@ -124,6 +138,8 @@ def _of_request(request: Request, error: Exception) -> Response:
 
 def _of_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if isinstance(error, BodyRefused):
+        return problem_response(request, error.problem)
     status = HTTPStatus(error.status_code)
     sentence, hint = f"{request.method} here: {status.phrase}", f"GET {_DESCRIPTION} describes what there is"
     if status is HTTPStatus.NOT_FOUND and not request.url.path.startswith("/api/"):

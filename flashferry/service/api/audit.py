@@ -12,6 +12,7 @@ from flashferry.service.api.depends import TheService
 from flashferry.service.audit.reading import ExportForm, audit_filter, exported, facts_of
 from flashferry.service.audit.verifying import parsed_head, verify
 from flashferry.service.service import Service
+from flashferry.service.texts import LARGEST
 from flashferry.store.service.audit import AuditFilter, ChainedEntry, entries
 
 router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
@@ -39,7 +40,7 @@ Wanted = Annotated[AuditFilter, Depends(wanted)]
 def list_entries(
     service: TheService,
     wanted: Wanted,
-    after: Annotated[int, Query(ge=0, description="Only entries behind this number.")] = 0,
+    after: Annotated[int, Query(ge=0, le=LARGEST, description="Only entries behind this number.")] = 0,
     most: Annotated[int, Query(ge=1, le=MOST)] = 100,
 ) -> dict[str, object]:
     """List entries, the oldest first; `next` is what `after` takes for those that follow, or null."""

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.hooks import managing
 from flashferry.service.hooks.managing import CHOICES, HookForm, HookWish, told_hook
+from flashferry.service.texts import Name, Names
 from flashferry.store.service import hooks as rows
 
 router = APIRouter(prefix="/api/v1/hooks", tags=["hooks"])
@@ -23,12 +24,12 @@ MOST_NOTICES = 100
 class HookInput(BaseModel):
     """A hook as it is to be."""
 
-    name: str = Field(description="What people call it; no two of a name.")
+    name: Name = Field(description="What people call it; no two of a name.")
     form: HookForm = Field(description="In which form it is sent notices.")
-    target: str = Field(description="Where it leads; of Slack and Teams what people call the channel.")
-    secret_name: str = Field("", description="The section [hooks.NAME] of the configuration that has its secret.")
-    kinds: list[str] = Field(description=f"Some of: {', '.join(CHOICES)}.")
-    sites: list[str] = Field([], description="Of what touches one of these sites alone; none: of all.")
+    target: Name = Field(description="Where it leads; of Slack and Teams what people call the channel.")
+    secret_name: Name = Field("", description="The section [hooks.NAME] of the configuration that has its secret.")
+    kinds: Names = Field(description=f"Some of: {', '.join(CHOICES)}.")
+    sites: Names = Field([], description="Of what touches one of these sites alone; none: of all.")
     is_paused: bool = Field(False, description="Whether it is sent nothing for now.")
 
     def wish(self) -> HookWish:

@@ -33,6 +33,7 @@ from flashferry.service.images.publishing import TakenIn
 from flashferry.service.images.tending import left_out
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
+from flashferry.service.texts import LARGEST, Name, Number, Prose
 from flashferry.store.service.images import StoredImage, golden_images
 from flashferry.store.service.images import images as stored_images
 
@@ -47,28 +48,28 @@ _BODY = {"requestBody": {"required": True, "content": {"application/octet-stream
 class AnnouncedImage(BaseModel):
     """An image that is about to be sent."""
 
-    name: str = Field(description="Its file's name, as the vendor has it.")
-    size_bytes: int = Field(description="Its size.")
-    sha512: str = Field("", description="What the vendor published for it; one that differs is never usable.")
+    name: Name = Field(description="Its file's name, as the vendor has it.")
+    size_bytes: Number = Field(description="Its size.")
+    sha512: Name = Field("", description="What the vendor published for it; one that differs is never usable.")
 
 
 class Stated(BaseModel):
     """What an image is to be held against."""
 
-    sha512: str = Field("", description="The vendor's SHA-512; empty: what is known to be published alone.")
+    sha512: Name = Field("", description="The vendor's SHA-512; empty: what is known to be published alone.")
 
 
 class Reason(BaseModel):
     """Why somebody does something."""
 
-    reason: str = Field(description="For the audit, and for who reads of the image.")
+    reason: Prose = Field(description="For the audit, and for who reads of the image.")
 
 
 class Chosen(BaseModel):
     """Which image a model is to have."""
 
-    image: str = Field(description="Its name.")
-    site: str = Field(EVERYWHERE, description="The site; '*': all that have none of their own.")
+    image: Name = Field(description="Its name.")
+    site: Name = Field(EVERYWHERE, description="The site; '*': all that have none of their own.")
 
 
 @router.get("/images")
@@ -112,7 +113,7 @@ async def send(
     service: TheService,
     actor: TheActor,
     name: str,
-    upload_offset: Annotated[int, Header(ge=0, description="From where this goes on.")],
+    upload_offset: Annotated[int, Header(ge=0, le=LARGEST, description="From where this goes on.")],
 ) -> dict[str, object]:
     """Send what is behind the offset, all of it or a piece; the answer tells how much there is, and what is held of it.
 

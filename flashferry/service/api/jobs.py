@@ -23,6 +23,7 @@ from flashferry.service.plans.starting import begin
 from flashferry.service.problems import Problem, problem_of
 from flashferry.service.seeing import job_seen, sees_all_of
 from flashferry.service.service import Service
+from flashferry.service.texts import Name, Names, Prose
 from flashferry.store.service.jobs import Job, JobKind, latest_jobs
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
@@ -39,13 +40,13 @@ class Looked(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    sites: list[str] = Field([], description="Sites; none: all that one operates.")
-    hosts: list[str] = Field([], description="Devices of them, by name; none: all.")
-    groups: list[str] = Field([], description="Groups, likewise.")
-    filters: list[str] = Field([], description="`key=value` over the inventory; not `site`.")
-    image: str = Field("", description="Name of an image in the service's folder.")
-    transport: str = Field("", description="By what devices fetch: a name, several by commas, or `auto`.")
-    reason: str = Field("", description="Why, for the audit.")
+    sites: Names = Field([], description="Sites; none: all that one operates.")
+    hosts: Names = Field([], description="Devices of them, by name; none: all.")
+    groups: Names = Field([], description="Groups, likewise.")
+    filters: Names = Field([], description="`key=value` over the inventory; not `site`.")
+    image: Name = Field("", description="Name of an image in the service's folder.")
+    transport: Name = Field("", description="By what devices fetch: a name, several by commas, or `auto`.")
+    reason: Prose = Field("", description="Why, for the audit.")
 
 
 class Check(Looked):
@@ -64,7 +65,7 @@ class Probe(Looked):
 class DryRun(Looked):
     """What a run would do."""
 
-    plan: str = Field("", description="The digest of a plan; else an image is named.")
+    plan: Name = Field("", description="The digest of a plan; else an image is named.")
 
 
 class Why(BaseModel):
@@ -72,7 +73,7 @@ class Why(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    reason: str = Field("", description="A few words: they stand in the audit, and at the run or the job.")
+    reason: Prose = Field("", description="A few words: they stand in the audit, and at the run or the job.")
 
 
 @router.post("/checks", status_code=HTTPStatus.ACCEPTED)

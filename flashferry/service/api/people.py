@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Annotated
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
@@ -12,31 +13,34 @@ from flashferry.service.api.sign_in import GrantBody
 from flashferry.service.people import accounts
 from flashferry.service.people.accounts import NewPerson
 from flashferry.service.service import Service
+from flashferry.service.texts import MOST_NAMES, Name, Password, Prose
 from flashferry.store.service import people as rows
 
 router = APIRouter(prefix="/api/v1/users", tags=["people"])
+
+Grants = Annotated[list[GrantBody], Field(max_length=MOST_NAMES)]
 
 
 class PersonBody(BaseModel):
     """Somebody to be entered."""
 
-    name: str
-    display: str = ""
-    email: str = ""
-    password: str | None = Field(None, max_length=1024, description="null: he signs in with no password.")
-    grants: list[GrantBody] = Field(default_factory=list)
+    name: Name
+    display: Name = ""
+    email: Name = ""
+    password: Password | None = Field(None, description="null: he signs in with no password.")
+    grants: Grants = Field(default_factory=list)
 
 
 class PasswordBody(BaseModel):
     """A new password."""
 
-    password: str = Field(max_length=1024)
+    password: Password
 
 
 class ReasonBody(BaseModel):
     """Why something is done."""
 
-    reason: str = Field("", max_length=500)
+    reason: Prose = ""
 
 
 @router.get("")
@@ -69,7 +73,7 @@ def person(name: str, service: TheService) -> dict[str, object]:
 
 
 @router.put("/{name}/grants")
-def set_grants(name: str, given: list[GrantBody], service: TheService, actor: TheActor) -> dict[str, object]:
+def set_grants(name: str, given: Grants, service: TheService, actor: TheActor) -> dict[str, object]:
     """Give somebody these roles and no others; what follows from his groups stays."""
     accounts.set_grants(service, actor, name, [one.grant for one in given])
     return told_person(service, name)

@@ -21,6 +21,7 @@ from flashferry.service.plans.standing import found, plan_in, why_not_begun, why
 from flashferry.service.plans.telling import told_content, told_difference, told_plan
 from flashferry.service.plans.waves import approve_wave
 from flashferry.service.problems import Problem
+from flashferry.service.texts import Name, Names, Number, Prose
 from flashferry.store.service.plans import plans as stored_plans
 from flashferry.store.service.plans import text_of
 
@@ -35,26 +36,30 @@ _PLAN = {"requestBody": {"required": True, "content": {"application/json": {"sch
 class PlanAsked(BaseModel):
     """A plan that the service is to make."""
 
-    title: str = Field("", description="What it is to be called; plans of one title follow each other.")
-    image: str = Field("", description="An image of the service's folder for all; empty: by the inventory's rules.")
+    title: Name = Field("", description="What it is to be called; plans of one title follow each other.")
+    image: Name = Field("", description="An image of the service's folder for all; empty: by the inventory's rules.")
     golden: bool = Field(False, description="Each device has the golden image of its model, in place of those rules.")
-    sites: list[str] = Field([], description="For these sites; empty: for all, which takes the role everywhere.")
-    hosts: list[str] = Field([], description="For these devices of them; empty: for all.")
-    groups: list[str] = Field([], description="For these groups; empty: for all.")
-    window: str = Field("", description="When the run may be at work: 22:00-05:00, by the clock of the service's host.")
+    sites: Names = Field([], description="For these sites; empty: for all, which takes the role everywhere.")
+    hosts: Names = Field([], description="For these devices of them; empty: for all.")
+    groups: Names = Field([], description="For these groups; empty: for all.")
+    window: Name = Field(
+        "", description="When the run may be at work: 22:00-05:00, by the clock of the service's host."
+    )
 
 
 class Yes(BaseModel):
     """A yes to a wave of a run."""
 
-    digest: str = Field("", description="SHA-256 of the plan that was read; empty where the run was begun without one.")
-    comment: str = Field("", description="For the audit, and for who reads the run.")
+    digest: Name = Field(
+        "", description="SHA-256 of the plan that was read; empty where the run was begun without one."
+    )
+    comment: Prose = Field("", description="For the audit, and for who reads the run.")
 
 
 class Comment(BaseModel):
     """What somebody says to his decision."""
 
-    comment: str = Field("", description="For the audit, and for who reads the plan.")
+    comment: Prose = Field("", description="For the audit, and for who reads the plan.")
 
 
 async def sent(request: Request) -> bytes:
@@ -164,6 +169,6 @@ def withdraw(service: TheService, actor: TheActor, digest: str, said: Comment) -
 
 
 @waves.post("/{run_id}/waves/{wave}/approve")
-def approve_one(service: TheService, actor: TheActor, run_id: str, wave: int, said: Yes) -> dict[str, object]:
+def approve_one(service: TheService, actor: TheActor, run_id: str, wave: Number, said: Yes) -> dict[str, object]:
     """Let a run begin its waves up to this one: by an approver at its sites who did not make its plan."""
     return dict(to_json(approve_wave(service, actor, run_id, wave, digest=said.digest, comment=said.comment)))

@@ -20,6 +20,7 @@ from flashferry.service.jobs.asking import once_of
 from flashferry.service.jobs.telling import told_device, told_row, told_run
 from flashferry.service.plans.starting import begin
 from flashferry.service.seeing import job_seen, seen_run, status_seen
+from flashferry.service.texts import Name, Prose
 from flashferry.store.control import control_request
 from flashferry.store.service.jobs import jobs_of_run
 from flashferry.store.wishes import WishKind
@@ -35,7 +36,7 @@ class NewRun(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    plan: str = Field(description="The digest of a plan that is approved.")
+    plan: Name = Field(description="The digest of a plan that is approved.")
     not_before: AwareDatetime | None = Field(
         None,
         description="Its job waits until then, before the plan's end; whether it may begin is asked again.",
@@ -43,7 +44,7 @@ class NewRun(BaseModel):
     until: AwareDatetime | None = Field(
         None, description="By when the run is to have ended; the plan's end, where that comes first."
     )
-    reason: str = Field("", description="Why, for the audit.")
+    reason: Prose = Field("", description="Why, for the audit.")
 
 
 class Form(StrEnum):

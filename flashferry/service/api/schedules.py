@@ -14,6 +14,7 @@ from flashferry.service.schedules import making
 from flashferry.service.schedules.making import ScheduleWish, Step
 from flashferry.service.schedules.telling import told_schedule, told_whole
 from flashferry.service.service import Service
+from flashferry.service.texts import Name, Number, Prose
 from flashferry.store.service.schedules import ScheduleKind
 from flashferry.store.service.schedules import schedules as stored_schedules
 
@@ -24,17 +25,17 @@ class NewSchedule(BaseModel):
     """A schedule as somebody wants it."""
 
     kind: ScheduleKind = Field(ScheduleKind.PLAN, description="What it begins.")
-    subject: str = Field(description="The digest of a plan, or the path of a night's description in its folder.")
-    calendar: str = Field(description="'once 2026-11-30 22:00', 'daily 22:00', 'mon-fri 22:00', '2nd sat 22:00'.")
-    time_zone: str = Field(description="Of the IANA database: Europe/Amsterdam.")
-    window_s: int = Field(description="So long behind each due time the work may last, seconds.")
-    title: str = Field("", description="What people call it; empty: as its plan.")
+    subject: Name = Field(description="The digest of a plan, or the path of a night's description in its folder.")
+    calendar: Name = Field(description="'once 2026-11-30 22:00', 'daily 22:00', 'mon-fri 22:00', '2nd sat 22:00'.")
+    time_zone: Name = Field(description="Of the IANA database: Europe/Amsterdam.")
+    window_s: Number = Field(description="So long behind each due time the work may last, seconds.")
+    title: Name = Field("", description="What people call it; empty: as its plan.")
 
 
 class Reason(BaseModel):
     """Why somebody steps in."""
 
-    reason: str = Field(description="For the audit, and for who reads the schedule.")
+    reason: Prose = Field(description="For the audit, and for who reads the schedule.")
 
 
 @router.get("")

@@ -20,6 +20,7 @@ from flashferry.service.people.sign_in import Door, SignIn
 from flashferry.service.people.tokens import demand_person, is_good, make_token, take_back
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
+from flashferry.service.texts import MOST_NAMES, Name, Password
 from flashferry.store.service.database import moment
 from flashferry.store.service.sessions import TokenRow, all_tokens, end_session, tokens_of
 
@@ -29,22 +30,22 @@ router = APIRouter(prefix="/api/v1", tags=["people"])
 class Credentials(BaseModel):
     """Name and password of a local account."""
 
-    name: str = Field(max_length=64)
-    password: str = Field(max_length=1024)
+    name: Name
+    password: Password
 
 
 class PasswordChange(BaseModel):
     """The password of whoever asks, and what it is to be."""
 
-    old: str = Field(max_length=1024)
-    new: str = Field(max_length=1024)
+    old: Password
+    new: Password
 
 
 class GrantBody(BaseModel):
     """A role, and where: a site's name, or `*`."""
 
     role: Role
-    site: str = Field("*", max_length=64)
+    site: Name = "*"
 
     @property
     def grant(self) -> Grant:
@@ -55,9 +56,11 @@ class GrantBody(BaseModel):
 class TokenBody(BaseModel):
     """A token to be made."""
 
-    name: str = Field(description="What it is for.")
+    name: Name = Field(description="What it is for.")
     days: float = Field(90, description="How long it lasts.")
-    grants: list[GrantBody] | None = Field(None, description="What it is limited to; null: all that its person has.")
+    grants: list[GrantBody] | None = Field(
+        None, max_length=MOST_NAMES, description="What it is limited to; null: all that its person has."
+    )
 
 
 @router.post("/login")

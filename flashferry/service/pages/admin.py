@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated
 
-from fastapi import APIRouter, Form
+from fastapi import APIRouter
 from starlette.responses import RedirectResponse, Response
 
 from flashferry.service.actor import Grant, Role
@@ -17,11 +16,11 @@ from flashferry.service.people import accounts
 from flashferry.service.people.accounts import NewPerson
 from flashferry.service.people.mapped import grant_of
 from flashferry.service.people.tokens import take_back
+from flashferry.service.texts import FormName, FormPassword, FormProse
 from flashferry.store.service.sessions import all_tokens, tokens_of
 
 router = APIRouter(include_in_schema=False)
 _PEOPLE = "/admin/people"
-_Line = Annotated[str, Form(max_length=500)]
 
 
 @twin(router, "/admin", "admin.html")
@@ -42,11 +41,11 @@ def enter(
     service: TheService,
     actor: TheActor,
     door: TheDoor,
-    name: _Line,
-    display: _Line = "",
-    email: _Line = "",
-    password: Annotated[str, Form(max_length=1024)] = "",
-    grants: _Line = "",
+    name: FormName,
+    display: FormName = "",
+    email: FormName = "",
+    password: FormPassword = "",
+    grants: FormName = "",
 ) -> Response:
     """Enter somebody with a local account."""
     new = NewPerson(name=name.strip(), display=display, email=email, password=password or None, grants=_grants(grants))
@@ -69,30 +68,28 @@ def person(name: str, service: TheService) -> object:
 
 
 @router.post("/admin/people/{name}/grants")
-def set_grants(name: str, service: TheService, actor: TheActor, grants: _Line = "") -> Response:
+def set_grants(name: str, service: TheService, actor: TheActor, grants: FormName = "") -> Response:
     """Give somebody these roles and no others."""
     accounts.set_grants(service, actor, name, _grants(grants))
     return _back(name)
 
 
 @router.post("/admin/people/{name}/password")
-def set_password(
-    name: str, service: TheService, actor: TheActor, door: TheDoor, password: Annotated[str, Form(max_length=1024)]
-) -> Response:
+def set_password(name: str, service: TheService, actor: TheActor, door: TheDoor, password: FormPassword) -> Response:
     """Give somebody another password."""
     accounts.set_password(service, actor, name, password, door.passwords)
     return _back(name)
 
 
 @router.post("/admin/people/{name}/disable")
-def disable(name: str, service: TheService, actor: TheActor, reason: _Line = "") -> Response:
+def disable(name: str, service: TheService, actor: TheActor, reason: FormProse = "") -> Response:
     """Disable somebody."""
     accounts.set_active(service, actor, name, is_active=False, reason=reason)
     return _back(name)
 
 
 @router.post("/admin/people/{name}/enable")
-def enable(name: str, service: TheService, actor: TheActor, reason: _Line = "") -> Response:
+def enable(name: str, service: TheService, actor: TheActor, reason: FormProse = "") -> Response:
     """Enable somebody again."""
     accounts.set_active(service, actor, name, is_active=True, reason=reason)
     return _back(name)

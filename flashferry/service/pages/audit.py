@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Query
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import json_text
 from flashferry.service.api.depends import TheService
 from flashferry.service.audit.reading import OUTCOMES, audit_filter, facts_of
 from flashferry.service.audit.verifying import verify
@@ -95,6 +96,6 @@ def _lines(text: str) -> list[str]:
     if not text:
         return []
     try:
-        return json.dumps(json.loads(text), indent=1, sort_keys=True, ensure_ascii=False).splitlines()
+        return json_text(json.loads(text), indent=1).splitlines()
     except ValueError:
         return [text]

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from functools import partial
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import Annotated
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from flashferry.service.api.depends import TheActor, TheService
@@ -19,13 +18,12 @@ from flashferry.service.hooks import managing
 from flashferry.service.hooks.managing import CHOICES, HookForm, HookWish, told_hook
 from flashferry.service.keepers import Keepers, KeeperState
 from flashferry.service.pages.frame import link, twin
+from flashferry.service.texts import FormName, FormNames
 from flashferry.store.service.database import moment
 
 router = APIRouter(include_in_schema=False)
 
 _HOOKS = "/admin/hooks"
-_Line = Annotated[str, Form(max_length=500)]
-_Kinds = Annotated[list[str], Form()]
 
 
 @twin(router, _HOOKS, "hooks.html")
@@ -42,12 +40,12 @@ def hooks(service: TheService) -> object:
 def make(
     service: TheService,
     actor: TheActor,
-    name: _Line,
-    form: _Line,
-    target: _Line,
-    secret_name: _Line = "",
-    kinds: _Kinds = [],  # noqa: B006 -- FastAPI makes each request its own
-    sites: _Line = "",
+    name: FormName,
+    form: FormName,
+    target: FormName,
+    secret_name: FormName = "",
+    kinds: FormNames = [],  # noqa: B006 -- FastAPI makes each request its own
+    sites: FormName = "",
 ) -> Response:
     """Add a hook."""
     wish = HookWish(
@@ -81,12 +79,12 @@ def change(
     service: TheService,
     actor: TheActor,
     hook_id: str,
-    name: _Line,
-    form: _Line,
-    target: _Line,
-    secret_name: _Line = "",
-    kinds: _Kinds = [],  # noqa: B006 -- FastAPI makes each request its own
-    sites: _Line = "",
+    name: FormName,
+    form: FormName,
+    target: FormName,
+    secret_name: FormName = "",
+    kinds: FormNames = [],  # noqa: B006 -- FastAPI makes each request its own
+    sites: FormName = "",
 ) -> Response:
     """Change a hook."""
     with service.database.reading() as database:

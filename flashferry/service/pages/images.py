@@ -9,10 +9,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import AsyncIterator
 from http import HTTPStatus
-from typing import Annotated
 
 import anyio
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse, Response
@@ -31,6 +30,7 @@ from flashferry.service.pages.frame import link, twin
 from flashferry.service.people.form_pieces import FormPieces
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
+from flashferry.service.texts import FormName, FormProse
 from flashferry.store.service.audit import newest_of
 from flashferry.store.service.images import ImageState, StoredImage, golden_images
 from flashferry.store.service.images import images as stored_images
@@ -48,7 +48,6 @@ _TONES = {
 }
 _AT_REST = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.VOUCHED, ImageState.MISMATCH)
 _GATHER_BYTES = 1 << 20
-_Line = Annotated[str, Form(max_length=2000)]
 
 
 @twin(router, _PATH, "images.html")
@@ -119,7 +118,7 @@ def image(service: TheService, actor: TheActor, name: str) -> object:
 
 
 @router.post(f"{_PATH}/golden")
-def choose(service: TheService, actor: TheActor, model: _Line, image: _Line, site: _Line = "") -> Response:
+def choose(service: TheService, actor: TheActor, model: FormName, image: FormName, site: FormName = "") -> Response:
     """Say which image a model is to have."""
     golden.choose(service, actor, model.strip(), site.strip() or EVERYWHERE, image)
     return RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
@@ -133,33 +132,33 @@ async def take_in_published(request: Request, service: TheService, actor: TheAct
 
 
 @router.post(f"{_PATH}/golden/remove")
-def unchoose(service: TheService, actor: TheActor, model: _Line, site: _Line = EVERYWHERE) -> Response:
+def unchoose(service: TheService, actor: TheActor, model: FormName, site: FormName = EVERYWHERE) -> Response:
     """Say nothing any more of which image a model is to have."""
     golden.unchoose(service, actor, model, site)
     return RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
 
 
 @router.post(f"{_PATH}/{{name}}/verify")
-def verify(service: TheService, actor: TheActor, name: str, sha512: _Line = "") -> Response:
+def verify(service: TheService, actor: TheActor, name: str, sha512: FormName = "") -> Response:
     """Hold an image against what was published, and against a pasted digest."""
     return _back(keeping.verify(service, actor, name, sha512).name)
 
 
 @router.post(f"{_PATH}/{{name}}/vouch")
-def vouch(service: TheService, actor: TheActor, name: str, reason: _Line = "") -> Response:
+def vouch(service: TheService, actor: TheActor, name: str, reason: FormProse = "") -> Response:
     """Vouch for an image."""
     return _back(keeping.vouch(service, actor, name, reason).name)
 
 
 @router.post(f"{_PATH}/{{name}}/remove")
-def remove(service: TheService, actor: TheActor, name: str, reason: _Line = "") -> Response:
+def remove(service: TheService, actor: TheActor, name: str, reason: FormProse = "") -> Response:
     """Take an image away."""
     kept = keeping.take_away(service, actor, name, reason)
     return _back(kept.name) if kept is not None else RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
 
 
 @router.post(f"{_PATH}/{{name}}/restore")
-def restore(service: TheService, actor: TheActor, name: str, reason: _Line = "") -> Response:
+def restore(service: TheService, actor: TheActor, name: str, reason: FormProse = "") -> Response:
     """Bring an image back."""
     return _back(keeping.bring_back(service, actor, name, reason).name)
 

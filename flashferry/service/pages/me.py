@@ -19,6 +19,7 @@ from flashferry.service.people.identity import Identity
 from flashferry.service.people.mapped import grant_of
 from flashferry.service.people.tokens import demand_person, make_token, take_back
 from flashferry.service.service import Service
+from flashferry.service.texts import FormName, FormPassword, FormProse
 from flashferry.store.service.database import moment
 from flashferry.store.service.sessions import end_sessions_of, sessions_of, tokens_of
 
@@ -37,9 +38,9 @@ def new_token(
     request: Request,
     service: TheService,
     identity: TheIdentity,
-    name: Annotated[str, Form(max_length=200)],
+    name: FormName,
     days: Annotated[float, Form()] = 90,
-    limits: Annotated[str, Form(max_length=2000)] = "",
+    limits: FormProse = "",
 ) -> Response:
     """Make a token and show it, this once."""
     grants = [grant_of(word) for word in limits.replace(",", " ").split()] or None
@@ -61,8 +62,8 @@ def change_password(
     service: TheService,
     identity: TheIdentity,
     door: TheDoor,
-    old: Annotated[str, Form(max_length=1024)],
-    new: Annotated[str, Form(max_length=1024)],
+    old: FormPassword,
+    new: FormPassword,
 ) -> Response:
     """Change one's own password."""
     change_own_password(service, identity, door, old=old, new=new)

@@ -21,6 +21,7 @@ from flashferry.service.plans.standing import found, why_not_begun
 from flashferry.service.plans.starting import begin
 from flashferry.service.plans.telling import told_plan
 from flashferry.service.plans.waves import approve_wave
+from flashferry.service.texts import FormName, FormProse, Number
 from flashferry.store.service.jobs import Job, jobs_of_plan
 from flashferry.store.service.plans import PlanState, StoredPlan
 from flashferry.store.service.plans import plans as stored_plans
@@ -29,8 +30,6 @@ router = APIRouter(include_in_schema=False)
 
 _PATH = "/plans"
 _TONES = {PlanState.DRAFT: "warn", PlanState.APPROVED: "good", PlanState.DENIED: "bad", PlanState.WITHDRAWN: ""}
-_Line = Annotated[str, Form(max_length=500)]
-_Said = Annotated[str, Form(max_length=deciding.LONGEST_COMMENT)]
 
 
 @twin(router, _PATH, "plans.html")
@@ -55,7 +54,7 @@ def plans(service: TheService, actor: TheActor, title: str = "", state: str = ""
 
 
 @router.post(_PATH)
-def offer_file(service: TheService, actor: TheActor, file: UploadFile, title: _Line = "") -> Response:
+def offer_file(service: TheService, actor: TheActor, file: UploadFile, title: FormName = "") -> Response:
     """Keep a plan's file as a draft."""
     stored, _ = offer(service, actor, file.file.read(MOST_BYTES + 1), title)
     return _back(stored.digest)
@@ -65,10 +64,10 @@ def offer_file(service: TheService, actor: TheActor, file: UploadFile, title: _L
 def make(
     service: TheService,
     actor: TheActor,
-    title: _Line = "",
-    image: _Line = "",
-    sites: _Line = "",
-    window: _Line = "",
+    title: FormName = "",
+    image: FormName = "",
+    sites: FormName = "",
+    window: FormName = "",
     golden: Annotated[bool, Form()] = False,
 ) -> Response:
     """Have a plan made by a job, which looks at the devices; it is offered when the job has ended."""
@@ -113,28 +112,28 @@ def plan(service: TheService, actor: TheActor, digest: str) -> object:
 
 
 @router.post(f"{_PATH}/{{digest}}/approve")
-def approve(service: TheService, actor: TheActor, digest: str, comment: _Said = "") -> Response:
+def approve(service: TheService, actor: TheActor, digest: str, comment: FormProse = "") -> Response:
     """Approve a plan."""
     deciding.approve(service, actor, digest, comment)
     return _back(digest)
 
 
 @router.post(f"{_PATH}/{{digest}}/deny")
-def deny(service: TheService, actor: TheActor, digest: str, comment: _Said = "") -> Response:
+def deny(service: TheService, actor: TheActor, digest: str, comment: FormProse = "") -> Response:
     """Deny a plan."""
     deciding.deny(service, actor, digest, comment)
     return _back(digest)
 
 
 @router.post(f"{_PATH}/{{digest}}/withdraw")
-def withdraw(service: TheService, actor: TheActor, digest: str, comment: _Said = "") -> Response:
+def withdraw(service: TheService, actor: TheActor, digest: str, comment: FormProse = "") -> Response:
     """Take a plan back."""
     deciding.withdraw(service, actor, digest, comment)
     return _back(digest)
 
 
 @router.post(f"{_PATH}/{{digest}}/start")
-def start(service: TheService, actor: TheActor, digest: str, reason: _Said = "") -> Response:
+def start(service: TheService, actor: TheActor, digest: str, reason: FormProse = "") -> Response:
     """Begin the run of a plan."""
     begin(service, actor, digest, reason=reason)
     return _back(digest)
@@ -149,7 +148,7 @@ def rehearse(service: TheService, actor: TheActor, digest: str) -> Response:
 
 @router.post("/runs/{run_id}/waves/{wave}/approve")
 def approve_one(
-    service: TheService, actor: TheActor, run_id: str, wave: int, digest: _Line = "", comment: _Said = ""
+    service: TheService, actor: TheActor, run_id: str, wave: Number, digest: FormName = "", comment: FormProse = ""
 ) -> Response:
     """Let a run begin its waves up to one, for the plan that was read."""
     approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)

@@ -18,6 +18,7 @@ from flashferry.service.schedules.calendar import HINT
 from flashferry.service.schedules.making import ScheduleWish, Step
 from flashferry.service.schedules.telling import told_schedule, told_whole
 from flashferry.service.service import Service
+from flashferry.service.texts import FormName, FormProse
 from flashferry.store.service.plans import PlanState
 from flashferry.store.service.plans import plans as stored_plans
 from flashferry.store.service.schedules import Schedule, ScheduleKind, ScheduleState
@@ -33,7 +34,6 @@ _STEPS = {
     ScheduleState.ENDED: (),
 }
 _WORDS = {Step.HOLD: "Hold", Step.OWN: "Take over", Step.RELEASE: "Let go on", Step.REMOVE: "Remove"}
-_Line = Annotated[str, Form(max_length=500)]
 _HOUR_S = 3600
 
 
@@ -63,12 +63,12 @@ def schedules(service: TheService, actor: TheActor, plan: str = "", ended: bool 
 def make(
     service: TheService,
     actor: TheActor,
-    calendar: _Line,
-    time_zone: _Line,
+    calendar: FormName,
+    time_zone: FormName,
     hours: Annotated[float, Form(ge=0, le=168, allow_inf_nan=False)],
-    plan: _Line = "",
-    night: _Line = "",
-    title: _Line = "",
+    plan: FormName = "",
+    night: FormName = "",
+    title: FormName = "",
 ) -> Response:
     """Make a schedule of a plan, or of a night in a lab."""
     if bool(plan) is bool(night.strip()):
@@ -99,25 +99,25 @@ def schedule(service: TheService, actor: TheActor, schedule_id: str) -> object:
 
 
 @router.post(f"{_PATH}/{{schedule_id}}/own")
-def own(service: TheService, actor: TheActor, schedule_id: str, reason: _Line = "") -> Response:
+def own(service: TheService, actor: TheActor, schedule_id: str, reason: FormProse = "") -> Response:
     """Answer for a schedule from now on."""
     return _stepped(service, actor, schedule_id, Step.OWN, reason)
 
 
 @router.post(f"{_PATH}/{{schedule_id}}/hold")
-def hold(service: TheService, actor: TheActor, schedule_id: str, reason: _Line = "") -> Response:
+def hold(service: TheService, actor: TheActor, schedule_id: str, reason: FormProse = "") -> Response:
     """Have a schedule begin nothing until it is let go on."""
     return _stepped(service, actor, schedule_id, Step.HOLD, reason)
 
 
 @router.post(f"{_PATH}/{{schedule_id}}/release")
-def release(service: TheService, actor: TheActor, schedule_id: str, reason: _Line = "") -> Response:
+def release(service: TheService, actor: TheActor, schedule_id: str, reason: FormProse = "") -> Response:
     """Let a schedule go on."""
     return _stepped(service, actor, schedule_id, Step.RELEASE, reason)
 
 
 @router.post(f"{_PATH}/{{schedule_id}}/remove")
-def remove(service: TheService, actor: TheActor, schedule_id: str, reason: _Line = "") -> Response:
+def remove(service: TheService, actor: TheActor, schedule_id: str, reason: FormProse = "") -> Response:
     """End a schedule for good."""
     return _stepped(service, actor, schedule_id, Step.REMOVE, reason)
 

@@ -22,6 +22,7 @@ from flashferry.service.people.sessions import begin_session, cookie_name, drop_
 from flashferry.service.people.sign_in import FAILED
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
+from flashferry.service.texts import FormName, FormPassword
 from flashferry.store.service.people import ACTIVE
 
 router = APIRouter(include_in_schema=False)
@@ -44,8 +45,8 @@ def login(
     request: Request,
     service: TheService,
     door: TheDoor,
-    name: Annotated[str, Form(max_length=1024)],
-    password: Annotated[str, Form(max_length=1024)],
+    name: FormName,
+    password: FormPassword,
     wanted: Annotated[str, Form(alias="next", max_length=4000)] = "/",
 ) -> Response:
     """Sign in with name and password, and go on to the page that was wanted."""

@@ -14,47 +14,45 @@ from flashferry.service.jobs import steering
 from flashferry.service.jobs.cancelling import cancel
 from flashferry.service.live.scene import RunNow
 from flashferry.service.pages.frame import link
-from flashferry.service.plans.deciding import LONGEST_COMMENT
 from flashferry.service.plans.waves import approve_wave
 from flashferry.service.service import Service
+from flashferry.service.texts import FormName, FormProse
 from flashferry.store.service.plans import plan_of
 from flashferry.store.wishes import WishKind
 
 router = APIRouter(include_in_schema=False)
 
-Said = Annotated[str, Form(max_length=LONGEST_COMMENT)]
-
 
 @router.post("/runs/{run_id}/pause")
-def pause(service: TheService, actor: TheActor, run_id: str, reason: Said = "") -> RedirectResponse:
+def pause(service: TheService, actor: TheActor, run_id: str, reason: FormProse = "") -> RedirectResponse:
     """Let no further device begin; those under way go on to their end."""
     steering.steer(service, actor, run_id, WishKind.PAUSE, reason)
     return _back(run_id)
 
 
 @router.post("/runs/{run_id}/continue")
-def go_on(service: TheService, actor: TheActor, run_id: str, reason: Said = "") -> RedirectResponse:
+def go_on(service: TheService, actor: TheActor, run_id: str, reason: FormProse = "") -> RedirectResponse:
     """Go on with a run that is paused."""
     steering.steer(service, actor, run_id, WishKind.CONTINUE, reason)
     return _back(run_id)
 
 
 @router.post("/runs/{run_id}/stop")
-def stop(service: TheService, actor: TheActor, run_id: str, reason: Said = "") -> RedirectResponse:
+def stop(service: TheService, actor: TheActor, run_id: str, reason: FormProse = "") -> RedirectResponse:
     """End what is under way, restore every device and report."""
     steering.steer(service, actor, run_id, WishKind.STOP, reason)
     return _back(run_id)
 
 
 @router.post("/runs/{run_id}/recover")
-def recover(service: TheService, actor: TheActor, run_id: str, reason: Said = "") -> RedirectResponse:
+def recover(service: TheService, actor: TheActor, run_id: str, reason: FormProse = "") -> RedirectResponse:
     """Restore what a run left tuned."""
     steering.restore(service, actor, run_id, reason)
     return _back(run_id)
 
 
 @router.post("/runs/{run_id}/resume")
-def resume(service: TheService, actor: TheActor, run_id: str, reason: Said = "") -> RedirectResponse:
+def resume(service: TheService, actor: TheActor, run_id: str, reason: FormProse = "") -> RedirectResponse:
     """Restore what a run left, and go on with it."""
     steering.go_on(service, actor, run_id, reason)
     return _back(run_id)
@@ -66,8 +64,8 @@ def approve(
     actor: TheActor,
     run_id: str,
     wave: Annotated[int, Form(ge=0, le=100_000)],
-    digest: Annotated[str, Form(max_length=64)] = "",
-    comment: Said = "",
+    digest: FormName = "",
+    comment: FormProse = "",
 ) -> RedirectResponse:
     """Let a run begin its waves up to one, for the plan that the page showed."""
     approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
@@ -75,7 +73,7 @@ def approve(
 
 
 @router.post("/jobs/{job_id}/cancel")
-def cancel_job(service: TheService, actor: TheActor, job_id: str, reason: Said = "") -> RedirectResponse:
+def cancel_job(service: TheService, actor: TheActor, job_id: str, reason: FormProse = "") -> RedirectResponse:
     """Take a job that has not begun out of the queue for good; leads to what it was for."""
     job = cancel(service, actor, job_id, reason)
     if job.run_id is not None:

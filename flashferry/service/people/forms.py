@@ -15,7 +15,6 @@ from collections.abc import AsyncGenerator
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from starlette.exceptions import HTTPException
 from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.types import Message, Receive
@@ -30,10 +29,6 @@ HEADER = "x-csrf-token"
 """The same from a script of ours, which sends no form."""
 
 _MOST_AHEAD_BYTES = 256 << 10
-MOST_FORM_BYTES = 40 * 2**20
-MOST_KEPT_BYTES = 64 * 2**20
-MOST_PUBLIC_BYTES = 64 * 2**10
-"""So much is taken of somebody who is not signed in."""
 _LONGEST_NEXT = 2000
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -73,11 +68,11 @@ async def check_token(request: Request, csrf: str) -> Receive:
     """Check that a request brings the session's token, and return from where the route is to read its body.
 
     Raises:
-        Problem: There is no token, or another one; or the form is larger than any of ours.
+        Problem: There is no token, or another one.
     """
     given, receive = request.headers.get(HEADER), request.receive
     if given is None and request.headers.get("content-type", "").startswith(_FORMS):
-        body = await _body(request)
+        body = await request.body()
         given, receive = await _field(request, body), _again(body, request.receive)
     if given is None:
         raise _refused(f"expected the form's token in the field {FIELD!r} or the header X-CSRF-Token, found none")
@@ -94,6 +89,8 @@ async def check_token_ahead(request: Request, csrf: str) -> Receive:
     """
     if HEADER in request.headers:
         return await check_token(request, csrf)
+    if not request.headers.get("content-type", "").startswith(_FORMS[1]):
+        raise _refused("expected the form's token in X-CSRF-Token, or in a form of several parts, found neither")
     pieces = FormPieces(request.headers.get("content-type", ""))
     read: list[Message] = []
     size = 0
@@ -139,43 +136,6 @@ def safe_next(wanted: str) -> str:
         and not wanted.startswith(("/api/", "/login", "/logout"))
     )
     return wanted if is_ours else "/"
-
-
-def limited(request: Request, *, is_public: bool) -> Receive:
-    """Return from where a route reads its body, which is kept in memory and may therefore not be of any size.
-
-    What is sent as neither form nor JSON, an image say, is its route's own business, unless nobody needs to be signed
-    in for it.
-    """
-    receive, kind = request.receive, request.headers.get("content-type", "")
-    if not is_public and not kind.startswith((*_FORMS, "application/json")):
-        return receive
-    most = MOST_PUBLIC_BYTES if is_public else MOST_KEPT_BYTES
-    size = 0
-
-    async def counted() -> Message:
-        nonlocal size
-        message = await receive()
-        size += len(message.get("body", b""))
-        if size > most:
-            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE.value)
-        return message
-
-    return counted
-
-
-async def _body(request: Request) -> bytes:
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > MOST_FORM_BYTES:
-            raise Problem(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"expected a form of at most {MOST_FORM_BYTES} bytes, found a larger one",
-                hint="Send it by the API, with a token",
-            )
-        parts.append(part)
-    return b"".join(parts)
 
 
 async def _field(request: Request, body: bytes) -> str | None:

@@ -25,11 +25,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from flashferry.core.described import unknown_key
 from flashferry.service.access import PUBLIC, Access
 from flashferry.service.actor import Actor
-from flashferry.service.people.forms import changes_something, check_begun_here, check_token, check_token_ahead, limited
+from flashferry.service.people.bodies import Bodies
+from flashferry.service.people.forms import changes_something, check_begun_here, check_token, check_token_ahead
 from flashferry.service.people.identity import Asked, Identity, anonymous, asked_of, identify, is_scraper
 from flashferry.service.people.refusals import RefusalBook
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
+from flashferry.service.texts import LONGEST_PROSE, why_unfit
 
 REFUSED = "access.refused"
 RECHECK_S = 15.0
@@ -37,18 +39,29 @@ RECHECK_S = 15.0
 
 
 def guarded(
-    routes: Iterable[BaseRoute], table: Mapping[tuple[str, str], Access], service: Service, book: RefusalBook
+    routes: Iterable[BaseRoute],
+    table: Mapping[tuple[str, str], Access],
+    service: Service,
+    book: RefusalBook,
+    bodies: Bodies,
 ) -> list[BaseRoute]:
     """Return routes, each behind its guard; those given are left as they are, for other applications have them too.
+
+    Args:
+        routes: The routes.
+        table: Who may call what.
+        service: The service.
+        book: Where refusals go.
+        bodies: Where bodies are counted, those of all routes of an application in one place.
 
     Raises:
         LookupError: A route has no row, or is of a kind that cannot be guarded.
     """
-    return [_behind(route, table, service, book) for route in routes]
+    return [_behind(route, table, service, book, bodies) for route in routes]
 
 
 def _behind(
-    route: BaseRoute, table: Mapping[tuple[str, str], Access], service: Service, book: RefusalBook
+    route: BaseRoute, table: Mapping[tuple[str, str], Access], service: Service, book: RefusalBook, bodies: Bodies
 ) -> BaseRoute:
     if not isinstance(route, Route | Mount):  # a router within a router, say, of which FastAPI shows no route
         raise LookupError(f"expected a route that can be guarded, found {type(route).__name__}")  # noqa: TRY004
@@ -59,7 +72,9 @@ def _behind(
             raise LookupError(f"route {method} {route.path} has no row in the table of access")
         rows[method] = row
     made = copy(route)
-    made.app = Guard(route.app, rows, path=route.path, query=_query_of(route), service=service, book=book)
+    made.app = Guard(
+        route.app, rows, path=route.path, query=_query_of(route), service=service, book=book, bodies=bodies
+    )
     return made
 
 
@@ -86,6 +101,7 @@ class Guard:
         query: The names of its query parameters; None takes any.
         service: The service.
         book: Where refusals go.
+        bodies: Where bodies are counted.
     """
 
     def __init__(
@@ -97,6 +113,7 @@ class Guard:
         query: frozenset[str] | None = None,
         service: Service,
         book: RefusalBook,
+        bodies: Bodies,
     ) -> None:
         self._app = app
         self._rows = rows
@@ -104,6 +121,7 @@ class Guard:
         self._query = query
         self._service = service
         self._book = book
+        self._bodies = bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer through the route, or say why not.
@@ -113,9 +131,17 @@ class Guard:
         """
         request = Request(scope, receive)
         asked_for = self._rows.get(request.method, PUBLIC)
-        if not asked_for.is_large:
-            receive = limited(request, is_public=asked_for.is_public)
-            request = Request(scope, receive)
+        if asked_for.is_large:
+            await self._answer(scope, receive, send)
+            return
+        body = self._bodies.counted(request, asked_for.most_bytes, is_public=asked_for.is_public)
+        try:
+            await self._answer(scope, body.receive, send)
+        finally:
+            body.let_go()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
         method = "GET" if request.method == "HEAD" else request.method
         row = self._rows.get(method)
         if row is None:
@@ -144,6 +170,7 @@ class Guard:
                 return
             await run_in_threadpool(self._book.note, actor, REFUSED, f"route:{method} {self._path}", problem.sentence)
             raise
+        _check_texts(request)
         if self._query is not None:
             _check_query(request, self._query)
         if not row.is_public and request.method == "GET":
@@ -186,6 +213,19 @@ class Guard:
         check_begun_here(request, self._service.settings, is_demanded=True)
         check = check_token_ahead if row.is_large else check_token
         return await check(request, identity.csrf)
+
+
+def _check_texts(request: Request) -> None:
+    """Refuse what no name in a path, and no word in a query, may have; bodies are held by their fields' types."""
+    path = [("path", str(value)) for value in request.path_params.values()]
+    for where, text in [*path, *(("query", text) for pair in request.query_params.multi_items() for text in pair)]:
+        found = why_unfit(text) or (f"{len(text):,} characters" if len(text) > LONGEST_PROSE else "")
+        if found:
+            raise Problem(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                f"{where}: expected text of at most {LONGEST_PROSE:,} characters without NUL, found {found}",
+                hint="Send the name as the list of such things has it",
+            )
 
 
 def _check_query(request: Request, known: frozenset[str]) -> None:

@@ -16,6 +16,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
 from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.model.plan_file import check_places, plan_from
+from flashferry.service.access import MOST_PLAN_BYTES
 from flashferry.service.actor import Actor, Role
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.notices import NoticeKind, announce
@@ -25,7 +26,7 @@ from flashferry.service.service import Service
 from flashferry.store.service.database import moment
 from flashferry.store.service.plans import NewPlan, StoredPlan, add_plan, plan_of
 
-MOST_BYTES = 32 << 20
+MOST_BYTES = MOST_PLAN_BYTES
 """A plan of ten thousand devices has some 12 MB."""
 
 LONGEST_TITLE = 100

@@ -9,6 +9,8 @@ import json
 import sqlite3
 from dataclasses import dataclass
 
+from flashferry.store.service.database import names_in
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookRow:
@@ -246,8 +248,8 @@ def _hook(row: sqlite3.Row) -> HookRow:
         form=row["form"],
         target=row["target"],
         secret_name=row["secret_name"],
-        kinds=tuple(json.loads(row["kinds"])),
-        sites=tuple(json.loads(row["sites"])),
+        kinds=names_in(row["kinds"]),
+        sites=names_in(row["sites"]),
         is_paused=row["state"] == "paused",
         audit_seq=row["audit_seq"],
     )

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 
+from flashferry.store.service.database import names_in
+
 
 class JobKind(StrEnum):
     """What a job runs: a verb of the command line."""
@@ -250,7 +252,7 @@ def _jobs(database: sqlite3.Connection, behind: str, values: Iterable[object]) -
 
 def _job(row: sqlite3.Row) -> Job:
     values = dict(row)
-    lists = {name: tuple(json.loads(values[name])) for name in _LISTS}
+    lists = {name: names_in(values[name]) for name in _LISTS}
     return Job(**values | lists | {"kind": JobKind(values["kind"]), "state": JobState(values["state"])})
 
 

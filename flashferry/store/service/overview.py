@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from dataclasses import dataclass
+
+from flashferry.store.service.database import names_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ def waiting_plans(database: sqlite3.Connection, now: str) -> tuple[WaitingPlan, 
         WaitingPlan(
             digest=row["digest"],
             title=row["title"],
-            sites=tuple(json.loads(row["sites"])),
+            sites=names_in(row["sites"]),
             devices=row["devices"],
             made_by=row["made_by"],
             made_at=row["made_at"],

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from flashferry.store.service.database import names_in
+
 
 class PlanState(StrEnum):
     """What was decided about a plan. Whether an approved one may be begun is worked out each time, never stored."""
@@ -190,7 +192,7 @@ def _values(decision: Decision) -> dict[str, str]:
 
 
 def _stored(row: sqlite3.Row) -> StoredPlan:
-    lists = {name: tuple(json.loads(row[name])) for name in ("sites", "images")}
+    lists = {name: names_in(row[name]) for name in ("sites", "images")}
     return StoredPlan(**dict(row) | lists | {"state": PlanState(row["state"])})
 
 

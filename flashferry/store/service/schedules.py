@@ -7,6 +7,8 @@ import sqlite3
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 
+from flashferry.store.service.database import names_in
+
 
 class ScheduleKind(StrEnum):
     """What a schedule begins."""
@@ -173,7 +175,7 @@ def _schedule(row: sqlite3.Row) -> Schedule:
     return Schedule(
         **values
         | {
-            "sites": tuple(json.loads(values["sites"])),
+            "sites": names_in(values["sites"]),
             "kind": ScheduleKind(values["kind"]),
             "state": ScheduleState(values["state"]),
         }

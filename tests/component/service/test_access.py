@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from ipaddress import ip_network
 
@@ -11,9 +11,12 @@ import anyio
 import pytest
 from fastapi import APIRouter, Request
 from starlette.responses import StreamingResponse
+from starlette.types import Message
 
-from flashferry.service.access import ADMINISTERS, OPERATES, PUBLIC, SELF, VIEWS
+from flashferry.service.access import ADMINISTERS, MOST_BODY_BYTES, OPERATES, PUBLIC, SELF, VIEWS
 from flashferry.service.api.depends import TheActor, csrf_of
+from flashferry.service.people.bodies import MOST_HELD_BYTES, MOST_HELD_PUBLIC_BYTES, Bodies
+from flashferry.service.problems import BodyRefused
 from flashferry.service.settings import ProxySettings, ServiceSettings
 from flashferry.store.service import people as rows
 from flashferry.store.service.sessions import end_sessions_of, revoke_token
@@ -307,25 +310,81 @@ def test_a_form_of_several_parts_is_read_too(served):
         assert served.call("POST", "/change", browser, content=broken, headers=sent).status_code in (400, 403)
 
 
-def test_a_form_larger_than_any_of_ours_is_not_kept(served, monkeypatch):
-    """Who is signed in cannot fill the memory either."""
-    browser = served.browser(served.person("ann", "operator"))
-    monkeypatch.setattr("flashferry.service.people.forms.MOST_FORM_BYTES", 1000)
-    assert served.call("POST", "/change", browser, form={"x": "y" * 1001}).status_code == 413
-
-
-def test_a_body_of_any_size_is_not_kept(served, monkeypatch):
-    """Of somebody who is not signed in 64 KiB are taken, whatever he calls them; of others not without end."""
-    for kind in ("application/json", "application/x-www-form-urlencoded", "image/png", ""):
-        headers = {"Content-Type": kind}
-        assert served.call("POST", "/said", content=b"x" * 2**16, headers=headers).status_code == 200
-        assert served.call("POST", "/said", content=b"x" * (2**16 + 1), headers=headers).status_code == 413
-    monkeypatch.setattr("flashferry.service.people.forms.MOST_KEPT_BYTES", 100_000)
+def test_a_body_of_any_size_is_not_kept(served):
+    """Of who is not signed in 64 KiB are taken, of others what the route's row says, whatever they call it."""
     token = served.token(served.person("ann", "operator"))
-    json = {"Content-Type": "application/json"}
-    assert served.call("POST", "/kept", token, content=b"x" * 100_000, headers=json).status_code == 200
-    assert served.call("POST", "/kept", token, content=b"x" * 100_001, headers=json).status_code == 413
-    assert served.call("POST", "/kept", token, content=b"x" * 100_001, headers={}).status_code == 200
+    kinds = ("application/json", "application/x-www-form-urlencoded", "application/octet-stream", "image/png", "")
+    for path, by, most in (("/said", None, 2**16), ("/kept", token, MOST_BODY_BYTES)):
+        for kind in kinds:
+            headers = {"Content-Type": kind}
+            assert served.call("POST", path, by, content=b"x" * most, headers=headers).status_code == 200
+            answer = served.call("POST", path, by, content=b"x" * (most + 1), headers=headers)
+            assert (answer.status_code, f"{most:,} bytes" in answer.json()["detail"]) == (413, True)
+
+
+def test_a_form_larger_than_any_of_ours_is_not_kept(served):
+    """Who is signed in cannot fill the memory by a form either, which is read before its route."""
+    browser = served.browser(served.person("ann", "operator"))
+    assert served.call("POST", "/change", browser, form={"x": "y" * MOST_BODY_BYTES}).status_code == 413
+
+
+class _Body:
+    """A request's body in pieces; `read` counts those that were taken."""
+
+    def __init__(self, *pieces: bytes, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        self.pieces, self.read = pieces, 0
+        self.request = Request({"type": "http", "headers": list(headers)}, self._receive)
+
+    async def _receive(self) -> Message:
+        self.read += 1
+        return {"type": "http.request", "body": self.pieces[self.read - 1], "more_body": self.read < len(self.pieces)}
+
+
+def test_a_body_that_says_it_is_too_large_is_not_read():
+    """Nothing is taken of what is refused anyway."""
+    body = _Body(b"x", headers=[(b"content-length", b"101")])
+    with pytest.raises(BodyRefused):
+        anyio.run(Bodies().counted(body.request, 100, is_public=False).receive)
+    assert body.read == 0
+
+
+@pytest.mark.parametrize(("is_public", "most"), [(False, MOST_HELD_BYTES), (True, MOST_HELD_PUBLIC_BYTES)])
+def test_all_bodies_together_are_bounded(is_public, most):
+    """What is held of others leaves no room; once they are answered there is room again."""
+    bodies, first, second = Bodies(), _Body(b"x" * 50), _Body(b"x" * 50, b"x" * 50)
+    bodies.held_bytes = most - 100
+    ours, other = (bodies.counted(one.request, 200, is_public=is_public) for one in (first, second))
+
+    async def read() -> None:
+        await ours.receive()
+        await other.receive()
+        with pytest.raises(BodyRefused) as caught:
+            await other.receive()
+        assert caught.value.problem.status == 503
+
+    anyio.run(read)
+    ours.let_go()
+    other.let_go()
+    assert bodies.held_bytes == most - 100
+    anyio.run(bodies.counted(_Body(b"x" * 50).request, 200, is_public=is_public).receive)
+
+
+def test_a_body_is_let_go_with_its_answer(served):
+    """Also where the answer is a refusal, or the route fails; else the service would be full for good."""
+    token = served.token(served.person("ann", "operator"))
+    for _ in range(MOST_HELD_BYTES // MOST_BODY_BYTES + 2):
+        assert served.call("POST", "/kept", token, content=b"x" * MOST_BODY_BYTES).status_code == 200
+    for _ in range(MOST_HELD_BYTES // MOST_BODY_BYTES + 2):
+        assert served.call("POST", "/kept", token, content=b"x" * (MOST_BODY_BYTES + 1)).status_code == 413
+
+
+def test_a_path_and_a_query_have_text_that_can_be_kept(served):
+    """NUL, and more than any name has, are refused before the route is asked."""
+    token = served.token(served.person("ann", "operator"))
+    for query in ("count=%00", f"count={'1' * 3000}", "%00=1"):
+        answer = served.call("GET", f"/stream?{query}", token)
+        assert answer.status_code == 422
+        assert "query: expected text" in answer.json()["detail"]
 
 
 def test_a_request_of_two_lengths_is_refused(served):
