@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     )
     from flashferry.api.runs import DeviceHistory, Steered, approve, device_history, history, status, steer, stored_run
     from flashferry.api.serving import ServeOptions, Serving, image_catalogue, serve
-    from flashferry.api.staging import DryRunResult, carry_out, dry_run, stage, stage_fleet
+    from flashferry.api.staging import DryRunResult, carry_out, dry_run, stage, stage_fleet, wait_for_window
     from flashferry.api.state import Backup, Pruned, StateCheck, back_up, check_state, prune, put_back
     from flashferry.api.watching import View, Watchers, roster_of, watchers
     from flashferry.depot.catalogue.proof import Held, HeldState
@@ -108,7 +108,7 @@ _PLACES = {
     "reporting": ("ReportFormat", "check_is_no_plan", "report", "report_exit_code", "report_text", "write_report"),
     "runs": ("DeviceHistory", "Steered", "approve", "device_history", "history", "status", "steer", "stored_run"),
     "serving": ("ServeOptions", "Serving", "image_catalogue", "serve"),
-    "staging": ("DryRunResult", "carry_out", "dry_run", "stage", "stage_fleet"),
+    "staging": ("DryRunResult", "carry_out", "dry_run", "stage", "stage_fleet", "wait_for_window"),
     "state": ("Backup", "Pruned", "StateCheck", "back_up", "check_state", "prune", "put_back"),
     "watching": ("View", "Watchers", "roster_of", "watchers"),
     "flashferry.depot.catalogue.proof": ("Held", "HeldState"),
@@ -243,6 +243,7 @@ __all__ = [
     "steer",
     "stored_run",
     "transcripts_told_by",
+    "wait_for_window",
     "watchers",
     "whole_fleet",
     "with_credentials",

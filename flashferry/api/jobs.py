@@ -15,6 +15,7 @@ from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.images.files import checked_image
 from flashferry.model.fleet_plan import Action, FleetPlan, Supply, TuneMode, limited_to
 from flashferry.model.links import LinkRates, told_pace
+from flashferry.model.plan_window import PlanWindow, WindowState
 from flashferry.model.retry import RetryPolicy
 from flashferry.run.make_request import RunPolicy, request_for_image, request_for_plan
 from flashferry.run.options import RunOptions
@@ -84,6 +85,13 @@ class StageJob:
         return self.nornir.filter(filter_func=lambda host: host.name in self.request.images)
 
     @property
+    def window(self) -> PlanWindow:
+        """Return the window of the plan that is carried out; without a plan it is open, and has no end."""
+        if self.request.since is None:
+            return PlanWindow()
+        return PlanWindow(opens_at=self.request.since, ends_at=self.request.until)
+
+    @property
     def sizes_bytes(self) -> dict[str, int]:
         """Return the size of each device's image, where its file is there."""
         return {host: path.stat().st_size for host, path in self.request.images.items() if path.is_file()}
@@ -148,19 +156,20 @@ def job_for_plan(
             that the plan stages and that is missing is refused.
 
     Raises:
-        ConfigInvalid: The plan's end is past, an image changed, a device is not in the inventory any more, or none of
-            the chosen ones is to be staged.
+        ConfigInvalid: The plan's window is over, an image changed, a device is not in the inventory any more, or none
+            of the chosen ones is to be staged.
     """
     whole, plan = plan, _chosen_of(plan, nornir) if is_part else plan
     now = datetime.now().astimezone()
     until = options.overrides.until
     if until is None and plan.ends_at is not None:
         until = datetime.fromisoformat(plan.ends_at)
-        if until <= now:
-            raise ConfigInvalid(
-                f"plan {path or 'given'}: it was to end at {plan.ends_at}, which is past",
-                hint="Give another end with --until, or make the plan anew",
-            )
+    window = PlanWindow(opens_at=datetime.fromisoformat(plan.starts_at), ends_at=until)
+    if window.state(now) is WindowState.OVER:
+        raise ConfigInvalid(
+            f"plan {path or 'given'}: {window.why_closed(now)}",
+            hint="Give another end with --until, or make the plan anew",
+        )
     tune = options.tune or plan.tune
     asked = options.run.device.transport
     transport = plan.transport if asked == AS_USUAL else asked

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.api.jobs import StageJob, StageOptions, job_for_image, job_for_plan, pace_notices
 from flashferry.api.options import journal_in, state_folder
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.units import rough_duration
+from flashferry.devices.errors import Interrupted
 from flashferry.images.digests import published
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.fleet_plan import FleetPlan, TuneMode
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import load_plan
+from flashferry.model.plan_window import MOST_WAIT_S, PlanWindow, WindowState, next_countdown_s
 from flashferry.model.record import RunReport
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import WavePolicy
-from flashferry.monitor.events import Emit, silent
+from flashferry.monitor.events import Emit, Event, silent
 from flashferry.run.dry_run import DryRecord, dry_run_fleet
 from flashferry.run.make_request import RunPolicy, request_for_image, request_for_plan
 from flashferry.run.options import DeviceOptions, RunOptions
@@ -46,6 +50,57 @@ class DryRunResult:
     exit_code: ExitCode
 
 
+_LOOK_EVERY_S = 1.0
+
+
+def now_utc() -> datetime:
+    """Return the present time."""
+    return datetime.now(UTC)
+
+
+def wait_for_window(
+    window: PlanWindow,
+    *,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+    now: Callable[[], datetime] = now_utc,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Wait until a plan's window is open, with a countdown; the run does not exist meanwhile, and nothing is sent.
+
+    Args:
+        window: The window, `StageJob.window`.
+        emit: Takes an event now, by the hour, and 30, 10 and 1 min before the opening.
+        interrupted: Asked about once a second.
+        now: Returns the present time, with a time zone.
+        sleep: Waits for so many seconds, one at most.
+
+    Raises:
+        ConfigInvalid: The window is over, or opens more than 24 h from now.
+        Interrupted: The operator stopped it before the window opened.
+    """
+    if window.opens_in_s(now()) > MOST_WAIT_S and window.state(now()) is WindowState.BEFORE:
+        raise ConfigInvalid(
+            f"plan: expected a window that opens within {rough_duration(MOST_WAIT_S)}: {window.why_closed(now())}",
+            hint="Start it later, or have a schedule of the service start it; no run was made, nothing was sent",
+        )
+    due_s, started_s = float("inf"), time.monotonic()
+    while window.state(now()) is WindowState.BEFORE:
+        why, left_s = window.why_closed(now()), window.opens_in_s(now())
+        if interrupted():
+            raise Interrupted(
+                f"stopped before the plan started: {why}; no run was made, no device was touched", step="window"
+            )
+        if left_s <= due_s:
+            due_s = next_countdown_s(left_s)
+            text = f"waits for the plan: {why}; Ctrl-C ends it, and nothing is changed"
+            at_s = time.monotonic() - started_s
+            emit(Event(host=None, step="run", status="waiting", text=text, at_s=at_s))
+        sleep(min(left_s, _LOOK_EVERY_S))
+    if why := window.why_closed(now()):
+        raise ConfigInvalid(f"plan: {why}", hint="Make the plan anew with a window that is still to come")
+
+
 def carry_out(
     job: StageJob,
     *,
@@ -55,6 +110,8 @@ def carry_out(
     approve: Approve | None = None,
 ) -> RunReport:
     """Take the devices of a job through their run; each is restored and proven, whatever happens.
+
+    Where the job's plan has a window that is not open yet, this waits for it first (`wait_for_window`).
 
     Args:
         job: What `job_for_image`, `job_for_plan` or `job_for_resume` returned.
@@ -68,9 +125,12 @@ def carry_out(
         A record per device; `run_exit_code` says what they come to. A device's fault is in its record, never raised.
 
     Raises:
-        ConfigInvalid: The inventory or an image is wrong, or the server cannot start; no device was touched.
+        ConfigInvalid: The inventory or an image is wrong, the server cannot start, or the plan's window is over or far
+            off; no device was touched.
+        Interrupted: It was stopped before the plan's window opened; there is no run.
         JournalUnusable: The journal cannot be opened; no device was touched.
     """
+    wait_for_window(job.window, emit=emit, interrupted=interrupted)
     with journal_in(state) as journal:
         return run_waves(
             job.nornir,

@@ -54,6 +54,7 @@ _CODES = {
     Kind.SERVICE_REFUSED: ExitCode.USAGE,
     Kind.SERVICE_UNUSABLE: ExitCode.SERVICE,
     Kind.APPROVAL_WANTED: ExitCode.APPROVAL,
+    Kind.INTERRUPTED: ExitCode.INTERRUPTED,
     Kind.SYNC_STOPPED: ExitCode.INTERRUPTED,
     **dict.fromkeys(
         (

@@ -30,7 +30,7 @@ from flashferry.cli.options.shared import (
     origin,
 )
 from flashferry.cli.options.waves import TuneOption, wave_options
-from flashferry.cli.terminal.interrupt import graceful_interrupt, looking
+from flashferry.cli.terminal.interrupt import graceful_interrupt, looking, stop_on_signals
 from flashferry.cli.terminal.output import EventLines, complain, finish, say
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
@@ -213,16 +213,19 @@ def _run(job: StageJob, journal: Journal, shown: _Shown, first: Sequence[str]) -
 
     roster = api.roster_of(job.devices, job.sizes_bytes)
     was = {by: last_as_is(journal.directory, by) for by in NAMES}
-    with (
-        watching(
-            "restore", devices=len(roster.devices), roster=roster, events=shown.events, metrics=shown.metrics
-        ) as emit,
-        graceful_interrupt(emit.say) as stop,
-    ):
+    with watching(
+        "restore", devices=len(roster.devices), roster=roster, events=shown.events, metrics=shown.metrics
+    ) as emit:
         for text in (*first, *_excluded(job)):
             emit.say(text)
-        api.transcripts_told_by(job.nornir, emit.say)
-        report = api.carry_out(job, state=journal, emit=emit, interrupted=stop.is_set, approve=wave_approval(emit.say))
+        # Nothing is changed yet, so there is nothing to restore, nor to say of it.
+        with stop_on_signals() as stop:
+            api.wait_for_window(job.window, emit=emit, interrupted=stop.is_set)
+        with graceful_interrupt(emit.say) as stop:
+            api.transcripts_told_by(job.nornir, emit.say)
+            report = api.carry_out(
+                job, state=journal, emit=emit, interrupted=stop.is_set, approve=wave_approval(emit.say)
+            )
     code = api.run_exit_code(report)
     finish(
         "stage", code, {"run": report}, as_json=shown.as_json, human=lambda: print_run(report, _as_it_was(was, report))

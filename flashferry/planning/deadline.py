@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from flashferry.core.errors import Kind
+from flashferry.model.plan_window import spoken
 from flashferry.planning.device_queue import Hold
 from inventory.time_window import TimeWindow, closes_at, next_opening
 from inventory.view import HostView
@@ -33,7 +34,6 @@ class Deadline:
 
     Attributes:
         until: When the run must have ended, with a time zone; None: no end of its own.
-        since: When the run begins; None: at once.
         windows: By device: when its site may be worked on; a device that is missing, or has none, at any time.
         expected_s: By device: seconds from its login to its last proof; one that is missing is taken for quick.
         margin_s: Seconds before the end at which what is under way is ended.
@@ -43,7 +43,6 @@ class Deadline:
     until: datetime | None
     windows: Mapping[str, tuple[TimeWindow, ...]]
     expected_s: Mapping[str, float]
-    since: datetime | None = None
     margin_s: float = MARGIN_S
     now: Callable[[], datetime] = now_utc
 
@@ -51,16 +50,12 @@ class Deadline:
         """Return why no device may begin any more, or None: also a run that is paused, or not approved, has an end."""
         if self.until is None or (self.until - self.now()).total_seconds() > self.margin_s:
             return None
-        text = f"the run's time ends {_spoken(self.until)}, and {_minutes(self.margin_s)} are kept to restore"
+        text = f"the run's time ends {spoken(self.until)}, and {_minutes(self.margin_s)} are kept to restore"
         return Hold(kind=Kind.WINDOW_CLOSED, reason=text, for_good=True)
 
     def fit(self, host: str) -> Hold | None:
         """Return why a device may not begin now, or None where it may."""
         now, windows = self.now(), self.windows.get(host, ())
-        if self.since is not None and now < self.since:
-            is_late = (self.since - now).total_seconds() > WAIT_FOR_OPENING_S
-            text = f"the run begins {_spoken(self.since)}"
-            return Hold(kind=Kind.WINDOW_CLOSED, reason=text, for_good=is_late, of_run=True)
         if windows and _open_until(windows, now) is None:
             opens = _opens(windows, now.replace(microsecond=0))
             is_late = (opens - now).total_seconds() > WAIT_FOR_OPENING_S or (
@@ -68,7 +63,7 @@ class Deadline:
             )
             return Hold(
                 kind=Kind.WINDOW_CLOSED,
-                reason=f"its time window is closed, and opens {_spoken(opens)}",
+                reason=f"its time window is closed, and opens {spoken(opens)}",
                 for_good=is_late,
             )
         end = self.ends_at(host)
@@ -81,7 +76,7 @@ class Deadline:
         wants = f"it would take about {_minutes(needed_s)}" if needed_s else "nothing is begun so late"
         return Hold(
             kind=Kind.WINDOW_CLOSED,
-            reason=f"does not fit any more: its time ends {_spoken(end)}, in {_minutes(left_s + self.margin_s)}; "
+            reason=f"does not fit any more: its time ends {spoken(end)}, in {_minutes(left_s + self.margin_s)}; "
             f"{wants}, and {_minutes(self.margin_s)} are kept to restore",
             for_good=True,
         )
@@ -99,7 +94,7 @@ class Deadline:
         if end is None:
             return lambda: None
         last = end - timedelta(seconds=self.margin_s)
-        text = f"the time for this device ends {_spoken(end)}; it was ended {_minutes(self.margin_s)} before"
+        text = f"the time for this device ends {spoken(end)}; it was ended {_minutes(self.margin_s)} before"
         return lambda: text if self.now() >= last else None
 
 
@@ -119,10 +114,6 @@ def _opens(windows: tuple[TimeWindow, ...], second: datetime) -> datetime:
     return next_opening(windows, second)[0]
 
 
-def _spoken(moment: datetime) -> str:
-    return moment.isoformat(sep=" ", timespec="minutes")
-
-
 def _minutes(seconds: float) -> str:
     return f"{max(seconds, 0.0):.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
@@ -132,7 +123,7 @@ Tell = Callable[[str, str | None], None]
 
 
 class WindowNotice:
-    """Asks a deadline whether devices fit, and tells what is waited for: once for the run, a site and each opening.
+    """Asks a deadline whether devices fit, and tells what is waited for: once for a site and each opening.
 
     A run that begins tonight must not look as if it hung.
 
@@ -152,8 +143,8 @@ class WindowNotice:
         if hold is not None and not hold.for_good:
             site = self._views[host].site
             # Devices without a site have windows of their own.
-            who = "" if hold.of_run else f"site {site}: " if site is not None else f"{host}: "
+            who = f"site {site}: " if site is not None else f"{host}: "
             if (who, hold.reason) not in self._told:
                 self._told.add((who, hold.reason))
-                self._tell(f"waits: {who}{hold.reason}", None if hold.of_run else site)
+                self._tell(f"waits: {who}{hold.reason}", site)
         return hold

@@ -47,13 +47,11 @@ class Hold:
         reason: In words.
         for_good: Never in this run; else only at present.
         kind: For programs.
-        of_run: It holds for every device, not for this one or its site.
     """
 
     reason: str
     for_good: bool
     kind: str = "NotBegun"
-    of_run: bool = False
 
 
 class DeviceQueue:

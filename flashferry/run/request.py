@@ -32,7 +32,7 @@ class FleetRequest:
         adds: Devices that are to add their image by its rule, also where the run's options do not say so.
         expected_s: How long a device takes, in seconds, where that is known; asked where there is an end to keep.
         identities: What planned devices call themselves; another router in the place of one is refused.
-        since: When the run begins, with a time zone; None: at once.
+        since: When its plan's window opens, with a time zone; None: no plan, or it was open before.
         until: When the run must have ended, with a time zone; None: no end but the sites' own windows.
         transports: By device: the transport to begin with where `auto` is asked for, planned, measured or used before.
         more_images: What else the server offers.

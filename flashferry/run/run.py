@@ -299,9 +299,7 @@ class _Run:
 
     def _deadline(self) -> Deadline:
         windows = {name: device.windows for name, device in self._views.items()}
-        return Deadline(
-            since=self._request.since, until=self._request.until, windows=windows, expected_s=self._request.expected_s
-        )
+        return Deadline(until=self._request.until, windows=windows, expected_s=self._request.expected_s)
 
     def _report(
         self,

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
+from datetime import datetime
 from http import HTTPStatus
 
 from flashferry.core.apart.folder import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import masked
+from flashferry.model.plan_window import PlanWindow, WindowState
 from flashferry.reports import words
 from flashferry.service.actor import LOOKS, Actor, Role, Via
 from flashferry.service.auditing import note
@@ -31,7 +33,7 @@ from flashferry.store.service.jobs import (
     jobs_of_plan,
     jobs_of_run,
 )
-from flashferry.store.service.plans import StoredPlan, plan_of
+from flashferry.store.service.plans import StoredPlan, plan_of, window_of
 
 _ACTIONS = {
     JobKind.STAGE: "run.start",
@@ -68,6 +70,9 @@ def request_job(service: Service, database: sqlite3.Connection, actor: Actor, wi
     _check_actor(actor, wish, sites)
     _check_free(database, wish)
     _check_share(database, actor, wish)
+    not_before = wish.not_before
+    if plan is not None and wish.kind is JobKind.STAGE:
+        not_before = _not_before(window_of(database, plan), service.now(), not_before)
     job_id = f"j{service.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
     try:
         line = words_of(wish, service.settings.runs, service.state, JobFolder.of(service.state, job_id))
@@ -86,7 +91,7 @@ def request_job(service: Service, database: sqlite3.Connection, actor: Actor, wi
         requested_by=actor.name,
         via=actor.via.value,
         reason=masked(wish.reason),
-        not_before=None if wish.not_before is None else moment(wish.not_before),
+        not_before=None if not_before is None else moment(not_before),
         until=None if wish.until is None else moment(wish.until),
         created_at=moment(service.now()),
     )
@@ -95,6 +100,13 @@ def request_job(service: Service, database: sqlite3.Connection, actor: Actor, wi
     told |= {name: at for name, at in (("not_before", job.not_before), ("until", job.until)) if at is not None}
     note(service, database, actor, action_of(job.kind), f"job:{job_id}", reason=job.reason, after=told)
     return job
+
+
+def _not_before(window: PlanWindow, now: datetime, asked: datetime | None) -> datetime | None:
+    """Return when a run may start at the earliest: not before its plan's window opens."""
+    if window.state(now) is not WindowState.BEFORE or window.opens_at is None:
+        return asked
+    return window.opens_at if asked is None else max(asked, window.opens_at)
 
 
 def why_not_now(service: Service, database: sqlite3.Connection, job: Job) -> str:

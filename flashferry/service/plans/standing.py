@@ -1,5 +1,7 @@
 """Whether a plan may be begun now, and if not, why: in one sentence, for people. Worked out anew each time.
 
+A window that is yet to open is no reason: its job waits for it (`flashferry.service.jobs.requesting`).
+
 Approved is not enough. An approval falls with an image on disk that is no longer the planned one, with the end of the
 plan, and with the role of who made it or approved it. What is asked of the database is asked again in the transaction
 that begins a run (`why_not_begun`); hashing images takes seconds, and is done before it (`why_not_images`).
@@ -17,14 +19,14 @@ from flashferry.core.errors import FlashferryError
 from flashferry.images.digests import PlannedImage
 from flashferry.model.fleet_plan import FleetPlan
 from flashferry.model.plan_file import plan_from
+from flashferry.model.plan_window import PlanWindow
 from flashferry.planning.local_images import named_image
-from flashferry.reports import words
 from flashferry.service.actor import Actor, Role
 from flashferry.service.images.judging import usable
 from flashferry.service.plans.offering import told_sites
 from flashferry.service.problems import Problem, listed
 from flashferry.service.service import Service
-from flashferry.store.service.database import moment
+from flashferry.store.service.database import moment_of
 from flashferry.store.service.people import roles_lost
 from flashferry.store.service.plans import PlanState, StoredPlan, plan_of, text_of
 
@@ -103,9 +105,7 @@ def _not_approved(plan: StoredPlan) -> str:
 
 
 def _why_too_late(plan: StoredPlan, now: datetime) -> str:
-    if plan.ends_at is None or plan.ends_at > moment(now):
-        return ""
-    return f"its window has passed: it was to end by {words.moment(plan.ends_at)}"
+    return "" if plan.ends_at is None else PlanWindow(ends_at=moment_of(plan.ends_at)).why_closed(now)
 
 
 def _why_lost(database: sqlite3.Connection, person: str, did: str, role: Role, sites: tuple[str, ...]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from http import HTTPStatus
 
+from flashferry.model.plan_window import PlanWindow
 from flashferry.reports import words
 from flashferry.service.actor import Actor
 from flashferry.service.auditing import note_refusal
@@ -20,9 +21,8 @@ from flashferry.service.plans.telling import object_of
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.answers import Once
-from flashferry.store.service.database import moment_of
 from flashferry.store.service.jobs import Job, JobKind
-from flashferry.store.service.plans import StoredPlan
+from flashferry.store.service.plans import window_of
 
 
 def begin(
@@ -44,7 +44,7 @@ def begin(
         digest: Of the plan; for a run, one that is startable.
         reason: Why, for the audit.
         not_before: A run waits until then, and is begun only where its plan may be begun then; None: it waits for
-            nothing but its turn.
+            nothing but its plan's window and its turn.
         until: By when a run is to have ended, where that comes before the plan's end; None: by the plan's end.
         rehearse: Whether only what a run would do is to be told; any plan may be rehearsed.
         once: Under which key of who asks, if under any.
@@ -56,6 +56,7 @@ def begin(
     kind = JobKind.DRY_RUN if rehearse else JobKind.STAGE
     with service.database.reading() as database:
         plan = found(database, digest, actor)
+        window = window_of(database, plan)
         if (before := asked_before(database, actor, once)) is not None:
             return before
     try:
@@ -65,7 +66,7 @@ def begin(
                 f"plan {digest[:12]}… cannot be carried out: {why}",
                 hint="Put the image back, or make the plan anew and have that approved",
             )
-        not_before, until = _checked_times(plan, service.now(), not_before, until)
+        not_before, until = _checked_times(window, service.now(), not_before, until)
         wish = JobWish(kind=kind, digest=digest, reason=checked_comment(reason), not_before=not_before, until=until)
     except Problem as problem:
         note_refusal(service, actor, action_of(kind), object_of(digest), problem.sentence)
@@ -74,15 +75,15 @@ def begin(
 
 
 def _checked_times(
-    plan: StoredPlan, now: datetime, not_before: datetime | None, until: datetime | None
+    window: PlanWindow, now: datetime, not_before: datetime | None, until: datetime | None
 ) -> tuple[datetime | None, datetime | None]:
     """Return when a run begins at the earliest and ends at the latest, no later than its plan's end."""
     begins, ends = _in_utc("not_before", not_before), _in_utc("until", until)
-    plan_ends = None if plan.ends_at is None else moment_of(plan.ends_at)
+    plan_ends = None if window.ends_at is None else window.ends_at.astimezone(UTC)
     if begins is not None and plan_ends is not None and begins >= plan_ends:
         raise _no_time("not_before", f"before the plan's end, {_told(plan_ends)}", begins)
-    if ends is not None and ends <= (earliest := max(now, begins or now)):
-        raise _no_time("until", f"behind {_told(earliest)}", ends)
+    if ends is not None and ends <= (earliest := max(now, begins or now, window.opens_at or now)):
+        raise _no_time("until", f"after {_told(earliest)}", ends)
     return begins, ends if ends is None or plan_ends is None else min(ends, plan_ends)
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import check_regular, is_below
-from flashferry.reports import words
+from flashferry.core.units import duration
+from flashferry.model.plan_window import PlanWindow, WindowState, spoken
 from flashferry.service.actor import Actor, Role
 from flashferry.service.auditing import deciding, note, note_refusal
 from flashferry.service.plans.deciding import checked_comment
@@ -24,8 +25,8 @@ from flashferry.service.plans.standing import found as found_plan
 from flashferry.service.problems import Problem, listed, problem_of
 from flashferry.service.schedules.calendar import calendar_of, next_due, zone_of
 from flashferry.service.service import Service
-from flashferry.store.service.database import moment, moment_of
-from flashferry.store.service.plans import PlanState, StoredPlan
+from flashferry.store.service.database import moment
+from flashferry.store.service.plans import PlanState, StoredPlan, window_of
 from flashferry.store.service.schedules import (
     Schedule,
     ScheduleKind,
@@ -190,7 +191,7 @@ def _schedule(service: Service, database: sqlite3.Connection, actor: Actor, wish
     if due is None:
         raise _invalid(f"calendar: expected a time to come, found {calendar}", "Give a later one, or days of the week")
     if plan is not None:
-        _check_plan(plan, wish, due)
+        _check_plan(plan, window_of(database, plan), wish, due.astimezone(zone))
     return Schedule(
         schedule_id=f"s{now:%Y%m%d}-{secrets.token_hex(4)}",
         title=checked_title(wish.title) or (plan.title if plan is not None else wish.subject[:100]),
@@ -207,24 +208,42 @@ def _schedule(service: Service, database: sqlite3.Connection, actor: Actor, wish
     )
 
 
-def _check_plan(plan: StoredPlan, wish: ScheduleWish, due: datetime) -> None:
+def _check_plan(plan: StoredPlan, window: PlanWindow, wish: ScheduleWish, due: datetime) -> None:
     if plan.state in {PlanState.DENIED, PlanState.WITHDRAWN}:
         raise Problem(
             HTTPStatus.CONFLICT,
             f"plan: expected one that is approved or may yet be, found that it was {plan.state}",
             hint="Make another plan",
         )
-    if plan.ends_at is not None and due >= moment_of(plan.ends_at):
-        raise _invalid(
-            f"calendar: expected a time before the plan's end, {words.moment(plan.ends_at)}, found "
-            f"{words.moment(moment(due))}",
-            "Give an earlier time, or make a plan for a later window",
-        )
+    _check_due(plan, window, due)
     if wish.window_s < plan.duration_s:
         raise _invalid(
             f"window: expected at least the {plan.duration_s:,.0f} s that the plan takes by its forecast, "
             f"found {wish.window_s:,}",
             "Give a longer window, or make a plan for fewer devices",
+        )
+
+
+def _check_due(plan: StoredPlan, window: PlanWindow, due: datetime) -> None:
+    """Check that a plan can start, and end by its forecast, in its window where it is first due."""
+    if window.opens_at is not None and window.state(due) is WindowState.BEFORE:
+        raise _invalid(
+            f"calendar: expected a time from the opening of the plan's window on, {spoken(window.opens_at)}, found "
+            f"{spoken(due)}",
+            "Give a later time, or make a plan for an earlier window",
+        )
+    if window.ends_at is None:
+        return
+    if window.state(due) is WindowState.OVER:
+        raise _invalid(
+            f"calendar: expected a time before the plan's end, {spoken(window.ends_at)}, found {spoken(due)}",
+            "Give an earlier time, or make a plan for a later window",
+        )
+    if window.left_s(due) < plan.duration_s:
+        raise _invalid(
+            f"calendar: expected a time at least {duration(plan.duration_s)} before the plan's end, "
+            f"{spoken(window.ends_at)}, found {spoken(due)}: the plan takes so long by its forecast",
+            "Give an earlier time, or make a plan for fewer devices",
         )
 
 

@@ -16,12 +16,13 @@ from __future__ import annotations
 import os
 import socket
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.units import duration
+from flashferry.model.plan_window import PlanWindow, WindowState, spoken
 from flashferry.reports import words
 from flashferry.service.actor import SYSTEM, Actor, Via
 from flashferry.service.auditing import note
@@ -37,7 +38,7 @@ from flashferry.service.schedules.telling import why_refused
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment, moment_of
 from flashferry.store.service.jobs import JobKind
-from flashferry.store.service.plans import StoredPlan, plan_of
+from flashferry.store.service.plans import StoredPlan, plan_of, window_of
 from flashferry.store.service.schedules import (
     Occasion,
     Outcome,
@@ -147,9 +148,15 @@ def _begun(service: Service, database: sqlite3.Connection, schedule: Schedule, n
     is_over = plan is not None and plan.state != "draft" and bool(why_not_gone_on_with(plan, now))
     if why := why_refused(database, schedule, plan, now) or images:
         return Became(outcome=Outcome.REFUSED, sentence=why, is_over=is_over)
+    window = PlanWindow() if plan is None else window_of(database, plan)
     ends = due + timedelta(seconds=schedule.window_s)
-    if plan is not None and plan.ends_at is not None:
-        ends = min(ends, moment_of(plan.ends_at))
+    if window.ends_at is not None:
+        ends = min(ends, window.ends_at)
+    # A schedule that was made for it starts within the window; a clock that was put back may have it due before.
+    is_early = window.state(now) is WindowState.BEFORE
+    if is_early and plan is not None and replace(window, ends_at=ends).left_s(now) < plan.duration_s:
+        why = f"{window.why_closed(now)}; by {spoken(ends)}, its end here, {duration(plan.duration_s)} are not left"
+        return Became(outcome=Outcome.REFUSED, sentence=why)
     owner = Actor(name=schedule.owner, via=Via.SYSTEM)
     try:
         job = request_job(service, database, owner, _wish(service, schedule, ends))
@@ -157,7 +164,8 @@ def _begun(service: Service, database: sqlite3.Connection, schedule: Schedule, n
         return Became(outcome=Outcome.REFUSED, sentence=problem.sentence)
     except ConfigInvalid as error:
         return Became(outcome=Outcome.REFUSED, sentence=error.message)
-    return Became(outcome=Outcome.STARTED, sentence=_how_late(now - due), job_id=job.job_id)
+    sentence = f"its job waits: {window.why_closed(now)}" if is_early else _how_late(now - due)
+    return Became(outcome=Outcome.STARTED, sentence=sentence, job_id=job.job_id)
 
 
 def _why_missed(schedule: Schedule, due: datetime, now: datetime, plan: StoredPlan | None) -> str:

@@ -9,8 +9,11 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
+from flashferry.model.plan_window import PlanWindow
+from flashferry.store.own_database import moment_of
 from flashferry.store.service.database import names_in
 
 
@@ -124,6 +127,17 @@ def plan_of(database: sqlite3.Connection, digest: str) -> StoredPlan | None:
     """Return a plan, or None where it is not here."""
     row = database.execute(f"SELECT {_COLUMNS} FROM plans WHERE digest = ?", (digest,)).fetchone()  # noqa: S608
     return None if row is None else _stored(row)
+
+
+def window_of(database: sqlite3.Connection, plan: StoredPlan) -> PlanWindow:
+    """Return when a plan may be carried out, in the zone in which its text has its start."""
+    query = "SELECT json_extract(text, '$.starts_at') FROM plans WHERE digest = ?"
+    row = database.execute(query, (plan.digest,)).fetchone()
+    opens = None if row is None or row[0] is None else datetime.fromisoformat(row[0])
+    ends = None if plan.ends_at is None else moment_of(plan.ends_at)
+    if opens is not None and ends is not None:
+        ends = ends.astimezone(opens.tzinfo)
+    return PlanWindow(opens_at=opens, ends_at=ends)
 
 
 def text_of(database: sqlite3.Connection, digest: str) -> str:

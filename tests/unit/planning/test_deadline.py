@@ -77,12 +77,6 @@ def test_what_is_under_way_is_ended_before_the_end():
     assert closing() is not None
 
 
-def test_a_run_that_is_to_begin_later_waits():
-    """A plan for tonight begins tonight, not at once."""
-    hold = deadline(at(21, 30), since=at(22)).fit("r1")
-    assert (hold.for_good, hold.reason) == (False, "the run begins 2026-03-02 22:00+00:00")
-
-
 def test_devices_of_a_site_share_one_look_at_its_windows(monkeypatch):
     """Two thousand that wait for their window are asked about every second: the calendar is worked out once."""
     looks = []

@@ -98,7 +98,6 @@ class Play:
         self.journal = journal or Journal()
         self.server, self.stop = Server(), threading.Event()
         self.lock = threading.Lock()
-        begins = request.pop("begins", None)
         hosts = request.pop("hosts", None) or [host for wave in waves for host in wave.hosts]
         board = request.pop("board", None)
         everybody = [*hosts, *request.pop("helpers", ())]
@@ -130,7 +129,7 @@ class Play:
             self.journal, "run", interrupted=self.stop.is_set, tell=lambda *words: None, approve=approve
         )
         fleet = Fleet(nornir=Nornir(inventory=inventory), views=views, images=dict.fromkeys(everybody, IMAGE))
-        deadline = Deadline(until=until, windows={}, expected_s={}, since=begins)
+        deadline = Deadline(until=until, windows={}, expected_s={})
         self.scheduler = WaveScheduler(fleet, self.request, context, self.device, control, deadline)
 
     def device(self, task, context):
@@ -481,16 +480,6 @@ def test_a_run_that_breaks_off_waits_for_what_it_has_in_hand(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         play.scheduler.run()
     assert ended_well == [True]
-
-
-def test_a_run_that_waits_says_so():
-    """For the minutes until it begins: one event of the run with the time, not one for each device and second."""
-    begins = datetime.now(UTC) + timedelta(seconds=1)
-    play = Play(SITE_A, begins=begins)
-    assert set(play.outcomes().values()) == {"done"}
-    (waiting,) = [event for event in play.events if event.status == "waiting"]
-    assert (waiting.host, waiting.step) == (None, "run")
-    assert begins.isoformat(sep=" ", timespec="minutes") in waiting.text
 
 
 def test_a_device_is_tried_again_by_what_it_was_last_and_at_last_by_what_no_byte_came():

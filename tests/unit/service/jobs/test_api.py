@@ -127,8 +127,8 @@ def test_a_run_is_told_when_to_end_and_waits_until_it_may_begin(call, service):
 @pytest.mark.parametrize(
     ("times", "told"),
     [
-        ({"until": "2026-11-23T11:59:00Z"}, "until: expected a time behind 2026-11-23 12:00:00 UTC"),
-        ({"not_before": "2026-11-23T22:00:00Z", "until": "2026-11-23T22:00:00Z"}, "until: expected a time behind"),
+        ({"until": "2026-11-23T11:59:00Z"}, "until: expected a time after 2026-11-23 12:00:00 UTC"),
+        ({"not_before": "2026-11-23T22:00:00Z", "until": "2026-11-23T22:00:00Z"}, "until: expected a time after"),
         ({"not_before": "2026-11-24T05:00:00Z"}, "not_before: expected a time before the plan's end"),
         ({"not_before": "9999-12-31T23:00:00-12:00"}, "not_before: expected a time of this millennium"),
     ],

@@ -172,7 +172,7 @@ def test_an_approval_falls_with_the_end_of_the_window(service, who, plan, offere
     clock[0] = clock[0].replace(day=22, hour=5) - timedelta(milliseconds=1)
     assert why_not_startable(service, digest) == ""
     clock[0] += timedelta(milliseconds=1)
-    assert why_not_startable(service, digest) == "its window has passed: it was to end by 2026-11-22 05:00:00 UTC"
+    assert why_not_startable(service, digest) == "its window has passed: it was to end by 2026-11-22 05:00 UTC"
     with pytest.raises(Problem, match="cannot be approved: its window has passed"):
         approve(service, who("ann"), other)
 

@@ -40,7 +40,11 @@ def test_a_schedule_is_its_makers_and_due_by_its_own_clock(service, schedule):
     [
         ({"calendar": "every night"}, "calendar: expected a time"),
         ({"calendar": "once 2026-11-21 20:59"}, "expected a time to come"),
-        ({"calendar": "once 2026-12-21 06:00"}, "expected a time before the plan's end"),
+        (
+            {"calendar": "once 2026-12-21 06:00"},
+            "expected a time before the plan's end, 2026-12-21 05:00 UTC, found 2026-12-21 06:00 UTC+01:00",
+        ),
+        ({"calendar": "once 2026-12-21 05:01"}, "expected a time at least 1 h 00 min before the plan's end"),
         ({"time_zone": "Mars/Olympus"}, "time zone: expected"),
         ({"window_s": 3599}, "expected at least the 3,600 s that the plan takes"),
         ({"window_s": 59}, "window: expected 60 seconds to 604,800"),
@@ -54,6 +58,17 @@ def test_what_could_never_be_begun_is_refused(schedule, changes, why):
     assert (found.status, why in found.sentence) == (HTTPStatus.UNPROCESSABLE_ENTITY, True), found.sentence
 
 
+def test_a_schedule_that_is_due_before_its_plans_window_is_refused(schedule, offered, plan):
+    """It would start nothing, or nothing at its time; both times have their zone."""
+    late = offered(replace(plan, starts_at="2026-11-21T23:00:00+01:00"))
+    found = refused(schedule, subject=late, calendar="once 2026-11-21 22:59")
+    assert found.sentence == (
+        "calendar: expected a time from the opening of the plan's window on, 2026-11-21 23:00 UTC+01:00, found "
+        "2026-11-21 22:59 UTC+01:00"
+    )
+    assert schedule(subject=late, calendar="once 2026-11-21 23:00").next_at == "2026-11-21T22:00:00.000Z"
+
+
 def test_an_unknown_plan_is_not_scheduled(schedule):
     """404, as for one that he may not see."""
     assert refused(schedule, subject="0" * 64).status is HTTPStatus.NOT_FOUND
@@ -61,7 +76,7 @@ def test_an_unknown_plan_is_not_scheduled(schedule):
 
 def test_a_plan_that_was_denied_is_not_scheduled(service, schedule, offered, plan, who):
     """A draft may be: there is time to approve it."""
-    draft = offered(replace(plan, ends_at=None))
+    draft = offered(replace(plan, starts_at="2026-11-21T21:00:00+00:00", ends_at=None))
     assert schedule(subject=draft).state is ScheduleState.ACTIVE
     deny(service, who("ann"), draft, "no")
     assert refused(schedule, subject=draft).status is HTTPStatus.CONFLICT
