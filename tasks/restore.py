@@ -25,7 +25,7 @@ from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
 from tasks.configuration import Difference, difference, holds_syslog, new_lines
 from tasks.line_state import match_lines
-from tasks.mark import other_mark, whose
+from tasks.mark import is_mark, other_mark, whose
 from tasks.readings import READINGS, Configured, read_running, read_startup
 from tasks.restore_plan import ForeignChange, RestorePlan, plan_restore, way_back
 from tasks.snapshot import Snapshot
@@ -70,7 +70,8 @@ class RestoreReport:
         passes: Whether that is over by itself after a while.
         applet_was_gone: Whether the applet that undoes our lines by itself (`tasks.dead_man`) was not there any more.
         missing: Lines of the start that are not there, as far as their text is known.
-        proposals: Lines that lead back to the start, as far as their text is known.
+        proposals: Lines that lead back to the start, as far as their text is known; none where nothing was typed and
+            a run's mark stands there.
         hidden: Lines of ours that the device took and never showed: their undoing was sent, and proves nothing.
         left: Lines of ours that are in force still; only where the operator accepted that.
         not_typed: Why nothing was typed, although the device differs from the start; None where it was not held back.
@@ -242,6 +243,9 @@ class _Restoring:
     ) -> RestoreReport:
         plan = self._plan(seen)
         missing, proposals = self._way_back(seen)
+        if not_typed is not None and any(is_mark(line) for line in seen.tcp.lines):
+            # A run may be at work there: its lines are not to be entered away by hand.
+            proposals = ()
         return RestoreReport(
             commands=tuple(self._sent),
             foreign=(*plan.foreign, *plan.uncertain) if self._is_accepted else plan.foreign,

@@ -18,6 +18,7 @@ SOURCE_INTERFACE = "source interface"
 NEEDS_ENABLE = "enable"
 TWIN = "a second device"
 REMOVES = "remove partial"
+COPIED_JOURNAL = "a copied journal"
 
 Stock = tuple[tuple[str, tuple[str, ...]], ...]
 """Entries of a configuration: a line and what stands below it."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.adversary.behaviours import (
     ARCHIVE,
+    COPIED_JOURNAL,
     NEEDS_ENABLE,
     REMOVES,
     SOURCE_INTERFACE,
@@ -17,7 +18,7 @@ from tests.adversary.behaviours import (
     drawn,
     fits,
 )
-from tests.adversary.kinds import FIRST_KINDS, LATER_KINDS
+from tests.adversary.kinds import FIRST_KINDS, LATER_KINDS, STALE_JOURNAL
 
 FIRST_LATER_SEED = 50
 """From this seed on a case may have a kind besides that came later; drawn by dice of its own."""
@@ -36,8 +37,10 @@ class Step:
     """One command of a controller.
 
     Attributes:
-        verb: `stage`, `resume`, `probe`, `check` or `recover`.
-        controller: `a` or `b`; each has a state directory of its own.
+        verb: `stage`, `resume`, `probe`, `check` or `recover`; or `copy`, which is no command: the state directory of
+            `a` is copied to this controller's place, files as they are.
+        controller: `a`, `b`, or `c`, which has a copy of what `a` knew; each has a state directory of its own.
+        decides: What the operator says by name of the device: `--device-is` or `--accept`; empty: nothing.
         killed_at: The moment at which it is killed; empty: it is not.
         interrupted_at: The moment of Ctrl-C.
         beside_at: The moment at which the next step begins beside this one.
@@ -50,6 +53,7 @@ class Step:
     interrupted_at: str = ""
     beside_at: str = ""
     mended: bool = False
+    decides: str = ""
 
     def __str__(self) -> str:
         """Return it in a few words."""
@@ -59,6 +63,7 @@ class Step:
                 f"killed at {self.killed_at}" if self.killed_at else "",
                 f"interrupted at {self.interrupted_at}" if self.interrupted_at else "",
                 f"beside the next from {self.beside_at} on" if self.beside_at else "",
+                f"{self.decides} r1" if self.decides else "",
             )
             if word
         ]
@@ -140,9 +145,11 @@ def case_of(seed: int) -> Case:
     """Return the case of a seed."""
     dice = Random(f"adversary {seed}")
     platform = dice.choice(("xe", "xe", "ios", "stack"))
-    behaviours = (*_behaviours(dice, platform), *_later(seed, platform))
+    behaviours = (*_behaviours(dice, platform), *_later(seed, platform), *_stale(seed))
     needs = frozenset(need for behaviour in behaviours for need in behaviour.needs)
     steps = _steps(dice)
+    if COPIED_JOURNAL in needs:
+        steps = _stale_steps(Random(f"steps of a copy {seed}"))
     has_company = any(step.beside_at for step in steps)
     size = dice.choice((60_000, 150_000, 300_000))
     return Case(
@@ -164,11 +171,12 @@ def alone(kind: Kind, number: int) -> Case:
     behaviour = drawn(kind, dice)
     platform = dice.choice(sorted(kind.platforms or ("xe", "ios", "stack")))
     start = _start(dice, platform, behaviour.needs)
+    steps = (Step(verb="stage"), Step(verb="recover", mended=True))
     return Case(
         seed=-1000 - number,
         start=replace(start, lines=dice.choice(((), ("ip tcp window-size 8000",)))),
         behaviours=(behaviour,),
-        steps=(Step(verb="stage"), Step(verb="recover", mended=True)),
+        steps=_stale_steps(dice) if COPIED_JOURNAL in behaviour.needs else steps,
         image_bytes=150_000,
         options={
             name: ("--retries", "0", *(["--remove-partial"] if REMOVES in behaviour.needs else [])) for name in "ab"
@@ -197,6 +205,11 @@ def _later(seed: int, platform: str) -> tuple[Behaviour, ...]:
     return (
         drawn(dice.choice([kind for kind in LATER_KINDS if not kind.platforms or platform in kind.platforms]), dice),
     )
+
+
+def _stale(seed: int) -> tuple[Behaviour, ...]:
+    dice = Random(f"copied {seed}")
+    return () if seed < FIRST_LATER_SEED or dice.random() < 0.96 else (drawn(STALE_JOURNAL, dice),)
 
 
 def _start(dice: Random, platform: str, needs: frozenset[str]) -> Start:
@@ -232,6 +245,26 @@ def _steps(dice: Random) -> tuple[Step, ...]:
         (Step(verb="check"),): 2,
     }
     return dice.choices(list(plots), weights=list(plots.values()))[0]
+
+
+def _stale_steps(dice: Random) -> tuple[Step, ...]:
+    killed = Step(
+        verb="stage", killed_at=dice.choice(("config:1:line", "config:1:end", "config:1:end", "copy", "copy:50"))
+    )
+    copied, mended = Step(verb="copy", controller="c"), dice.random() < 0.6
+    recover, other = Step(verb="recover", mended=mended), Step(verb="recover", controller="b", mended=mended)
+    # The first run tunes and restores in three visits; the other's lines are in force behind its own first.
+    next_killed = Step(verb="stage", controller="b", killed_at=dice.choice(("config:4:line", "config:4:end")))
+    stale = Step(verb="recover", controller="c", mended=mended)
+    decided = replace(stale, decides=dice.choice(("--device-is", "--accept")))
+    return dice.choice(
+        (
+            (killed, copied, stale, recover, stale),
+            (killed, copied, stale, decided, recover),
+            (killed, copied, recover, next_killed, stale, other),
+            (killed, copied, recover, next_killed, stale, decided, other),
+        )
+    )
 
 
 def _options(dice: Random, *, removes: bool) -> tuple[str, ...]:

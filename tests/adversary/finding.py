@@ -38,7 +38,9 @@ class Said:
         stdout, stderr: All that it printed.
         image: Name of its image.
         held: What this controller's journal holds behind it.
-        held_before: What any controller's journal held in front of it.
+        held_before: What any controller's journal held in front of it; a copied one is not counted.
+        copy_held_before: What its own journal held in front of it, where that is a copy.
+        decides: What the operator said by name of the device, as an option; empty: nothing.
         before: The devices when it began.
         after: The devices when it had ended.
         is_alone: Whether no other controller was at work beside it.
@@ -54,6 +56,8 @@ class Said:
     image: str
     held: tuple[Held, ...] = ()
     held_before: tuple[Held, ...] = ()
+    copy_held_before: tuple[Held, ...] = ()
+    decides: str = ""
     before: tuple[DeviceSight, ...]
     after: tuple[DeviceSight, ...]
     is_alone: bool = True
@@ -78,7 +82,7 @@ class Finding:
     Attributes:
         said: Its commands, in the order of their ends.
         at_the_end: The devices, half a minute of their time behind the last command.
-        held: What the journals hold then, all controllers together.
+        held: What the journals hold then, all controllers together but for one with a copy.
         images: SHA-512 of each image, by name.
         leaks: Where a secret was found, and which.
         struck: The behaviours that came into play.

@@ -86,6 +86,12 @@ def _unrestored(found: Finding) -> Iterator[str]:
         if what and not is_held(device, found.held):
             yield f"{device.name} differs from what it was, and no journal holds it: {what}"
         yield from _untold(found, device)
+    for said in found.said:
+        if said.verb == "recover" and not said.decides:
+            for device in said.after:
+                was_held = is_held(device, said.copy_held_before)
+                if was_held and not is_held(device, said.held) and (what := left_of_ours(device)):
+                    yield f"{_who(said)}: a copied journal let go of {device.name}, undecided, which differs: {what}"
 
 
 def _untold(found: Finding, device: DeviceSight) -> Iterator[str]:
@@ -174,6 +180,9 @@ def _was_so(before: DeviceSight, after: DeviceSight) -> bool:
 
 
 def _destroyed(found: Finding) -> Iterator[str]:
+    for said in found.said:
+        if said.verb == "recover" and said.copy_held_before:
+            yield from _typed_by_copy(said)
     for device in found.at_the_end:
         for asked in device.asked:
             if asked.answer is None:
@@ -190,6 +199,21 @@ def _destroyed(found: Finding) -> Iterator[str]:
         for path, file in device.guarded.items():
             yield from _lost_file(device, path, file)
         yield from _lost_work(device)
+
+
+def _typed_by_copy(said: Said) -> Iterator[str]:
+    """A journal that is a copy knows nothing of what came since; its word alone has nothing typed."""
+    runs = [f"flashferry-{record.get('run_id', '')}" for record in said.records]
+    for before, after in zip(said.before, said.after, strict=True):
+        if after.configured == before.configured:
+            continue
+        marks = [line.split()[2] for line in before.running if line.startswith("alias exec flashferry-")]
+        # A device may keep the beginning of a name alone.
+        others = [mark for mark in marks if not any(run.startswith(mark) for run in runs)]
+        if others:
+            yield f"{_who(said)}: a copied journal typed on {after.name}, which {others[0]} has in its hands"
+        elif said.decides != "--device-is":
+            yield f"{_who(said)}: a copied journal typed on {after.name}, and nothing was decided"
 
 
 def _shown(answer: str) -> str:
@@ -231,7 +255,7 @@ def _not_calm(found: Finding) -> Iterator[str]:
             bad = [one for one in said.records if one.get("outcome") not in _DONE]
             if said.code != 0 or bad or not said.records:
                 yield f"{_who(said)}: exit code {said.code}, {[one.get('failure') for one in bad]}"
-        elif said.verb == "recover" and said.code != 0:
+        elif said.verb == "recover" and said.code != 0 and not said.copy_held_before and not said.decides:
             yield f"{_who(said)}: exit code {said.code}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from tests.adversary import draws
-from tests.adversary.behaviours import NEEDS_ENABLE, SOURCE_INTERFACE, Behaviour, Kind, made
+from tests.adversary.behaviours import COPIED_JOURNAL, NEEDS_ENABLE, SOURCE_INTERFACE, Behaviour, Kind, made
 
 Draw = Callable[[Random], Behaviour]
 _NEWER = ("xe", "stack")
@@ -266,5 +266,13 @@ LATER_KINDS: tuple[Kind, ...] = (
 )
 """Those that came later: seeds of before stay the cases that they are (`case.FIRST_LATER_SEED`)."""
 
-KINDS = (*FIRST_KINDS, *LATER_KINDS)
+STALE_JOURNAL = _kind(
+    "A3",
+    "stale journal",
+    "`recover` from a copied state directory, after or beside the controller that it was copied from",
+    lambda _: made(needs=COPIED_JOURNAL),
+)
+"""Drawn by dice of its own: it brings commands of its own in place of a seed's."""
+
+KINDS = (*FIRST_KINDS, *LATER_KINDS, STALE_JOURNAL)
 BY_NAME = {kind.name: kind for kind in KINDS}

@@ -21,7 +21,8 @@ import asyncssh
 
 from tests.adversary.case import Case, Step
 from tests.adversary.controller import LONGEST_COMMAND_S, Controller, Process, Zygote, surroundings
-from tests.adversary.finding import Finding, Said
+from tests.adversary.finding import Finding, Held, Said
+from tests.adversary.kinds import STALE_JOURNAL
 from tests.adversary.leaks import leaks, whole
 from tests.adversary.router.configuration import Configuration, parsed
 from tests.adversary.router.device import Device, DeviceSight
@@ -31,7 +32,10 @@ from tests.adversary.router.terminal import Passage
 from tests.adversary.router.world import Access, Loop, World
 from tests.patience import until
 
-IMAGES = {"a": "newimage-universalk9.bin", "b": "otherimage-universalk9.bin"}
+IMAGES = {"a": "newimage-universalk9.bin", "b": "otherimage-universalk9.bin", "c": "newimage-universalk9.bin"}
+COPY = "c"
+"""The controller with a copied journal."""
+
 _ADDRESSES = itertools.count(1)
 _WORK_OF_INTERFACE = {"xe": "GigabitEthernet0/0/0", "ios": "FastEthernet0/0", "stack": "GigabitEthernet1/0/1"}
 
@@ -96,7 +100,7 @@ class _Play:
         self._community = _word(self._dice, "Comm")
         self._struck: set[str] = set()
         self._world = self._made_world()
-        self._controllers = {name: self._controller(name) for name in ("a", "b")}
+        self._controllers = {name: self._controller(name) for name in IMAGES}
         self._surroundings = b""
         self._said: list[Said] = []
         self._number = itertools.count(1)
@@ -185,7 +189,7 @@ class _Play:
             at_the_end = self._sight()
         finally:
             self._ground.loop.run(self._world.stop())
-        held = tuple(one for controller in self._controllers.values() for one in controller.held())
+        held = self._held()
         secrets = self._secrets()
         found = Finding(
             said=tuple(self._said),
@@ -230,6 +234,10 @@ class _Play:
         passages = self._world.transcript.passages
         return any((one.kind, one.text) == ("moment", moment) for one in passages)
 
+    def _held(self) -> tuple[Held, ...]:
+        """Return what the journals hold; a copy holds nothing by itself."""
+        return tuple(one for name, controller in self._controllers.items() if name != COPY for one in controller.held())
+
     def _sight(self) -> tuple[DeviceSight, ...]:
         return self._ground.loop.call(self._world.sight)
 
@@ -238,7 +246,13 @@ class _Play:
         number = next(self._number)
         if step.mended:
             self._ground.loop.call(self._world.come_back)
-        before, held_before = self._sight(), tuple(one for other in self._controllers.values() for one in other.held())
+        if step.verb == "copy":
+            if self._controllers["a"].state.exists():
+                shutil.copytree(self._controllers["a"].state, controller.state)
+            return
+        before, held_before, held_by_copy = self._sight(), self._held(), self._controllers[COPY].held()
+        if step.controller == COPY and held_by_copy:
+            self._struck.add(STALE_JOURNAL.name)
         arguments = self._arguments(step, controller)
         if arguments is None:
             return
@@ -263,6 +277,8 @@ class _Play:
                 image=IMAGES[controller.name],
                 held=controller.held(),
                 held_before=held_before,
+                copy_held_before=held_by_copy if step.controller == COPY else (),
+                decides=step.decides,
                 before=before,
                 after=self._sight(),
                 is_alone=is_alone,
@@ -296,6 +312,8 @@ class _Play:
             return ["status"]
         if step.verb == "probe":
             return ["probe", *common, "--image-mb", "0.2", "--seconds", "2", "--ftp-port", "0"]
+        if step.decides:
+            return ["recover", *common, step.decides, "r1"]
         return [step.verb, *common, *(image if step.verb == "check" else [])]
 
     # Afterwards.

@@ -78,9 +78,24 @@ WRAPPED_LISTING = _case(
         stock=(("file prompt quiet", ()),),
     ),
 )
+STALE_JOURNAL = _case(
+    -5,
+    _start("xe", "ip tcp window-size 8000"),
+    (
+        Step(verb="stage", killed_at="copy:50"),
+        Step(verb="copy", controller="c"),
+        Step(verb="recover"),
+        Step(verb="stage", controller="b", killed_at="config:4:end"),
+        Step(verb="recover", controller="c"),
+        Step(verb="recover", controller="c", decides="--device-is"),
+        Step(verb="recover", controller="c", decides="--accept"),
+        Step(verb="recover", controller="b"),
+    ),
+)
 SCENES = {
     "question-twice": QUESTION_TWICE,
     "swapped": SWAPPED,
     "two-controllers": TWO_CONTROLLERS,
     "wrapped-listing": WRAPPED_LISTING,
+    "stale-journal": STALE_JOURNAL,
 }

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.adversary.behaviours import ARCHIVE, NEEDS_ENABLE, REMOVES, SOURCE_INTERFACE, TWIN
+from tests.adversary.behaviours import ARCHIVE, COPIED_JOURNAL, NEEDS_ENABLE, REMOVES, SOURCE_INTERFACE, TWIN
 from tests.adversary.case import case_of
-from tests.adversary.kinds import BY_NAME, KINDS
+from tests.adversary.kinds import BY_NAME, KINDS, STALE_JOURNAL
 from tests.adversary.router.knobs import Knobs
 from tests.adversary.scenes import SCENES
 
@@ -40,7 +40,7 @@ def test_the_weights():
     assert sum(1 <= count <= 3 for count in counts) > 400
     assert 10 < counts.count(0) < 60
     verbs = {step.verb for case in CASES for step in case.steps}
-    assert verbs == {"stage", "resume", "probe", "check", "recover"}
+    assert verbs == {"stage", "resume", "probe", "check", "recover", "copy"}
     assert any(step.killed_at for case in CASES for step in case.steps)
     assert any(step.interrupted_at for case in CASES for step in case.steps)
     assert any(step.beside_at for case in CASES for step in case.steps)
@@ -54,6 +54,7 @@ def test_a_case_has_what_its_behaviours_need():
         assert case.start.twin or TWIN not in needs
         assert case.start.needs_enable or NEEDS_ENABLE not in needs
         assert case.source_interface or SOURCE_INTERFACE not in needs
+        assert any(step.verb == "copy" for step in case.steps) == (COPIED_JOURNAL in needs)
         assert "--remove-partial" in case.options["a"] or REMOVES not in needs
 
 
@@ -74,7 +75,7 @@ def test_what_strikes_is_a_kind():
     by_acts = {act.name for case in CASES for behaviour in case.behaviours for act in behaviour.acts}
     questions = {name for name in BY_NAME if name.startswith("question at ")}
     by_stock = {behaviour.name for case in CASES for behaviour in case.behaviours if behaviour.stock}
-    assert set(BY_NAME) == told | by_acts | questions | by_stock
+    assert set(BY_NAME) == told | by_acts | questions | by_stock | {STALE_JOURNAL.name}
 
 
 def test_the_router_knows_nothing_of_what_it_judges():

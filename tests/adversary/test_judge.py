@@ -290,6 +290,48 @@ def test_a_line_that_ours_stands_in_for():
     assert broken(finding(killed, device=left, held=HELD)) == set()
 
 
+# A journal that is a copy.
+
+MARKED = (*TUNED, "alias exec flashferry-20261128-1-aaaa root@vm")
+
+
+def stale(**other: Any) -> Said:
+    """A `recover` from a copied journal that held the device, and typed on it."""
+    found = record(restored="incomplete", run_id="20261128-1-aaaa")
+    at_first = {"records": [found], "before": (sight(running=MARKED),), "copy_held_before": HELD, "code": 5}
+    return said("recover", **{"after": sight(running=MARKED, configured=1), "held": HELD, **at_first, **other})
+
+
+def judged(one: Said) -> set[Judgement]:
+    return broken(finding(one, device=one.after[0], held=HELD))
+
+
+def test_a_copied_journal_that_types():
+    """Undecided, or by a word that lets go only, nothing may be typed; decided for the device, it may be."""
+    assert judged(stale()) == {Judgement.INTACT}
+    assert judged(stale(decides="--accept")) == {Judgement.INTACT}
+    assert judged(stale(decides="--device-is")) == set()
+    assert judged(stale(copy_held_before=())) == set()
+
+
+def test_a_copied_journal_that_types_under_another_runs_mark():
+    """What another run has in its hands stays, whatever was decided; a short name may be this run's."""
+    others = (*TUNED, "alias exec flashferry-20261128-2-bbbb root@vm")
+    short = (*TUNED, "alias exec flashferry-2026 root@vm")
+    assert judged(stale(decides="--device-is", before=(sight(running=others),))) == {Judgement.INTACT}
+    assert judged(stale(decides="--device-is", before=(sight(running=short),))) == set()
+
+
+def test_a_copied_journal_that_lets_go():
+    """Where the device differs the lease is kept until the operator decides."""
+    still = sight(running=MARKED)
+    assert judged(stale(after=still)) == set()
+    assert judged(stale(after=still, held=())) == {Judgement.RESTORED}
+    assert judged(stale(after=still, held=(), decides="--accept")) == set()
+    equal = stale(after=sight(), held=(), code=0, before=(sight(),), records=[record()])
+    assert judged(equal) == set()
+
+
 # Without behaviours.
 
 

@@ -40,7 +40,11 @@ def _end(said: object) -> str:
 
 def _why(record: dict[str, object]) -> str:
     failures = (record.get("failure"), record.get("restore_failure"))
-    told = [f"{one['step']}: {one['reason']}" for one in failures if isinstance(one, dict)]
+    told = [
+        f"{one['step']}: {one['reason']}" + (f". {one['hint']}" if one.get("hint") else "")
+        for one in failures
+        if isinstance(one, dict)
+    ]
     return f" ({'; '.join(told)})" if told else ""
 
 
