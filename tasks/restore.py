@@ -220,6 +220,8 @@ class _Restoring:
 
     def report(self, *, needs_mark: bool, doubt: str | None) -> RestoreReport:
         seen = read_running(self._session)
+        applets = [change.keyword for change in self._changes if change.is_applet]
+        self._applet_was_gone = bool(applets) and not any(seen.tcp.of(name) for name in applets)
         not_typed = self._whose_it_is(seen, needs_mark=needs_mark)
         if needs_mark and not_typed is not None and self._changes:
             # A device may show its configuration as it was some seconds ago.
@@ -302,9 +304,6 @@ class _Restoring:
         """
         # The first time also what is not shown: the device may be late, and what is gone is not harmed.
         commands = self._plan(seen, is_sure=not self._sent).commands
-        applets = [change.keyword for change in self._changes if change.is_applet]
-        if not self._sent:
-            self._applet_was_gone = bool(applets) and not any(seen.tcp.of(name) for name in applets)
         for pause_s in LATE_PAUSES_S:
             if not commands:
                 break

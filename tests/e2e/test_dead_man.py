@@ -125,6 +125,19 @@ def test_a_controller_that_dies_for_good_leaves_nothing(router):
     assert router.configurations() == before
 
 
+@pytest.mark.soak
+def test_what_an_applet_took_from_a_colleague_is_told(router):
+    """It types without a look (docs/dead-man.md); recovery finds the start, and says what may have gone with it."""
+    before = router.configurations()
+    killed_in_mid_copy(router)
+    router.configure_by_hand("ip tcp window-size 100000")
+    assert "ip tcp window-size 100000" in router.configurations()[0]
+    router.world.fault(DEVICE, applets_fire=True)
+    assert router.configurations() == before
+    done = router.run("recover", "--inventory", router.inventory)
+    assert (done.code, "its applet is not there: where it ran" in done.out) == (0, True)
+
+
 def test_recovery_takes_an_applet_back_that_still_counts(router):
     """It was journaled before it was typed."""
     before = router.configurations()

@@ -169,6 +169,13 @@ def print_recovery(records: tuple[RecoveryRecord, ...]) -> None:
         if record.restore is not None:
             line(record.host, f"sent: {'; '.join(record.restore.commands) or 'nothing'}")
             line(record.host, f"running configuration {record.restore.running_difference or 'equal to the start'}")
+            if record.restore.applet_was_gone:
+                line(
+                    record.host,
+                    "its applet is not there: where it ran by itself, a line that a colleague entered where ours stood "
+                    "is gone too, and nothing on the device shows it; %SYS-5-CONFIG_I tells who entered lines when",
+                    BAD,
+                )
             _print_foreign(record.host, record.restore, line_families(record.restore.commands))
         if record.partial_file is not None:
             again = f"'flashferry stage --resume {record.run_id}'"

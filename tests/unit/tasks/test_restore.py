@@ -375,8 +375,17 @@ def test_mark_and_applet_go_last_in_a_session_of_their_own():
     """Until the lines are proven gone others are kept off, and the applet counts."""
     box, before = marked()
     box.set(APPLET)
-    assert box.put_back(before, ARMED).is_proven
+    report = box.put_back(before, ARMED)
+    assert report.is_proven
+    assert not report.applet_was_gone
     assert box.visits == [(f"no {WINDOW}", f"no {SACK}"), (f"no {APPLET}", f"no {MARK.rpartition(' ')[0]}")]
+
+
+def test_an_applet_that_ran_is_told_where_nothing_was_left_to_be_typed():
+    """It took lines back without a look, maybe one of a colleague's too: the start does not prove that it did not."""
+    box = Box()
+    report = box.put_back(box.snapshot(), ARMED, needs_mark=True)
+    assert (report.is_proven, report.applet_was_gone, box.visits) == (True, True, [])
 
 
 @pytest.mark.parametrize("is_again", [False, True])

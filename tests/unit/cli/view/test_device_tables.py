@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flashferry.cli.view.device_tables import print_run
+from flashferry.cli.view.device_tables import print_recovery, print_run
 from flashferry.cli.view.probe_table import print_probe
 from flashferry.cli.view.run_details import MOST_DETAILED
 from flashferry.images.digests import Image
@@ -120,3 +120,21 @@ def test_a_speed_test_of_many_devices_is_told_likewise(told):
     assert "40 devices: 40 done" in found
     assert "proof:" not in found
     assert "flashferry report" not in found
+
+
+@pytest.mark.parametrize("was_gone", [True, False])
+def test_recovery_tells_of_an_applet_that_is_gone(told, was_gone):
+    """It types without a look: equal to the start does not prove that nothing of a colleague's went."""
+    restore = SimpleNamespace(
+        commands=(), running_difference=None, foreign=(), startup_changed=False, applet_was_gone=was_gone
+    )
+    record = SimpleNamespace(
+        host="r1",
+        run_id="20261122-000000-abcd",
+        restored=Restored.RESTORED,
+        restore=restore,
+        partial_file=None,
+        activation=None,
+        failure=None,
+    )
+    assert ("r1: its applet is not there" in told((record,), print_recovery)) == was_gone
