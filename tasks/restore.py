@@ -40,7 +40,7 @@ RESTORE = Step(
     state="restored",
     record_field="restore",
     seconds=0.03,
-    round_trips=7.4,
+    round_trips=9.4,
     stretch=Stretch.RESTORE,
     goes_on_when_stopped=True,
 )

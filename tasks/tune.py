@@ -40,7 +40,7 @@ TUNE = Step(
     state="tuned",
     record_field="tune",
     seconds=0.3,
-    round_trips=19,
+    round_trips=20,
     stretch=Stretch.SET_UP,
     is_delivery=True,
 )

@@ -4,10 +4,10 @@ Facts
 -----
 What a device takes besides its copy and its hash stands with its steps (`tasks.steps`). It was measured
 (docs/benchmarks.md, "A whole run", stage of a new image by steps, LAN at 1 ms and the published link at 100 ms;
-straight lines through both): check 0.85 s + 20 round trips; snapshot, tuning and the FTP login 0.3 s + 19; restore
-and proof 0.03 s + 7.4. A BBR flow's start costs about 6 round trips of full rate (the probes in
-docs/demo-transcript.md: 30 MB at 100 ms in 5.7 s, at the steady rate 5.01 s). Stand-ins answer at once; an old router's
-own seconds come on top and are not known before it was staged once.
+straight lines through both, and the three exchanges that came since): check 0.85 s + 20 round trips; snapshot, tuning
+and the FTP login 0.3 s + 20; restore and proof 0.03 s + 9.4. A BBR flow's start costs about 6 round trips of full
+rate (the probes in docs/demo-transcript.md: 30 MB at 100 ms in 5.7 s, at the steady rate 5.01 s). Stand-ins answer at
+once; an old router's own seconds come on top and are not known before it was staged once.
 """
 
 from __future__ import annotations
