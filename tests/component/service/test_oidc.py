@@ -285,7 +285,7 @@ LIES = {
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("path", ["/realm/.well-known/openid-configuration", "/realm/token", "/realm/keys"])
 def test_a_lie_at_any_step_is_one_refusal(served, provider, lie, path):
-    """What is no answer is told as such; the sign-in after it is good."""
+    """The sign-in after it is good."""
     provider.lies[path] = LIES[lie]
     url = served.call("GET", "/login/oidc")
     if url.status_code == 303:
@@ -307,7 +307,7 @@ def test_a_lie_at_any_step_is_one_refusal(served, provider, lie, path):
     ],
     ids=ascii,
 )
-def test_a_claim_that_is_no_text_lets_nobody_in(served, provider, claims):
+def test_a_claim_that_is_no_text_is_refused(served, provider, claims):
     """Half of a surrogate pair is a refusal, not a failure of ours."""
     provider.claims = claims
     header = {"alg": "ES256", "kid": "k1"}
@@ -315,7 +315,7 @@ def test_a_claim_that_is_no_text_lets_nobody_in(served, provider, claims):
     assert sign_in(served, provider).status_code == 403
 
 
-def test_claims_that_are_nested_too_deep_let_nobody_in(served, provider):
+def test_claims_that_are_nested_too_deep_are_refused(served, provider):
     """They are signed, and no more to be trusted for that."""
     deep = b'{"a":' * 9_000
     provider.signed = lambda _: jws.serialize_compact({"alg": "ES256", "kid": "k1"}, deep, provider.key)
