@@ -16,20 +16,29 @@ from flashferry.service.problems import BodyRefused
 MOST_PUBLIC_BYTES = 64 * 2**10
 """So much is taken of who is not signed in."""
 MOST_HELD_BYTES = 64 * 2**20
-"""So much is held of all requests together."""
+"""So much is held of all requests of signed-in people together."""
 MOST_HELD_PUBLIC_BYTES = 8 * 2**20
-"""So much of them while it is of people who are not signed in: they leave room for those who are."""
+"""So much is held of all other requests together; the two counts are apart, so that neither keeps the other out."""
 
 
 class Bodies:
     """What is held of bodies at this moment; on one event loop.
 
     Attributes:
-        held_bytes: Of all requests that are not answered yet.
+        held_bytes: Of all requests of signed-in people that are not answered yet.
+        held_public_bytes: Of all others.
     """
 
     def __init__(self) -> None:
-        self.held_bytes = 0
+        self.held_bytes = self.held_public_bytes = 0
+
+    def hold(self, size_bytes: int, *, is_public: bool) -> bool:
+        """Count more bytes, or fewer where it is below zero; return whether there is room for all that are held."""
+        if is_public:
+            self.held_public_bytes += size_bytes
+            return self.held_public_bytes <= MOST_HELD_PUBLIC_BYTES
+        self.held_bytes += size_bytes
+        return self.held_bytes <= MOST_HELD_BYTES
 
     def counted(self, request: Request, most_bytes: int, *, is_public: bool) -> CountedBody:
         """Return the body of a request, which is to be let go once it is answered."""
@@ -51,7 +60,7 @@ class CountedBody:
         self._receive: Receive = request.receive
         self._announced = request.headers.get("content-length", "")
         self._most_bytes = min(most_bytes, MOST_PUBLIC_BYTES) if is_public else most_bytes
-        self._most_held_bytes = MOST_HELD_PUBLIC_BYTES if is_public else MOST_HELD_BYTES
+        self._is_public = is_public
         self._size_bytes = 0
 
     async def receive(self) -> Message:
@@ -67,9 +76,9 @@ class CountedBody:
         message = await self._receive()
         size_bytes = len(message.get("body", b""))
         self._size_bytes += size_bytes
-        self._bodies.held_bytes += size_bytes
+        has_room = self._bodies.hold(size_bytes, is_public=self._is_public)
         self._check(self._size_bytes)
-        if self._size_bytes and self._bodies.held_bytes > self._most_held_bytes:
+        if self._size_bytes and not has_room:
             raise BodyRefused(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 "expected room for this request's body, found the service busy with the bodies of others",
@@ -79,7 +88,7 @@ class CountedBody:
 
     def let_go(self) -> None:
         """Count it no more."""
-        self._bodies.held_bytes -= self._size_bytes
+        self._bodies.hold(-self._size_bytes, is_public=self._is_public)
         self._size_bytes = 0
 
     def _check(self, size_bytes: int) -> None:
