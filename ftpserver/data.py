@@ -106,6 +106,11 @@ class ImageChannel(DTPHandler):
         if self._sending is not None:
             self._sending.cut(reason)
 
+    def give_way(self, reason: str) -> None:
+        """End the transfer for a newer one of its ticket."""
+        if self._sending is not None:
+            self._sending.give_way(reason)
+
     # What the sending asks of its connection.
 
     def await_room(self) -> None:

@@ -279,10 +279,12 @@ class ImageSession(BoundedControl):
             self._shutdown_connecting_dtp()
             self.data_connection_failed(reason, "426 Transfer ended by the server.")
         elif self.data_channel is not None and self.data_channel.retrieval is not None:
-            self.data_channel.cut(reason)
+            self.data_channel.give_way(reason)
 
     def send_away(self, reason: str) -> None:
         """End the RETR under way, and the session."""
+        if not self._closed and self.data_channel is not None:
+            self.data_channel.cut(reason)
         self.give_way(reason)
         if not self._closed:
             self.respond("421 Ticket withdrawn.")

@@ -29,6 +29,7 @@ from flashferry.fileserver.wire import (
     AtSite,
     Call,
     Drain,
+    GaveWay,
     Happened,
     Hello,
     Pulses,
@@ -134,9 +135,9 @@ class Child:
         """Its process id."""
         return self._process.pid
 
-    def add_ticket(self, grant: "TicketGrant") -> TransferProgress:
+    def add_ticket(self, grant: "TicketGrant", *, is_shared: bool = False) -> TransferProgress:
         """Have it take a new ticket in, and return the first snapshot; raises what `_ask` does, as do all of these."""
-        return self._ask(AddTicket(grant=grant), TransferProgress)
+        return self._ask(AddTicket(grant=grant, is_shared=is_shared), TransferProgress)
 
     def admit(self, grant: "FixedGrant") -> None:
         """Have it let a fixed login in."""
@@ -307,6 +308,8 @@ class Child:
                 self._voice.take_login_failure(failure)
             case Tried(use):
                 self._voice.take_use(use)
+            case GaveWay(ticket_id):
+                self._voice.take_gave_way(ticket_id)
             case AtSite(load):
                 self._voice.take_load(load)
 

@@ -31,7 +31,9 @@ from flashferry.fileserver.wire import (
     AdmitLogin,
     Answer,
     AtSite,
+    DecideTry,
     Drain,
+    GaveWay,
     Happened,
     Pulse,
     Pulses,
@@ -188,6 +190,7 @@ class Service:
         self.tickets.on_login_failure = self._tell_login_failure
         if hello.is_one_of_several:
             self.tickets.on_try = self._tell_try
+            self.tickets.on_gave_way = self._tell_gave_way
             self.tickets.on_site_load = self._tell_load
         self._ports = tuple(listening.getsockname()[1] for listening in sockets)
         context = ServingContext(tickets=self.tickets, settings=hello.settings, loop=self._loop)
@@ -214,8 +217,8 @@ class Service:
         """Do what the parent asks and return what to answer."""
         tickets = self.tickets
         match request:
-            case AddTicket(grant):
-                return tickets.add(_with_shared_image(grant))
+            case AddTicket(grant, is_shared):
+                return tickets.add(_with_shared_image(grant), is_shared=is_shared)
             case Drain():
                 return self.drain()
             case AdmitLogin(fixed):
@@ -230,6 +233,8 @@ class Service:
                 tickets.set_elsewhere(load)
             case UseElsewhere(ticket_id, tries, gives_way, is_delivered):
                 tickets.use_elsewhere(ticket_id, tries, gives_way=gives_way, is_delivered=is_delivered)
+            case DecideTry(ticket_id, here, goes_on):
+                tickets.decide_try(ticket_id, here, goes_on=goes_on)
             case SetSiteLink(site, link_bytes_per_s):
                 tickets.set_site_link(site, link_bytes_per_s)
             case Stop():
@@ -261,6 +266,9 @@ class Service:
     def _tell_try(self, use: "TicketUse") -> None:
         self._link.say(Tried(use=use))
 
+    def _tell_gave_way(self, ticket_id: str) -> None:
+        self._link.say(GaveWay(ticket_id=ticket_id))
+
     def _tell_load(self, load: "SiteLoad") -> None:
         self._link.say(AtSite(load=load))
 
@@ -279,7 +287,7 @@ class Service:
             self.stop()
 
     def _under_way(self) -> int:
-        return len(self.tickets.running) + sum(listener.transfers_to_come for listener in self._listeners)
+        return self.tickets.under_way + sum(listener.transfers_to_come for listener in self._listeners)
 
     def _end(self) -> None:
         for account in self.tickets.running:

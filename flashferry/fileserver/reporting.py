@@ -129,6 +129,7 @@ class Reporter:
             self._announce(EventKind.FAILED, failure, TransferState.FAILED, record=record)
         else:
             self._announce(EventKind.DONE, record.verdict.sentence, TransferState.DELIVERED, record=record)
+        tickets.ended(self._account)
 
     def _link(self, now_s: float) -> KnownLink | None:
         """Return what is known of the link, and what our other transfers have had of it so far."""

@@ -54,6 +54,7 @@ PEER_GONE = frozenset(
 _COMES_AGAIN = frozenset({errno.EAGAIN, errno.EINTR, errno.EBUSY})
 _CHUNK_BYTES = 4 << 20
 _USUAL_MSS_BYTES = 1460
+_PAST_RECALL_S = 2.0
 
 
 class Ending(Enum):
@@ -234,7 +235,13 @@ class ImageSending:
         self._reporter: Reporter | None = Reporter(client, self, retrieval.account, self.transfer, self._tuning)
 
     def begin(self) -> None:
+        """Send as soon as nothing else is sent with the ticket."""
+        self._client.tickets.await_turn(self.retrieval.account, self)
+
+    def go_on(self) -> None:
         """Send from now on."""
+        if self._is_over:
+            return
         assert self._reporter is not None
         self._reporter.started()
         self._is_sending = True
@@ -297,6 +304,17 @@ class ImageSending:
     def cut(self, reason: str) -> None:
         """End the transfer with a reason."""
         self._fail(reason, Ending.CUT)
+
+    def give_way(self, reason: str) -> None:
+        """End the transfer for a newer one of its ticket.
+
+        What is handed over to the kernel is not taken back: a client that has it all may take it for delivered. So one
+        that has handed over its last byte has a moment for its own end.
+        """
+        if self.transfer.all_written and not self._is_over:
+            self.look_in(_PAST_RECALL_S, lambda: self.cut(reason))
+        else:
+            self.cut(reason)
 
     # What the watch asks.
 
@@ -382,9 +400,9 @@ class ImageSending:
         self._is_sending = False
         # A socket that can take more would wake the loop without end.
         self._host.leave_loop()
-        self.look_in(seconds, self._go_on)
+        self.look_in(seconds, self._send_more)
 
-    def _go_on(self) -> None:
+    def _send_more(self) -> None:
         if self._is_over:
             return
         self._is_sending = True

@@ -375,6 +375,12 @@ class Telemetry:
             homes = self._snapshots.homes(ticket_id)
             return {name: sum(tries.values()) - tries.get(name, 0) for name in homes if name != process}
 
+    def is_delivered(self, ticket_id: str) -> bool:
+        """Tell whether a process has delivered with a ticket."""
+        with self._changed:
+            progress = self._snapshots.find(ticket_id)
+            return progress is not None and progress.state is TransferState.DELIVERED
+
     def _as_one_story(self, event: ServerEvent, process: str) -> ServerEvent:
         """Return what an event means for a ticket that several processes are good for; any other as it is."""
         after = event.progress

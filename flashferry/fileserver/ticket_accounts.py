@@ -46,6 +46,16 @@ class Channel(Protocol):
     def cut(self, reason: str) -> None:
         """End the transfer, with a reason for its record."""
 
+    def give_way(self, reason: str) -> None:
+        """End the transfer for a newer one; one that has handed its last byte over may come to its own end first."""
+
+
+class WaitingChannel(Channel, Protocol):
+    """A transfer that begins when nothing else is sent with its ticket."""
+
+    def go_on(self) -> None:
+        """Begin."""
+
 
 class Session(Protocol):
     """A control connection that has logged in with the ticket, as the ticket service needs to see it."""
@@ -58,10 +68,18 @@ class Session(Protocol):
 
 
 class Account:
-    """One ticket in the serving process and what has become of it."""
+    """One ticket in the serving process and what has become of it.
 
-    def __init__(self, grant: "TicketGrant", now_s: float) -> None:
+    Attributes:
+        channel: Its transfer that runs.
+        owes_word: Whether the others wait to hear that nothing is sent here with it any more.
+    """
+
+    def __init__(self, grant: "TicketGrant", now_s: float, *, is_shared: bool = False) -> None:
         self.grant = grant
+        self._is_shared = is_shared
+        self._granted_here = 0
+        self.owes_word = False
         self.expires_s = now_s + grant.request.lifetime_s
         self.cap_bytes_per_s = grant.request.cap_bytes_per_s
         self.revoked = False
@@ -92,6 +110,20 @@ class Account:
         """Use a try here; what it leaves is the caller's to tell."""
         self._tries_here += 1
         return TicketUse(ticket_id=self.grant.ticket_id, here=self._tries_here, elsewhere=self._tries_elsewhere)
+
+    @property
+    def may_send(self) -> bool:
+        """Whether nothing else is sent with the ticket, here or by another process."""
+        return self.channel is None and (not self._is_shared or self._granted_here == self._tries_here)
+
+    @property
+    def tries_here(self) -> int:
+        """How many tries this process has used."""
+        return self._tries_here
+
+    def grant_try(self, here: int) -> None:
+        """Note that a try of here, by its number, may send."""
+        self._granted_here = here
 
     @property
     def tries_left(self) -> int:

@@ -9,7 +9,7 @@ from flashferry.fileserver.clients.login_limits import FailureBook, FixedLogins,
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.site_pace import SitePaces
 from flashferry.fileserver.site_rates import network_of
-from flashferry.fileserver.ticket_accounts import Account, Channel, Roster, Session, TicketUse
+from flashferry.fileserver.ticket_accounts import Account, Channel, Roster, Session, TicketUse, WaitingChannel
 from flashferry.fileserver.tickets import Refusal, names_source, password_matches, source_allowed
 
 if TYPE_CHECKING:
@@ -54,11 +54,13 @@ class TicketService:
         self.failures = FailureBook(settings.limits.failed_logins, settings.limits.ban_s)
         self.on_login_failure: Callable[[LoginFailure], None] = lambda _: None
         self.on_try: Callable[[TicketUse], None] = lambda _: None
+        self.on_gave_way: Callable[[str], None] = lambda _: None
         self.on_site_load: Callable[[SiteLoad], None] = lambda _: None
         self._emit = emit
         self._roster = Roster()
         self._fixed_logins = FixedLogins(settings.limits)
         self._running: dict[str, Account] = {}
+        self._waiting: dict[str, WaitingChannel] = {}
         self._site_caps = SiteCaps()
         self._site_links: dict[str, int] = {}
         self._site_paces = SitePaces()
@@ -71,6 +73,11 @@ class TicketService:
         """Accounts with a running transfer."""
         return list(self._running.values())
 
+    @property
+    def under_way(self) -> int:
+        """How many transfers run, or wait until they alone may send with their tickets."""
+        return len(self._running.keys() | self._waiting.keys())
+
     def take_over(self, account: Account, session: Session) -> None:
         """Have a session's transfer be the one of its ticket: a ticket delivers to one data connection at a time.
 
@@ -81,7 +88,28 @@ class TicketService:
             if other is not session:
                 other.give_way(_SUPERSEDED)
         if account.channel is not None:
-            account.channel.cut(_SUPERSEDED)
+            account.channel.give_way(_SUPERSEDED)
+
+    def await_turn(self, account: Account, channel: WaitingChannel) -> None:
+        """Have a transfer begin as soon as nothing else is sent with its ticket, here or by another process."""
+        self._waiting[account.grant.ticket_id] = channel
+        self._let_go_on(account)
+
+    def ended(self, account: Account) -> None:
+        """Note that the end of a transfer is told: now another process may send with the ticket, or who waits here."""
+        if account.channel is None and account.owes_word:
+            account.owes_word = False
+            self.on_gave_way(account.grant.ticket_id)
+        self._let_go_on(account)
+
+    def _let_go_on(self, account: Account) -> None:
+        waiting = self._waiting.get(account.grant.ticket_id)
+        if waiting is not None and account.may_send:
+            del self._waiting[account.grant.ticket_id]
+            if account.withdrawn(self.clock()):
+                waiting.cut("ticket withdrawn")
+            else:
+                waiting.go_on()
 
     def begin(self, account: Account, channel: Channel) -> None:
         """Note that a ticket's transfer runs, and give it its cap."""
@@ -93,6 +121,8 @@ class TicketService:
 
     def end(self, account: Account, channel: Channel) -> None:
         """Note that it has ended, unless a new one has taken its place already; others get its share."""
+        if self._waiting.get(account.grant.ticket_id) is channel:
+            del self._waiting[account.grant.ticket_id]
         if account.channel is channel:
             account.channel = None
             self._running.pop(account.grant.ticket_id, None)
@@ -100,9 +130,9 @@ class TicketService:
             self._share(self._site(account))
             self.settle(account)
 
-    def add(self, grant: "TicketGrant") -> TransferProgress:
-        """Take a new ticket in."""
-        account = Account(grant, self.clock())
+    def add(self, grant: "TicketGrant", *, is_shared: bool = False) -> TransferProgress:
+        """Take a new ticket in; of one that other processes serve, too, each try waits for `decide_try`."""
+        account = Account(grant, self.clock(), is_shared=is_shared)
         self._roster.add(account)
         return account.progress
 
@@ -208,13 +238,35 @@ class TicketService:
         # Before what is told of the transfer that gives way, or it would be told with a try that was used.
         account.use_elsewhere(tries)
         if gives_way:
-            for session in tuple(account.sessions):
-                session.give_way(_SUPERSEDED)
-            if account.channel is not None:
-                account.channel.cut(_SUPERSEDED)
+            self._give_way(account)
+            account.owes_word = True
         if is_delivered:
             account.deliver_elsewhere()
+        self.ended(account)
         self.settle(account)
+
+    def decide_try(self, ticket_id: str, here: int, *, goes_on: bool) -> None:
+        """Take in whether the last try of here may send; what was decided on an older one concerns nothing any more.
+
+        Args:
+            ticket_id: The ticket.
+            here: The number of the try, as `TicketUse` has it.
+            goes_on: Whether the other processes send nothing with the ticket; else it gives way.
+        """
+        account = self._roster.find(ticket_id)
+        if account is None:
+            return
+        if not goes_on and here == account.tries_here:
+            self._give_way(account)
+        elif goes_on:
+            account.grant_try(here)
+            self._let_go_on(account)
+
+    def _give_way(self, account: Account) -> None:
+        for session in tuple(account.sessions):
+            session.give_way(_SUPERSEDED)
+        if account.channel is not None:
+            account.channel.give_way(_SUPERSEDED)
 
     def set_site_link(self, site: str, link_bytes_per_s: int | None) -> None:
         """Take in what a site's link carries, payload bytes per second; None where that is not known any more."""

@@ -50,9 +50,10 @@ class _Request(msgspec.Struct, frozen=True, tag=True):
 
 
 class AddTicket(_Request, frozen=True):
-    """Take a new ticket in; the answer is its first snapshot."""
+    """Take a new ticket in; the answer is its first snapshot. Of one that is shared each try waits for `DecideTry`."""
 
     grant: TicketGrant
+    is_shared: bool = False
 
 
 class AdmitLogin(_Request, frozen=True):
@@ -104,6 +105,14 @@ class UseElsewhere(_Request, frozen=True):
     is_delivered: bool = False
 
 
+class DecideTry(_Request, frozen=True):
+    """Take in what became of a try that waits: by now the others send nothing with the ticket, or it gives way."""
+
+    ticket_id: str
+    here: int
+    goes_on: bool
+
+
 class Drain(_Request, frozen=True):
     """Take no new sessions and end with the last transfer; the answer is how many are under way."""
 
@@ -113,7 +122,17 @@ class Stop(_Request, frozen=True):
 
 
 Request: TypeAlias = (
-    AddTicket | AdmitLogin | Revoke | SetCap | SetSiteCap | SetSiteLink | SetElsewhere | UseElsewhere | Drain | Stop
+    AddTicket
+    | AdmitLogin
+    | Revoke
+    | SetCap
+    | SetSiteCap
+    | SetSiteLink
+    | SetElsewhere
+    | UseElsewhere
+    | DecideTry
+    | Drain
+    | Stop
 )
 
 
@@ -159,6 +178,12 @@ class Tried(_Saying, frozen=True):
     """A try of a ticket was used here; told where others serve beside it, before anything else of the try."""
 
     use: TicketUse
+
+
+class GaveWay(_Saying, frozen=True):
+    """Nothing is sent here with a ticket any more; told after its end when another process used a newer try."""
+
+    ticket_id: str
 
 
 class AtSite(_Saying, frozen=True):
@@ -222,7 +247,7 @@ class Pulses(_Saying, frozen=True):
     pulses: list[Pulse]
 
 
-Saying: TypeAlias = Ready | Answer | Happened | RefusedLogin | Tried | AtSite | Pulses
+Saying: TypeAlias = Ready | Answer | Happened | RefusedLogin | Tried | GaveWay | AtSite | Pulses
 
 _READINGS = tuple(Sample.__dataclass_fields__)
 _readings_of = attrgetter(*_READINGS)

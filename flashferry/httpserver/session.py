@@ -125,11 +125,12 @@ class HttpSession(Visitor, AsyncChat):
     def give_way(self, reason: str) -> None:
         """End the transfer under way; nothing happens without one."""
         if self._sending is not None:
-            self._sending.cut(reason)
+            self._sending.give_way(reason)
 
     def send_away(self, reason: str) -> None:
         """End the transfer under way, and the session."""
-        self.give_way(reason)
+        if self._sending is not None:
+            self._sending.cut(reason)
         self.close()
 
     def close(self) -> None:

@@ -206,11 +206,13 @@ class SshClient(Visitor, asyncssh.SSHServer):
         """End its transfer; with SSH that ends the connection: there is no other word for it within a file."""
         if self.is_transferring and not self._is_gone:
             for session in tuple(self._sessions):
-                session.cut(reason)
+                session.give_way(reason)
 
     def send_away(self, reason: str) -> None:
         """End its transfer and the connection."""
-        self.give_way(reason)
+        if self.is_transferring and not self._is_gone:
+            for session in tuple(self._sessions):
+                session.cut(reason)
         if not self._is_gone:
             self.send_off("Ticket withdrawn.")
 

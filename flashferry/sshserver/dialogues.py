@@ -159,11 +159,16 @@ class SftpDialogue:
         """Return the answers of one turn; together they fill packets that one by one would leave half empty."""
         answers: list[bytes] = []
         size = 0
-        while size < _TURN_BYTES and (request := self._requests.next()) is not None:
+        while size < _TURN_BYTES and not self._waits and (request := self._requests.next()) is not None:
             answer = self._answer(request)
             answers += answer
             size += sum(map(len, answer)) + 1
         return answers
+
+    @property
+    def _waits(self) -> bool:
+        """Whether the file is open and nothing of it may be sent yet."""
+        return self._sending is not None and not self._sending.is_sending
 
     def _pause(self, is_to_pause: bool) -> None:
         if is_to_pause != self._is_paused:

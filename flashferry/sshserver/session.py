@@ -165,6 +165,15 @@ class Session(asyncssh.SSHServerSession[bytes]):
         else:
             self.fail(reason)
 
+    def give_way(self, reason: str) -> None:
+        """End the transfer for a newer one of its ticket, and the connection with it."""
+        if self._sending is not None:
+            self._sending.give_way(reason)
+        elif self._retrieval is not None:
+            self.fail(reason)
+            # Left open, a client that says next that it is ready would wait for a file that never comes.
+            self.sending_ended(Ending.CUT)
+
     def lost(self) -> None:
         """Note that the client is gone, or will say nothing more."""
         if self._is_over:

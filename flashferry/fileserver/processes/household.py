@@ -10,13 +10,13 @@ Facts
 """
 
 import threading
-from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
 from flashferry.fileserver.caps import SiteLoad, elsewhere
 from flashferry.fileserver.errors import FileServerError, ServerGone, SettingsInvalid
 from flashferry.fileserver.records import EventKind
-from flashferry.fileserver.wire import SetElsewhere, UseElsewhere
+from flashferry.fileserver.wire import DecideTry, SetElsewhere, UseElsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,6 +76,10 @@ class Voice:
         """Take that it used a try of a ticket."""
         self._household.take_use(use, self._name)
 
+    def take_gave_way(self, ticket_id: str) -> None:
+        """Take that it sends nothing with a ticket any more."""
+        self._household.take_gave_way(ticket_id, self._name)
+
     def take_load(self, load: SiteLoad) -> None:
         """Take what the process does at a site."""
         self._household.take_load(load, self._name)
@@ -84,6 +88,22 @@ class Voice:
         """Take its end."""
         self._household.forget_loads(self._name)
         self._telemetry.take_end(reason, in_order, self._name)
+        self._household.forget_tries(self._name)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Asked:
+    """A try that waits until no other process sends with its ticket.
+
+    Attributes:
+        process: Whose try it is.
+        here: Its number there.
+        awaited: The processes that have not said yet that they send nothing.
+    """
+
+    process: str
+    here: int
+    awaited: set[str]
 
 
 class Household:
@@ -109,6 +129,8 @@ class Household:
         # What a new process has to be told: the last word on each site's cap and link, and each fixed login.
         self._standing: dict[tuple[str, str], Callable[[Child], None]] = {}
         self._counting_tries = threading.Lock()
+        # The newest try of each ticket that waits for its turn.
+        self._asked: dict[str, _Asked] = {}
         self._counting = threading.Lock()
         self._loads: dict[str, dict[str, SiteLoad]] = {}
 
@@ -156,7 +178,8 @@ class Household:
         """
         names = self._serving(grant)
         living = [name for name in names if self._is_alive(name)] or names[:1]
-        added = [(name, self._running(name).add_ticket(grant)) for name in living]
+        is_shared = len(living) > 1
+        added = [(name, self._running(name).add_ticket(grant, is_shared=is_shared)) for name in living]
         self._telemetry.add(added[0][1], tuple(name for name, _ in added))
 
     def tell_for_good(self, what: str, name: str, tell: "Callable[[Child], None]") -> None:
@@ -235,8 +258,44 @@ class Household:
         # Sent while the count is held, so that what is told last is what holds.
         with self._counting_tries:
             is_newest = self._telemetry.use_try(use, process)
-            for name, tries in self._telemetry.tries_elsewhere(use.ticket_id, process).items():
-                self._send(name, UseElsewhere(ticket_id=use.ticket_id, tries=tries, gives_way=is_newest))
+            others = self._telemetry.tries_elsewhere(use.ticket_id, process).items()
+            reached = {
+                name
+                for name, tries in others
+                if self._send(name, UseElsewhere(ticket_id=use.ticket_id, tries=tries, gives_way=is_newest))
+            }
+            if is_newest:
+                self._asked[use.ticket_id] = _Asked(process=process, here=use.here, awaited=reached)
+                self._decide(use.ticket_id)
+            else:
+                self._send(process, DecideTry(ticket_id=use.ticket_id, here=use.here, goes_on=False))
+
+    def take_gave_way(self, ticket_id: str, process: str) -> None:
+        """Note that a process sends nothing with a ticket any more, which it says after the end of what it sent."""
+        with self._counting_tries:
+            asked = self._asked.get(ticket_id)
+            if asked is not None:
+                asked.awaited.discard(process)
+                self._decide(ticket_id)
+
+    def forget_tries(self, process: str) -> None:
+        """Note that a process sends nothing any more, and that no try of its waits; its end is known already."""
+        with self._counting_tries:
+            for ticket_id, asked in tuple(self._asked.items()):
+                asked.awaited.discard(process)
+                if asked.process == process:
+                    del self._asked[ticket_id]
+                else:
+                    self._decide(ticket_id)
+
+    def _decide(self, ticket_id: str) -> None:
+        """Let the newest try of a ticket go on once no other process sends with it, unless one has delivered."""
+        asked = self._asked[ticket_id]
+        if asked.awaited:
+            return
+        del self._asked[ticket_id]
+        is_delivered = self._telemetry.is_delivered(ticket_id)
+        self._send(asked.process, DecideTry(ticket_id=ticket_id, here=asked.here, goes_on=not is_delivered))
 
     def take_load(self, load: SiteLoad, process: str) -> None:
         """Note what a process does at a site, and tell the others at once: they share its cap."""
@@ -265,10 +324,13 @@ class Household:
         if not loads:
             del self._loads[load.site]
 
-    def _send(self, name: str, request: SetElsewhere | UseElsewhere) -> None:
-        # To one that has just ended nothing is to be told.
-        with suppress(OSError):
+    def _send(self, name: str, request: SetElsewhere | UseElsewhere | DecideTry) -> bool:
+        """Tell a process something, and return whether it is there: to one that has just ended there is no need."""
+        try:
             self._children[name].tell(request)
+        except OSError:
+            return False
+        return True
 
     # Which are asked, and what if they are gone.
 

@@ -200,6 +200,10 @@ class PushAccount:
             self._cut_because = reason
             self._close()
 
+    def give_way(self, reason: str) -> None:
+        """End it with a reason."""
+        self.cut(reason)
+
     def _payload_of(self, acked_bytes: int) -> int:
         if self._is_confirmed and self._transfer is not None:
             return self._transfer.written_bytes

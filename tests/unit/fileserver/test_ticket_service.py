@@ -59,12 +59,19 @@ class _Channel:
     def __init__(self) -> None:
         self.caps: list[int | None] = []
         self.cuts: list[str] = []
+        self.goes_on = False
 
     def apply_cap(self, cap: Cap | None) -> None:
         self.caps.append(cap.bytes_per_s if cap else None)
 
     def cut(self, reason: str) -> None:
         self.cuts.append(reason)
+
+    def give_way(self, reason: str) -> None:
+        self.cut(reason)
+
+    def go_on(self) -> None:
+        self.goes_on = True
 
 
 class _Session:
@@ -473,3 +480,74 @@ def test_a_site_s_cap_is_shared_with_other_processes() -> None:
     room.tickets.tell_loads()
     room.tickets.end(account, channel)
     assert [(load.transfers, load.moved_bytes) for load in loads] == [(1, 0), (1, 70), (0, 70)]
+
+
+def _shared(room: _Room) -> Account:
+    ticket, grant = issue(TicketRequest(image_name="a.bin"), IMAGE)
+    room.tickets.add(grant, is_shared=True)
+    return room.account(ticket)
+
+
+def test_a_ticket_of_one_process_waits_for_nobody() -> None:
+    """It sends at once: only what another process serves, too, is decided on by the parent."""
+    room, channel = _Room(), _Channel()
+    account = room.account(room.ticket())
+    room.tickets.use(account)
+    room.tickets.await_turn(account, channel)
+    assert channel.goes_on
+    assert room.tickets.under_way == 0
+
+
+def test_a_shared_ticket_sends_when_its_last_try_was_decided_on() -> None:
+    """What was decided on an older try lets nothing on; one that waits is a transfer under way."""
+    room, channel = _Room(), _Channel()
+    account = _shared(room)
+    room.tickets.use(account)
+    room.tickets.use(account)
+    room.tickets.await_turn(account, channel)
+    room.tickets.decide_try(account.grant.ticket_id, 1, goes_on=True)
+    assert (channel.goes_on, room.tickets.under_way) == (False, 1)
+    room.tickets.decide_try(account.grant.ticket_id, 2, goes_on=True)
+    assert (channel.goes_on, room.tickets.under_way) == (True, 0)
+
+
+def test_a_try_that_is_refused_gives_way_if_it_is_the_last() -> None:
+    """A newer session of the same process is not sent away for an older one's sake."""
+    room, session = _Room(), _Session()
+    account = _shared(room)
+    account.sessions.add(session)
+    room.tickets.use(account)
+    room.tickets.use(account)
+    room.tickets.decide_try(account.grant.ticket_id, 1, goes_on=False)
+    assert session.ends == []
+    room.tickets.decide_try(account.grant.ticket_id, 2, goes_on=False)
+    assert len(session.ends) == 1
+
+
+def test_others_hear_that_nothing_is_sent_after_the_end_of_what_was() -> None:
+    """What gives way may come to its own end first; with nothing under way they hear it at once."""
+    room, channel = _Room(), _Channel()
+    account = _shared(room)
+    told: list[str] = []
+    room.tickets.on_gave_way = told.append
+    room.tickets.begin(account, channel)
+    room.tickets.use_elsewhere(account.grant.ticket_id, 1)
+    assert told == []
+    room.tickets.end(account, channel)
+    room.tickets.ended(account)
+    assert told == [account.grant.ticket_id]
+    room.tickets.use_elsewhere(account.grant.ticket_id, 2)
+    assert told == [account.grant.ticket_id] * 2
+
+
+def test_a_newer_transfer_waits_for_the_end_of_the_older_one() -> None:
+    """Within a process, too: one that has handed over its last byte may be delivered, and then nothing is sent."""
+    room, older, newer = _Room(), _Channel(), _Channel()
+    account = room.account(room.ticket())
+    room.tickets.begin(account, older)
+    room.tickets.await_turn(account, newer)
+    assert not newer.goes_on
+    room.tickets.end(account, older)
+    room.tickets.change(account, EventKind.DONE, "", state=TransferState.DELIVERED)
+    room.tickets.ended(account)
+    assert (newer.goes_on, newer.cuts) == (False, ["ticket withdrawn"])

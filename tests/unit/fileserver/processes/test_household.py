@@ -10,7 +10,7 @@ from flashferry.fileserver.processes.household import Household, Voice
 from flashferry.fileserver.records import EventKind, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.telemetry import Telemetry
 from flashferry.fileserver.ticket_accounts import TicketUse
-from flashferry.fileserver.wire import UseElsewhere
+from flashferry.fileserver.wire import DecideTry, UseElsewhere
 
 
 class Asking:
@@ -31,6 +31,10 @@ class House:
     telemetry: Telemetry
     voices: dict[str, Voice]
     children: dict[str, Asking]
+
+    def heard(self, name: str) -> list[Any]:
+        """Return what a process was sent."""
+        return [request for request, _ in self.children[name].heard]
 
 
 def _event(kind: EventKind, state: TransferState, tries_left: int) -> ServerEvent:
@@ -75,15 +79,52 @@ def test_tries_used_at_the_same_moment_count_each(house: House) -> None:
         house.voices[name].take_use(TicketUse(ticket_id="t", here=1, elsewhere=0))
         house.voices[name].take_event(_event(EventKind.NOTICE, TransferState.LOGGED_IN, 1))
     assert house.telemetry.progress("t").tries_left == 0
-    ((to_other, _),) = house.children["other"].heard
-    ((to_main, seen),) = house.children["main"].heard
-    assert to_other == UseElsewhere(ticket_id="t", tries=1, gives_way=True)
-    assert to_main == UseElsewhere(ticket_id="t", tries=1, gives_way=False)
-    assert seen.tries_left == 0
-    # A third one, of who has heard of all: the newest again, and no count falls below nothing.
+    assert house.heard("other") == [
+        UseElsewhere(ticket_id="t", tries=1, gives_way=True),
+        DecideTry(ticket_id="t", here=1, goes_on=False),
+    ]
+    assert house.heard("main") == [UseElsewhere(ticket_id="t", tries=1, gives_way=False)]
+    # Told of it, the other tries again, and now it is the newest.
+    house.children["other"].heard.clear()
     house.voices["other"].take_use(TicketUse(ticket_id="t", here=2, elsewhere=1))
-    assert house.children["main"].heard[-1][0] == UseElsewhere(ticket_id="t", tries=2, gives_way=True)
+    assert house.heard("main")[-1] == UseElsewhere(ticket_id="t", tries=2, gives_way=True)
     assert house.telemetry.progress("t").tries_left == 0
+
+
+_GOES_ON = DecideTry(ticket_id="t", here=1, goes_on=True)
+_GIVES_WAY = DecideTry(ticket_id="t", here=1, goes_on=False)
+
+
+def test_a_try_goes_on_when_the_other_process_sends_nothing(house: House) -> None:
+    """Not before that one says so; and once, whatever else it says."""
+    house.voices["main"].take_use(TicketUse(ticket_id="t", here=1, elsewhere=0))
+    assert house.heard("main") == []
+    house.voices["other"].take_gave_way("t")
+    house.voices["other"].take_gave_way("t")
+    assert house.heard("main") == [_GOES_ON]
+
+
+def test_a_try_gives_way_to_a_delivery_that_was_under_way(house: House) -> None:
+    """The other process had handed its last byte over: it says first that it delivered, then that it sends nothing."""
+    house.voices["main"].take_use(TicketUse(ticket_id="t", here=1, elsewhere=0))
+    house.voices["other"].take_event(_event(EventKind.DONE, TransferState.DELIVERED, 1))
+    house.voices["other"].take_gave_way("t")
+    assert house.heard("main")[-1] == _GIVES_WAY
+
+
+def test_a_try_does_not_wait_for_a_process_that_ended(house: House) -> None:
+    """Nothing of it sends any more, whether it ends meanwhile or was gone before; nor is its own try waited with."""
+    house.voices["main"].take_use(TicketUse(ticket_id="t", here=1, elsewhere=0))
+    house.voices["other"].take_end("killed", False)
+    assert house.heard("main") == [_GOES_ON]
+
+
+def test_the_newest_try_alone_waits(house: House) -> None:
+    """One that used a newer try of its own, or of another process, before the first was decided on."""
+    house.voices["main"].take_use(TicketUse(ticket_id="t", here=1, elsewhere=0))
+    house.voices["main"].take_use(TicketUse(ticket_id="t", here=2, elsewhere=0))
+    house.voices["other"].take_gave_way("t")
+    assert house.heard("main") == [DecideTry(ticket_id="t", here=2, goes_on=True)]
 
 
 def test_a_delivery_is_told_with_the_tries(house: House) -> None:
