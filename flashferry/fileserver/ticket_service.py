@@ -96,7 +96,7 @@ class TicketService:
         self._let_go_on(account)
 
     def ended(self, account: Account) -> None:
-        """Note that the end of a transfer is told: now another process may send with the ticket, or who waits here."""
+        """Note that the end of a transfer was said: now another process may send with the ticket, or who waits here."""
         if account.channel is None and account.owes_word:
             account.owes_word = False
             self.on_gave_way(account.grant.ticket_id)

@@ -181,7 +181,7 @@ class Tried(_Saying, frozen=True):
 
 
 class GaveWay(_Saying, frozen=True):
-    """Nothing is sent here with a ticket any more; told after its end when another process used a newer try."""
+    """Nothing is sent here with a ticket any more; said after its end when another process used a newer try."""
 
     ticket_id: str
 

@@ -67,7 +67,7 @@ def _ssh(fetch: Callable[[], Any]) -> bytes:
 
 @pytest.mark.parametrize("size", [1_000, 20_000, 200_000])
 def test_of_clients_that_race_over_two_processes_one_has_the_image(tmp_path: Path, host_keys: Path, size: int) -> None:
-    """By FTP against SCP and against SFTP; whoever is not let on gets less than the whole of it."""
+    """By FTP against SCP and against SFTP; who is not let on gets less than the whole of it."""
     with running(tmp_path, host_keys, ftp=True, size=size) as bench:
         for by_ssh in (_by_scp, _by_sftp) * _ROUNDS:
             ticket = bench.ticket()

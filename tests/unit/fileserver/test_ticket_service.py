@@ -488,7 +488,7 @@ def _shared(room: _Room) -> Account:
     return room.account(ticket)
 
 
-def test_a_ticket_of_one_process_waits_for_nobody() -> None:
+def test_a_ticket_of_one_process_sends_at_once() -> None:
     """It sends at once: only what another process serves, too, is decided on by the parent."""
     room, channel = _Room(), _Channel()
     account = room.account(room.ticket())
@@ -528,16 +528,16 @@ def test_others_hear_that_nothing_is_sent_after_the_end_of_what_was() -> None:
     """What gives way may come to its own end first; with nothing under way they hear it at once."""
     room, channel = _Room(), _Channel()
     account = _shared(room)
-    told: list[str] = []
-    room.tickets.on_gave_way = told.append
+    heard: list[str] = []
+    room.tickets.on_gave_way = heard.append
     room.tickets.begin(account, channel)
     room.tickets.use_elsewhere(account.grant.ticket_id, 1)
-    assert told == []
+    assert heard == []
     room.tickets.end(account, channel)
     room.tickets.ended(account)
-    assert told == [account.grant.ticket_id]
+    assert heard == [account.grant.ticket_id]
     room.tickets.use_elsewhere(account.grant.ticket_id, 2)
-    assert told == [account.grant.ticket_id] * 2
+    assert heard == [account.grant.ticket_id] * 2
 
 
 def test_a_newer_transfer_waits_for_the_end_of_the_older_one() -> None:

@@ -84,7 +84,7 @@ def test_tries_used_at_the_same_moment_count_each(house: House) -> None:
         DecideTry(ticket_id="t", here=1, goes_on=False),
     ]
     assert house.heard("main") == [UseElsewhere(ticket_id="t", tries=1, gives_way=False)]
-    # Told of it, the other tries again, and now it is the newest.
+    # Having heard of it, the other tries again, and now it is the newest.
     house.children["other"].heard.clear()
     house.voices["other"].take_use(TicketUse(ticket_id="t", here=2, elsewhere=1))
     assert house.heard("main")[-1] == UseElsewhere(ticket_id="t", tries=2, gives_way=True)
