@@ -30,6 +30,9 @@ def test_every_file_that_the_page_names_is_there():
     assert [name for name in named if not (PAGE.parents[1] / name).exists()] == []
 
 
+README_BYTES = 8 * 1024
+"""What the README may have: what it is, the first commands, limits, and where to read on."""
+
 DOCUMENTS = ("README.md", "SECURITY.md", *(f"docs/{path.name}" for path in sorted(PAGE.parent.glob("*.md"))))
 
 
@@ -39,6 +42,40 @@ def test_every_file_that_a_document_names_is_there(document):
     root = PAGE.parents[1]
     named = [name for name in named_files((root / document).read_text(encoding="utf-8")) if name.split("/")[0] in OURS]
     assert [name for name in named if not (root / name).exists()] == []
+
+
+def test_the_readme_is_short():
+    """A newcomer reads all of it; what is longer stands in docs/."""
+    assert (PAGE.parents[1] / "README.md").stat().st_size <= README_BYTES
+
+
+def test_the_index_has_every_document():
+    """A page that docs/README.md does not name is found by nobody."""
+    named = re.findall(r"\]\(([a-z-]+\.md)", (PAGE.parent / "README.md").read_text(encoding="utf-8"))
+    assert {path.name for path in PAGE.parent.glob("*.md")} - {"README.md", *named} == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_link_of_a_document_leads_somewhere(document):
+    """To a file that is there, and to a heading that it has."""
+    root = PAGE.parents[1]
+    text = (root / document).read_text(encoding="utf-8")
+    here = (root / document).parent
+    dead = []
+    for target in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
+        name, _, heading = target.partition("#")
+        path = here / name if name else root / document
+        if not path.exists() or (heading and heading not in anchors(path)):
+            dead.append(target)
+    assert dead == []
+
+
+def anchors(document):
+    """Return the anchors of a document's headings, as hosts of Git repositories make them."""
+    found = set()
+    for heading in re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), flags=re.MULTILINE):
+        found.add(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-"))
+    return found
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
