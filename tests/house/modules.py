@@ -47,11 +47,6 @@ class Module:
         """The room that it stands in: `flashferry.run`, `tasks`."""
         return room_of(self.name)
 
-    @property
-    def summary(self) -> str:
-        """The first sentence or line of its docstring."""
-        return self.docstring.split("\n")[0]
-
 
 def room_of(name: str) -> str:
     """Return the room of a dotted name: two words below `flashferry`, else one."""

@@ -1,4 +1,4 @@
-"""The house stands as docs/architecture.md says: its page is new, its files are found, no imports go round."""
+"""The documents: the architecture as it is, every file and link that they name, and no cycle of imports."""
 
 from __future__ import annotations
 
@@ -6,65 +6,66 @@ import re
 
 import pytest
 
-from tests.house.modules import Module, cycles, product, rooms
-from tests.house.page import COMMAND, PAGE, named_files, page
+from tests.house.modules import LAB, ROOT, Module, cycles, product, rooms
 from tests.house.roles_page import ROLES_PAGE, roles_page
+
+DOCS = ROOT / "docs"
+PAGE = DOCS / "architecture.md"
 
 OURS = ("flashferry", "tasks", "ftpserver", "inventory", "templates", "tests", "benchmarks", "docs")
 
 
-def test_the_page_is_what_its_command_writes():
-    """What packages say of themselves is what the page says."""
-    assert PAGE.read_text(encoding="utf-8") == page(product()), f"stale: run {COMMAND}"
+def test_the_architecture_has_every_package_in_the_order_of_imports():
+    """The page's order is what import-linter holds; the lab stands apart, at its end."""
+    heads = re.findall(
+        r"^(?:- )?(`(?:flashferry\.)?[a-z]+`(?:, `[a-z.]+`)*): ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
+    assert re.findall(r"`([a-z.]+)`", " ".join(heads)) == [*rooms(), LAB]
 
 
 def test_the_page_of_roles_is_what_its_command_writes():
     """What the service holds in front of its routes is what is documented."""
-    assert ROLES_PAGE.read_text(encoding="utf-8") == roles_page(), f"stale: run {COMMAND}"
-
-
-def test_every_file_that_the_page_names_is_there():
-    """A file that was moved is found missing here, not by the reader."""
-    named = named_files(page(product()))
-    assert named
-    assert [name for name in named if not (PAGE.parents[1] / name).exists()] == []
+    assert ROLES_PAGE.read_text(encoding="utf-8") == roles_page(), "stale: run python -m tests.house --update-docs"
 
 
 README_BYTES = 8 * 1024
 """What the README may have: what it is, the first commands, limits, and where to read on."""
 
-DOCUMENTS = ("README.md", "SECURITY.md", *(f"docs/{path.name}" for path in sorted(PAGE.parent.glob("*.md"))))
+DOCUMENTS = ("README.md", "SECURITY.md", *(f"docs/{path.name}" for path in sorted(DOCS.glob("*.md"))))
+
+
+def named_files(text):
+    """Return the files that a text names in backticks: those with a slash and an ending."""
+    return tuple(re.findall(r"`([\w./-]+/[\w.-]+\.(?:py|md|toml|textfsm|html|css|js))`", text))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_file_that_a_document_names_is_there(document):
     """Documents outlive moves only if somebody looks; what was printed on a day stays as it was."""
-    root = PAGE.parents[1]
-    named = [name for name in named_files((root / document).read_text(encoding="utf-8")) if name.split("/")[0] in OURS]
-    assert [name for name in named if not (root / name).exists()] == []
+    named = [name for name in named_files((ROOT / document).read_text(encoding="utf-8")) if name.split("/")[0] in OURS]
+    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 def test_the_readme_is_short():
     """A newcomer reads all of it; what is longer stands in docs/."""
-    assert (PAGE.parents[1] / "README.md").stat().st_size <= README_BYTES
+    assert (ROOT / "README.md").stat().st_size <= README_BYTES
 
 
 def test_the_index_has_every_document():
     """A page that docs/README.md does not name is found by nobody."""
-    named = re.findall(r"\]\(([a-z-]+\.md)", (PAGE.parent / "README.md").read_text(encoding="utf-8"))
-    assert {path.name for path in PAGE.parent.glob("*.md")} - {"README.md", *named} == set()
+    named = re.findall(r"\]\(([a-z-]+\.md)", (DOCS / "README.md").read_text(encoding="utf-8"))
+    assert {path.name for path in DOCS.glob("*.md")} - {"README.md", *named} == set()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_link_of_a_document_leads_somewhere(document):
     """To a file that is there, and to a heading that it has."""
-    root = PAGE.parents[1]
-    text = (root / document).read_text(encoding="utf-8")
-    here = (root / document).parent
+    text = (ROOT / document).read_text(encoding="utf-8")
+    here = (ROOT / document).parent
     dead = []
     for target in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
         name, _, heading = target.partition("#")
-        path = here / name if name else root / document
+        path = here / name if name else ROOT / document
         if not path.exists() or (heading and heading not in anchors(path)):
             dead.append(target)
     assert dead == []
@@ -81,7 +82,7 @@ def anchors(document):
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_module_that_a_document_names_is_there(document):
     """`flashferry.run.slots` or something in it: a name that is imported from there."""
-    text = (PAGE.parents[1] / document).read_text(encoding="utf-8")
+    text = (ROOT / document).read_text(encoding="utf-8")
     named = re.findall(r"`((?:flashferry|tasks|ftpserver|inventory|templates)(?:\.[a-z_]+)+)(?:\.[A-Z]\w*)?[`(]", text)
     files = {"inventory.csv", "inventory.xlsx", "tasks.py"}
     assert [name for name in named if name not in files and not _is_importable(name)] == []
@@ -89,7 +90,7 @@ def test_every_module_that_a_document_names_is_there(document):
 
 def _is_importable(name: str) -> bool:
     """Tell whether a module, or what stands before the last word, is one of ours."""
-    paths = [PAGE.parents[1].joinpath(*words) for words in (name.split("."), name.split(".")[:-1]) if words]
+    paths = [ROOT.joinpath(*words) for words in (name.split("."), name.split(".")[:-1]) if words]
     return any(path.with_suffix(".py").exists() or path.is_dir() for path in paths)
 
 
@@ -119,5 +120,5 @@ def test_a_ring_of_imports_is_seen():
 
 
 def made(name: str, imports: str = "") -> Module:
-    path = PAGE.parent.joinpath(*name.split(".")).with_suffix(".py")
+    path = DOCS.joinpath(*name.split(".")).with_suffix(".py")
     return Module(name=name, path=path, docstring="", imports=frozenset(imports.split()))
