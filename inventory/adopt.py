@@ -18,15 +18,14 @@ from nornir.core.inventory import Defaults, Host, Inventory
 from flashferry.core.described import described
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import shown
+from inventory.keys import KEYS, READERS, check_values
 from inventory.platforms import platform_of
 from inventory.shapes import DATA_KEYS, unknown_group, unknown_key
-from inventory.values import READERS, check_values
 from inventory.view import set_fault
 
 CONTEXT_KEY = "flashferry"
 """Under this key of a config context stand our keys."""
 
-_NUMBERS = ("link_rate_bps", "cap_share", "max_copies", "lan_rate_bps")
 _NAUTOBOT = "pynautobot_dictionary"
 _LIFTED = ("location", "role", "status", "tenant", "device_type", "serial", "tags", "config_context", "custom_fields")
 """What of Nautobot's record is worth a filter, or holds keys of ours."""
@@ -92,12 +91,12 @@ def _adopt_host(host: Host, inventory: Inventory, groups_file: Path, source: str
     _lift(data)
     data["site"] = _word(data.get("site"))
     _take_own_keys(host, source)
-    for key in DATA_KEYS:
-        if key in _NUMBERS:
-            data[key] = _as_number(data.get(key))
+    for key in KEYS:
+        if key.is_number:
+            data[key.name] = _as_number(data.get(key.name))
         # An empty cell says nothing; left in, it would hide what the group says.
-        if key in data and data[key] in (None, ""):
-            del data[key]
+        if key.name in data and data[key.name] in (None, ""):
+            del data[key.name]
     host.platform = platform_of(host.platform) or host.platform
     check_values(data, where=source, name=host.name)
     _join_groups(host, inventory, groups_file, source)

@@ -18,6 +18,7 @@ from pathlib import Path
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.writing import write_whole
 from inventory.first_devices import FirstDevice
+from inventory.keys import KEYS
 
 HOSTS, GROUPS, DEFAULTS = "hosts.yaml", "groups.yaml", "defaults.yaml"
 NAMES = (GROUPS, DEFAULTS, HOSTS)
@@ -42,47 +43,6 @@ _ABOUT_GROUPS = """\
 # A site is a group: its devices share one WAN link. docs/inventory.md explains every key.
 ---
 """
-
-_SITE_KEYS = (
-    (
-        "Share of the link that copies may take together; 0.8 of a stated rate where it is not given.",
-        ("cap_share: 0.8",),
-    ),
-    ("How many copies may run over the link at once; as the run has it where it is not given.", ("max_copies: 4",)),
-    (
-        "The site's depot, host name or URL: images cross the WAN once, to it, and the routers pull over the LAN.",
-        ("depot: depot.branch1.example.net",),
-    ),
-    (
-        "Where no host can stand: one router pulls over the WAN and serves the others; a depot goes before it.",
-        ("neighbours: true",),
-    ),
-    ("Rate of the LAN between depot or neighbours and the routers in bit/s.", ("lan_rate_bps: 1_000_000_000",)),
-    (
-        "When the site may be worked on; at any time where it is not given. On these days a window opens.",
-        ("windows:", '  - {days: [mon, tue, wed, thu], from: "22:00", until: "05:00", timezone: Europe/Berlin}'),
-    ),
-    (
-        "Our address as these routers reach it, where it is not the near end of the SSH session.",
-        ("server_address: 192.0.2.100",),
-    ),
-    ("VRF through which they reach us.", ("vrf: Mgmt-intf",)),
-    (
-        "Interface that the routers' client shall use; set for the copy and put back.",
-        ("source_interface: Loopback0",),
-    ),
-    (
-        "Transports by which they may fetch, the preferred one first; without it ftp, http, scp, https, sftp.",
-        ("transports: [scp, sftp]",),
-    ),
-    ("Forbid those that carry login and image in clear text, FTP and HTTP.", ("clear_text: false",)),
-    ("Somebody can get at their consoles should one not come back from a restart.", ("console_access: true",)),
-    ("Others are reached through them: they are restarted last.", ("upstream: true",)),
-    ("The image of all of them, where no rule shall decide.", ("image: c2900-universalk9-mz.SPA.158-3.M9.bin",)),
-)
-"""What a site may have, each with its lines; commented in what is written."""
-
-_RATE = "Rate of the WAN link in bit/s. From it come the TCP window and the cap; without it copies have no cap."
 
 _ABOUT_DEFAULTS = """\
 # What holds for every router, where neither it nor its groups say otherwise.
@@ -237,10 +197,13 @@ def _groups(sites: Sequence[str], link_rate_bps: int | None) -> str:
 
 
 def _group(site: str, link_rate_bps: int | None) -> list[str]:
-    lines = [f"{_scalar(site)}:", "  data:", f"    site: {_scalar(site)}", f"    # {_RATE}"]
-    lines.append(f"    {_rate_line(link_rate_bps)}")
-    for told, keys in _SITE_KEYS:
-        lines += [f"    # {told}", *(f"    # {key}" for key in keys)]
+    lines = [f"{_scalar(site)}:", "  data:", f"    site: {_scalar(site)}"]
+    for key in KEYS:
+        if not key.note:
+            continue
+        is_rate = key.name == "link_rate_bps"
+        example = [_rate_line(link_rate_bps)] if is_rate else [f"# {line}" for line in key.example]
+        lines += [f"    # {key.note}", *(f"    {line}" for line in example)]
     return lines
 
 

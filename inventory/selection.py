@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from flashferry.core.described import SHORTEST_SECRET
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import is_secret_key
+from inventory.keys import KEYS
 from inventory.platforms import platform_of
 from inventory.view import FAULT, check_fault
 
@@ -32,8 +33,7 @@ _PUBLIC = frozenset(
     {
         *_ATTRIBUTES,
         _GROUP,
-        *("cap_share", "host_keys", "image", "link_rate_bps", "max_copies", "site", "source_interface", "vrf"),
-        *("clear_text", "console_access", "depot", "lan_rate_bps", "neighbours", "transports", "upstream"),
+        *(key.name for key in KEYS if key.is_public),
         *("device_role", "device_type", "location", "role", "status", "tags", "tenant"),
     }
 )

@@ -8,7 +8,8 @@ from typing import Any
 
 from flashferry.core.described import described, is_word, meant_key, unknown_key
 from flashferry.core.errors import ConfigInvalid
-from inventory.values import READERS, check_values, read_line
+from inventory.keys import READERS, check_values
+from inventory.values import read_line
 from inventory.yaml_file import line_of
 
 __all__ = ["DATA_KEYS", "OPTIONAL_ARGS", "check_entry", "unknown_group", "unknown_key"]

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
+from inventory.keys import SHARED
 from inventory.time_window import TimeWindow
 from inventory.view import HostView
 
 if TYPE_CHECKING:
     from nornir.core.inventory import Host
-
-_SHARED = ("link_rate_bps", "cap_share", "windows", "max_copies", "depot", "neighbours", "lan_rate_bps")
-"""What belongs to the link or to the site as a whole, and is therefore the same for all of a site's devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,20 +85,14 @@ def _site(name: str, devices: list[HostView]) -> Site:
         _agree(name, first, other)
     return Site(
         name=name,
-        link_rate_bps=first.link_rate_bps,
-        cap_share=first.cap_share,
         server_address=_common([device.server_address for device in devices]),
         vrf=_common([device.vrf for device in devices]),
-        windows=first.windows,
-        max_copies=first.max_copies,
-        depot=first.depot,
-        neighbours=first.neighbours,
-        lan_rate_bps=first.lan_rate_bps,
+        **{key: getattr(first, key) for key in SHARED},
     )
 
 
 def _agree(site: str, first: HostView, other: HostView) -> None:
-    for key in _SHARED:
+    for key in SHARED:
         expected, found = getattr(first, key), getattr(other, key)
         if expected != found:
             raise ConfigInvalid(

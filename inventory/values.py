@@ -7,10 +7,8 @@ who calls it says where the value stood.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from flashferry.core.described import control_character, described, unknown_key
 from flashferry.core.errors import ConfigInvalid
@@ -311,52 +309,3 @@ _BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 """What a table's cell holds in place of true and false."""
 
 _WINDOW_HINT = 'Write it as [{days: [mon, tue], from: "22:00", until: "05:00", timezone: Europe/Berlin}]'
-
-READERS: Mapping[str, Callable[[object], object]] = {
-    "site": read_word,
-    "link_rate_bps": read_rate,
-    "cap_share": read_share,
-    "depot": read_depot,
-    "neighbours": read_flag,
-    "lan_rate_bps": read_rate,
-    "max_copies": read_copies,
-    "windows": read_windows,
-    "server_address": read_word,
-    "vrf": read_word,
-    "source_interface": read_interface,
-    "transports": read_transports,
-    "clear_text": read_clear_text,
-    "image": read_image,
-    "console_access": read_flag,
-    "upstream": read_flag,
-    "host_keys": read_policy,
-    "known_hosts": read_path,
-    "enable_secret": read_secret,
-}
-"""What flashferry reads of `data`, checked wherever it stands; everything else there is the user's own."""
-
-
-def check_values(
-    data: Mapping[Any, Any],
-    *,
-    where: str,
-    name: str,
-    line: Callable[[str], str] = lambda key: "",  # noqa: ARG005
-) -> None:
-    """Check those values of a host's, a group's or the defaults' `data` that are ours.
-
-    Args:
-        data: The mapping as it was written.
-        where: The file, or what else it came from.
-        name: The host or group.
-        line: Returns where a key stands, for behind the sentence.
-
-    Raises:
-        ConfigInvalid: A value is wrong; the sentence names where, name and key, and never quotes the value.
-    """
-    for key, read in READERS.items():
-        try:
-            read(data.get(key))
-        except ConfigInvalid as error:
-            message = f"{where}: data key '{key}': {error.message}{line(key)}"
-            raise ConfigInvalid(message, host=name, hint=error.hint) from None

@@ -8,11 +8,11 @@ belongs to the user.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from flashferry.core.errors import ConfigInvalid
-from inventory import values
+from inventory.keys import READERS
 from inventory.platforms import platform_of, wrong_platform
 from inventory.time_window import TimeWindow
 from inventory.transport_policy import CLEAR_TEXT, ORDER, TransportPolicy
@@ -106,7 +106,7 @@ class HostView:
         image: The image that this device is to have, a file name or a path as written; it goes before all rules.
         groups: Names of its groups and their groups, the nearest first.
         console_access: Whether somebody can get at its console when it does not come back from a restart.
-        is_upstream: Whether others are reached through it, so that it is restarted after them.
+        upstream: Whether others are reached through it, so that it is restarted after them.
         depot: Host name or URL of the site's depot, from which its devices pull over the LAN; or None.
         neighbours: Whether the devices of its site serve each other.
         lan_rate_bps: Rate of the LAN between its depot, or its neighbours, and the devices in bit/s; None: nobody said.
@@ -130,7 +130,7 @@ class HostView:
     groups: tuple[str, ...] = ()
     is_cap_share_stated: bool = False
     console_access: bool = False
-    is_upstream: bool = False
+    upstream: bool = False
     depot: str | None = None
     neighbours: bool = False
     lan_rate_bps: float | None = None
@@ -144,6 +144,10 @@ class HostView:
     def transport_policy(self) -> TransportPolicy:
         """Return by which transports it may fetch."""
         return TransportPolicy(stated=self.transports, clear_text=self.clear_text)
+
+
+_VIEWED = tuple(one.name for one in fields(HostView) if one.name in READERS)
+"""Keys that a view has as attributes of the same name."""
 
 
 def set_fault(host: Host, error: ConfigInvalid) -> None:
@@ -176,53 +180,37 @@ def view(host: InventoryHost) -> HostView:
     if platform is None:
         wrong, way_out = wrong_platform(host.platform)
         raise ConfigInvalid(wrong, host=host.name, hint=way_out)
-    cap_share = read_key(host, "cap_share", values.read_share, data)
-    policy = _transport_policy(host, data)
-    return HostView(
+    found = {key: read_key(host, key, READERS[key], data) for key in _VIEWED}
+    cap_share = found.pop("cap_share")
+    one = HostView(
         name=host.name,
         address=host.hostname,
         port=host.port or SSH_PORT,
         platform=platform,
-        site=read_key(host, "site", values.read_word, data),
-        link_rate_bps=read_key(host, "link_rate_bps", values.read_rate, data),
+        groups=tuple(group.name for group in host.extended_groups()),
         cap_share=cap_share or DEFAULT_CAP_SHARE,
         is_cap_share_stated=cap_share is not None,
-        server_address=read_key(host, "server_address", values.read_word, data),
-        vrf=read_key(host, "vrf", values.read_word, data),
-        source_interface=read_key(host, "source_interface", values.read_interface, data),
-        windows=read_key(host, "windows", values.read_windows, data),
-        max_copies=read_key(host, "max_copies", values.read_copies, data),
-        transports=policy.stated,
-        clear_text=policy.clear_text,
-        image=read_key(host, "image", values.read_image, data),
-        groups=tuple(group.name for group in host.extended_groups()),
-        console_access=read_key(host, "console_access", values.read_flag, data),
-        is_upstream=read_key(host, "upstream", values.read_flag, data),
-        depot=read_key(host, "depot", values.read_depot, data),
-        neighbours=read_key(host, "neighbours", values.read_flag, data),
-        lan_rate_bps=read_key(host, "lan_rate_bps", values.read_rate, data),
+        **found,
     )
+    _check_transports(host, one.transport_policy)
+    return one
 
 
-def _transport_policy(host: InventoryHost, data: Mapping[str, object]) -> TransportPolicy:
-    """Return by which transports a host may fetch.
+def _check_transports(host: InventoryHost, policy: TransportPolicy) -> None:
+    """Check that the keys leave a transport by which a host may fetch.
 
     Raises:
-        ConfigInvalid: One of the keys is wrong, or together they leave none.
+        ConfigInvalid: They leave none.
     """
-    policy = TransportPolicy(
-        stated=read_key(host, "transports", values.read_transports, data),
-        clear_text=read_key(host, "clear_text", values.read_clear_text, data),
+    if policy.names:
+        return
+    encrypted = ", ".join(name for name in ORDER if name not in CLEAR_TEXT)
+    raise ConfigInvalid(
+        f"data key 'transports'{_origin(host, 'transports')}: expected one of {encrypted} among them, since "
+        f"'clear_text'{_origin(host, 'clear_text')} is false, found {', '.join(policy.stated)} alone",
+        host=host.name,
+        hint="Add a transport that encrypts, or allow clear text",
     )
-    if not policy.names:
-        encrypted = ", ".join(name for name in ORDER if name not in CLEAR_TEXT)
-        raise ConfigInvalid(
-            f"data key 'transports'{_origin(host, 'transports')}: expected one of {encrypted} among them, since "
-            f"'clear_text'{_origin(host, 'clear_text')} is false, found {', '.join(policy.stated)} alone",
-            host=host.name,
-            hint="Add a transport that encrypts, or allow clear text",
-        )
-    return policy
 
 
 def read_key(host: InventoryHost, key: str, read: Callable[[object], T], data: Mapping[str, object] | None = None) -> T:

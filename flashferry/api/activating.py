@@ -141,7 +141,7 @@ def _member(device: PlannedDevice, seen: HostView) -> ActivationMember:
         site=seen.site,
         model=device.model,
         image=device.image or "",
-        is_upstream=seen.is_upstream,
+        is_upstream=seen.upstream,
     )
 
 

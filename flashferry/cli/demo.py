@@ -44,7 +44,7 @@ CAP_SHARE = 0.98
 """Nobody else uses the lab's links; on yours copies take four fifths unless the inventory says otherwise."""
 
 _NEXT = (
-    "Next, on your own routers: copy the folder inventory/template, put your devices in, then",
+    "Next, on your own routers: flashferry init DIR, then",
     "  flashferry check --inventory DIR --image FILE --reach",
     "  flashferry probe --inventory DIR --image FILE --host NAME",
     "  flashferry stage --inventory DIR --image FILE --host NAME",

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.house.key_table import INVENTORY_PAGE, with_key_table
 from tests.house.modules import LAB, ROOT, Module, cycles, product, rooms
 from tests.house.roles_page import ROLES_PAGE, roles_page
 
@@ -26,6 +27,12 @@ def test_the_architecture_has_every_package_in_the_order_of_imports():
 def test_the_page_of_roles_is_what_its_command_writes():
     """What the service holds in front of its routes is what is documented."""
     assert ROLES_PAGE.read_text(encoding="utf-8") == roles_page(), "stale: run python -m tests.house --update-docs"
+
+
+def test_the_table_of_inventory_keys_is_what_the_keys_say():
+    """Each key once, in the order of the code."""
+    text = INVENTORY_PAGE.read_text(encoding="utf-8")
+    assert text == with_key_table(text), "stale: run python -m tests.house --update-docs"
 
 
 README_BYTES = 8 * 1024

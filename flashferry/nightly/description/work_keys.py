@@ -24,9 +24,9 @@ from flashferry.nightly.description.values import MOST_BANDWIDTH_KBPS, ArtefactR
 from flashferry.nightly.judging import judges
 from flashferry.nightly.settings import PRODUCT_STEPS, NightLimits, NightWork
 from flashferry.reports.thresholds import THRESHOLDS, Threshold
+from inventory.keys import READERS
 from inventory.shapes import DATA_KEYS
 from inventory.transport_policy import AUTO, NAMES
-from inventory.values import READERS
 
 __all__ = ["WORK_SECTIONS", "artefacts", "inventory_data", "limits", "night", "thresholds"]
 

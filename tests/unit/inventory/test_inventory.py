@@ -133,13 +133,6 @@ def test_users_own_data_is_left_alone(tmp_path):
     fleet(tmp_path, "r1: {hostname: h, platform: ios, data: {rack: 7, role: [edge]}}")
 
 
-def test_the_template_to_copy_is_valid():
-    """What strangers are told to copy opens without a complaint and carries no credentials."""
-    opened = open_inventory(sample_directory().parent / "template").inventory
-    assert [view(host).site for host in opened.hosts.values()] == ["branch1"]
-    assert opened.defaults.password is None
-
-
 def test_opening_brings_no_connection_of_another_package(tmp_path, monkeypatch):
     """Where Nornir's tasks for netmiko and NAPALM are installed, a verb that logs in nowhere does not load them."""
     monkeypatch.setattr(ConnectionPluginRegister, "auto_register", lambda: pytest.fail("all connections are loaded"))

@@ -1,1 +1,0 @@
-"""An inventory to copy and fill in with your own routers."""
