@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from importlib.metadata import PackageNotFoundError, requires
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +11,7 @@ from flashferry.cli.options.server import CertificateOption, KeyOption
 from flashferry.cli.options.shared import DepotOption, JsonOption, StateOption
 from flashferry.cli.terminal.output import finish
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.extras import extra_hint
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 PACKAGES = ("asyncssh", "pyroute2")
 """By their names for `import` and for pip, which are the same."""
-
-_HINT = "'pip install {wanted}' in flashferry's own environment installs it; so does the wheel's extra 'lab'"
 
 
 def doctor(
@@ -38,7 +35,7 @@ def doctor(
 
 def _lab_reason() -> str | None:
     if missing := missing_packages():
-        return f"{in_words(missing)}. {way_out(missing)}"
+        return f"{in_words(missing)}. {extra_hint('lab')}"
     from flashferry.lab.namespaces import probe
 
     found = probe()
@@ -79,7 +76,7 @@ def check_packages() -> None:
         ConfigInvalid: Something is not.
     """
     if missing := missing_packages():
-        raise ConfigInvalid(f"flashferry lab: {in_words(missing)}", hint=way_out(missing))
+        raise ConfigInvalid(f"flashferry lab: {in_words(missing)}", hint=extra_hint("lab"))
 
 
 def missing_packages() -> tuple[str, ...]:
@@ -90,18 +87,3 @@ def missing_packages() -> tuple[str, ...]:
 def in_words(missing: tuple[str, ...]) -> str:
     """Return what is missing."""
     return f"it needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"
-
-
-def way_out(missing: tuple[str, ...]) -> str:
-    """Return the command that installs it, in the versions that this release wants."""
-    try:
-        lines = requires("flashferry") or []
-    except PackageNotFoundError:
-        lines = []
-    versions = {name: line.partition(";")[0].strip() for line in lines for name in missing if _is_of(line, name)}
-    wanted = " ".join(f'"{versions.get(name, name)}"' for name in missing)
-    return _HINT.format(wanted=wanted)
-
-
-def _is_of(line: str, name: str) -> bool:
-    return re.match(rf"{name}(?![\w-])", line) is not None

@@ -26,6 +26,7 @@ from flashferry.cli.terminal.last_words import guard, tell_trace
 from flashferry.cli.terminal.lookalikes import fit_streams
 from flashferry.cli.terminal.output import complain, here, remember_service, say, tell_programs, verb_given
 from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind
+from flashferry.core.extras import extra_hint
 from flashferry.core.outside import keep_environment_secrets
 from flashferry.model.exit_codes import ExitCode
 from flashferry.nightly.faults import NightFault
@@ -122,7 +123,7 @@ def _at_a_service(named: str | None) -> dict[str, str]:
     except ImportError:
         raise ConfigInvalid(
             "--service: expected the package httpx, which is not installed",
-            hint="'pip install flashferry[remote]' brings it",
+            hint=extra_hint("remote"),
         ) from None
     return {name: f"flashferry.cli.remote.{module}" for name, module in remote.VERBS.items()}
 

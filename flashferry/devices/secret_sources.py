@@ -16,6 +16,7 @@ from dataclasses import fields
 from typing import Any
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.extras import extra_hint
 from flashferry.devices.credentials import Credentials
 
 KEYRING_SERVICE = "flashferry"
@@ -50,7 +51,7 @@ class KeyringSource:
             self._keyring: Any = importlib.import_module("keyring")
         except ImportError:
             raise ConfigInvalid(
-                f"{named}: the package 'keyring' is not installed", hint="Install it with: pip install keyring"
+                f"{named}: the package 'keyring' is not installed", hint=extra_hint("keyring")
             ) from None
         self._seen: dict[tuple[str, str | None], Credentials] = {}
 

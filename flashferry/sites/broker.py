@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind
+from flashferry.core.extras import extra_hint
 from flashferry.core.outside import masked, shown_lines
 from flashferry.sites.broker_settings import BrokerSettings, check_broker, tls_of, tls_trouble, url_with_login
 
@@ -334,7 +335,7 @@ def _application(settings: BrokerSettings, owner: str) -> Any:
     except ImportError:
         raise ConfigInvalid(
             "sites: expected the package celery, which is not installed",
-            hint="'pip install flashferry[sites]' brings it",
+            hint=extra_hint("sites"),
         ) from None
     _quiet()
     app = Celery(f"flashferry.{owner}", set_as_current=False, fixups=[])

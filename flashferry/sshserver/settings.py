@@ -13,6 +13,7 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
+from flashferry.core.extras import extra_hint
 from flashferry.fileserver import ListenerSettings, SettingsInvalid
 from flashferry.sshserver.host_keys import load_host_keys
 
@@ -45,7 +46,7 @@ def ssh_listener(
     if find_spec("asyncssh") is None:
         raise SettingsInvalid(
             "SCP and SFTP: expected the package asyncssh, found none",
-            hint="Install flashferry with its extra: pip install 'flashferry[scp]'",
+            hint=extra_hint("scp"),
         )
     listener = ListenerSettings(
         protocol=PROTOCOL,

@@ -15,6 +15,7 @@ from flashferry.cli.command_line import SERVER
 from flashferry.cli.options.shared import StateOption, is_typed
 from flashferry.cli.terminal.output import say
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.extras import extra_hint
 
 if TYPE_CHECKING:
     from flashferry.service.settings import ServiceSettings
@@ -93,7 +94,7 @@ def check_installed() -> None:
     if missing := [name for name in PACKAGES if find_spec(name) is None]:
         raise ConfigInvalid(
             f"flashferry service: expected the packages of the extra 'service', found no {', '.join(missing)}",
-            hint="Install flashferry with its extra: pip install 'flashferry[service]'",
+            hint=extra_hint("service"),
         )
 
 

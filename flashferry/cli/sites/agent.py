@@ -13,6 +13,7 @@ from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import say
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.extras import extra_hint
 from flashferry.core.log_file import logging_to
 from flashferry.model.exit_codes import ExitCode
 
@@ -54,7 +55,7 @@ def check_installed() -> None:
     if missing := [name for name in ("celery", "redis") if find_spec(name) is None]:
         raise ConfigInvalid(
             f"sites: expected the package {missing[0]}, which is not installed",
-            hint="'pip install flashferry[sites]' brings it",
+            hint=extra_hint("sites"),
         )
 
 

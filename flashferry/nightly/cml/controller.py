@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.extras import extra_hint
 from flashferry.nightly.cml.access import (
     NOT_PROVEN,
     CmlVersion,
@@ -267,7 +268,7 @@ def _client_class() -> type[NightClient]:
             raise
         raise ConfigInvalid(
             "nights on Cisco Modeling Labs need virl2-client, which is not installed",
-            hint="Install flashferry with its extra: pip install 'flashferry[cml]'",
+            hint=extra_hint("cml"),
         ) from None
     return NightClient
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.cli.doctor import way_out
 from tests.patience import PATIENCE_S
 
 WITHOUT = """
@@ -43,7 +42,7 @@ def test_a_verb_of_the_lab_says_what_it_needs(words):
     done = without_extra("lab", *words.split())
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("flashferry: error: flashferry lab: it needs asyncssh and pyroute2, which are not ")
-    assert 'pip install "asyncssh' in done.stderr
+    assert "Install the extra 'lab': " in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -60,9 +59,4 @@ def test_doctor_says_it_too():
     (lab,) = [one for one in json.loads(done.stdout)["findings"] if one["name"] == "lab"]
     assert lab["is_good"] is False
     assert "it needs asyncssh and pyroute2, which are not installed" in lab["found"]
-    assert 'pip install "asyncssh' in lab["found"]
-
-
-def test_the_versions_are_those_that_this_release_wants():
-    """From the distribution's own metadata, so that they cannot drift."""
-    assert way_out(("pyroute2",)).startswith("'pip install \"pyroute2>=")
+    assert "Install the extra 'lab': " in lab["found"]

@@ -199,7 +199,7 @@ def test_a_keyring_that_fails(monkeypatch):
 def test_no_keyring_installed(monkeypatch):
     """Asked for and absent: what to install is told."""
     monkeypatch.setitem(sys.modules, "keyring", None)
-    with pytest.raises(ConfigInvalid, match=r"not installed.*pip install keyring"):
+    with pytest.raises(ConfigInvalid, match=r"not installed.*extra"):
         KeyringSource()
 
 
