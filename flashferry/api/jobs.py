@@ -17,6 +17,7 @@ from flashferry.model.fleet_plan import Action, FleetPlan, Supply, TuneMode, lim
 from flashferry.model.links import LinkRates, told_pace
 from flashferry.model.plan_window import PlanWindow, WindowState
 from flashferry.model.retry import RetryPolicy
+from flashferry.planning.deadline import first_opening
 from flashferry.run.make_request import RunPolicy, request_for_image, request_for_plan
 from flashferry.run.options import RunOptions
 from flashferry.run.recover import pending
@@ -86,10 +87,17 @@ class StageJob:
 
     @property
     def window(self) -> PlanWindow:
-        """Return the window of the plan that is carried out; without a plan it is open, and has no end."""
-        if self.request.since is None:
+        """Return from when on a device of it may be worked on, by its plan and by the sites' windows, and its end.
+
+        A run that is resumed exists already: it waits within, as for a site that opens later than the first one.
+        """
+        if self.request.resumed is not None or not self.request.images:
             return PlanWindow()
-        return PlanWindow(opens_at=self.request.since, ends_at=self.request.until)
+        views = [view(self.nornir.inventory.hosts[name]) for name in self.request.images]
+        now = datetime.now().astimezone()
+        since = now if self.request.since is None else max(self.request.since, now)
+        opens_at = first_opening(views, since)
+        return PlanWindow(opens_at=self.request.since if opens_at == since else opens_at, ends_at=self.request.until)
 
     @property
     def sizes_bytes(self) -> dict[str, int]:

@@ -66,7 +66,7 @@ def wait_for_window(
     now: Callable[[], datetime] = now_utc,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Wait until a plan's window is open, with a countdown; the run does not exist meanwhile, and nothing is sent.
+    """Wait until a job's window is open, with a countdown; the run does not exist meanwhile, and nothing is sent.
 
     Args:
         window: The window, `StageJob.window`.
@@ -81,7 +81,7 @@ def wait_for_window(
     """
     if window.opens_in_s(now()) > MOST_WAIT_S and window.state(now()) is WindowState.BEFORE:
         raise ConfigInvalid(
-            f"plan: expected a window that opens within {rough_duration(MOST_WAIT_S)}: {window.why_closed(now())}",
+            f"expected a window that opens within {rough_duration(MOST_WAIT_S)}: {window.why_closed(now())}",
             hint="Start it later, or have a schedule of the service start it; no run was made, nothing was sent",
         )
     due_s, started_s = float("inf"), time.monotonic()
@@ -89,16 +89,16 @@ def wait_for_window(
         why, left_s = window.why_closed(now()), window.opens_in_s(now())
         if interrupted():
             raise Interrupted(
-                f"stopped before the plan started: {why}; no run was made, no device was touched", step="window"
+                f"stopped before the run started: {why}; no run was made, no device was touched", step="window"
             )
         if left_s <= due_s:
             due_s = next_countdown_s(left_s)
-            text = f"waits for the plan: {why}; Ctrl-C ends it, and nothing is changed"
+            text = f"the run waits: {why}; Ctrl-C ends it, and nothing is changed"
             at_s = time.monotonic() - started_s
             emit(Event(host=None, step="run", status="waiting", text=text, at_s=at_s))
         sleep(min(left_s, _LOOK_EVERY_S))
     if why := window.why_closed(now()):
-        raise ConfigInvalid(f"plan: {why}", hint="Make the plan anew with a window that is still to come")
+        raise ConfigInvalid(f"the run cannot start: {why}", hint="Give a later end, or make the plan anew")
 
 
 def carry_out(
@@ -111,7 +111,7 @@ def carry_out(
 ) -> RunReport:
     """Take the devices of a job through their run; each is restored and proven, whatever happens.
 
-    Where the job's plan has a window that is not open yet, this waits for it first (`wait_for_window`).
+    Where the job has a window, of its plan or its sites, that is not open yet, this waits for it (`wait_for_window`).
 
     Args:
         job: What `job_for_image`, `job_for_plan` or `job_for_resume` returned.

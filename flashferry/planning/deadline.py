@@ -5,22 +5,21 @@ Two ends hold, the earlier one wins: that of the run (`--until`) and that of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
+from flashferry.core.described import counted
 from flashferry.core.errors import Kind
-from flashferry.model.plan_window import spoken
+from flashferry.core.units import rough_duration
+from flashferry.model.plan_window import MOST_WAIT_S, next_countdown_s, spoken
 from flashferry.planning.device_queue import Hold
 from inventory.time_window import TimeWindow, closes_at, next_opening
 from inventory.view import HostView
 
 MARGIN_S = 120.0
 """Kept free before the end: ending a copy, restoring and proving take seconds, a lost session or two a minute."""
-
-WAIT_FOR_OPENING_S = 3600.0
-"""A window that opens within so long is waited for; another one is another night's."""
 
 
 def now_utc() -> datetime:
@@ -58,14 +57,9 @@ class Deadline:
         now, windows = self.now(), self.windows.get(host, ())
         if windows and _open_until(windows, now) is None:
             opens = _opens(windows, now.replace(microsecond=0))
-            is_late = (opens - now).total_seconds() > WAIT_FOR_OPENING_S or (
-                self.until is not None and opens >= self.until
-            )
-            return Hold(
-                kind=Kind.WINDOW_CLOSED,
-                reason=f"its time window is closed, and opens {spoken(opens)}",
-                for_good=is_late,
-            )
+            why_late = self._why_too_late(opens, now)
+            reason = f"its time window is closed, and opens {spoken(opens)}{why_late}"
+            return Hold(kind=Kind.WINDOW_CLOSED, reason=reason, for_good=bool(why_late))
         end = self.ends_at(host)
         if end is None:
             return None
@@ -80,6 +74,21 @@ class Deadline:
             f"{wants}, and {_minutes(self.margin_s)} are kept to restore",
             for_good=True,
         )
+
+    def opens_in_s(self, host: str) -> float:
+        """Return the seconds until a device's time window opens; 0 where it is open, or there is none."""
+        now, windows = self.now(), self.windows.get(host, ())
+        if not windows or _open_until(windows, now) is not None:
+            return 0.0
+        return (_opens(windows, now.replace(microsecond=0)) - now).total_seconds()
+
+    def _why_too_late(self, opens: datetime, now: datetime) -> str:
+        """Return why an opening is not waited for, as the end of a sentence; empty where it is."""
+        if self.until is not None and (self.until - opens).total_seconds() <= self.margin_s:
+            return f", too late for the run, which ends {spoken(self.until)}"
+        if (opens - now).total_seconds() > MOST_WAIT_S:
+            return f", and a run waits no longer than {rough_duration(MOST_WAIT_S)}"
+        return ""
 
     def ends_at(self, host: str) -> datetime | None:
         """Return when a device's present time ends, or None where it does not."""
@@ -96,6 +105,14 @@ class Deadline:
         last = end - timedelta(seconds=self.margin_s)
         text = f"the time for this device ends {spoken(end)}; it was ended {_minutes(self.margin_s)} before"
         return lambda: text if self.now() >= last else None
+
+
+def first_opening(views: Iterable[HostView], now: datetime) -> datetime:
+    """Return now where any device may be worked on now, else when the first site opens."""
+    windows = [one.windows for one in views]
+    if any(not one or closes_at(one, now) is not None for one in windows):
+        return now
+    return min(next_opening(one, now)[0] for one in windows).astimezone(now.tzinfo)
 
 
 def _open_until(windows: tuple[TimeWindow, ...], now: datetime) -> datetime | None:
@@ -123,7 +140,7 @@ Tell = Callable[[str, str | None], None]
 
 
 class WindowNotice:
-    """Asks a deadline whether devices fit, and tells what is waited for: once for a site and each opening.
+    """Asks a deadline whether devices fit, and reports what is waited for: a countdown for each site and opening.
 
     A run that begins tonight must not look as if it hung.
 
@@ -135,16 +152,39 @@ class WindowNotice:
 
     def __init__(self, deadline: Deadline, views: Mapping[str, HostView], tell: Tell) -> None:
         self._deadline, self._views, self._tell = deadline, views, tell
-        self._told: set[tuple[str, str]] = set()
+        self._due_s: dict[tuple[str, str], float] = {}
 
     def fit(self, host: str) -> Hold | None:
         """Return why a device may not begin now, or None where it may; called by one thread."""
         hold = self._deadline.fit(host)
         if hold is not None and not hold.for_good:
-            site = self._views[host].site
-            # Devices without a site have windows of their own.
-            who = f"site {site}: " if site is not None else f"{host}: "
-            if (who, hold.reason) not in self._told:
-                self._told.add((who, hold.reason))
-                self._tell(f"waits: {who}{hold.reason}", site)
+            who, left_s = _site_or_device(self._views[host]), self._deadline.opens_in_s(host)
+            if left_s <= self._due_s.get((who, hold.reason), float("inf")):
+                self._due_s[who, hold.reason] = next_countdown_s(left_s)
+                text = f"waits: {who}: {hold.reason}, in {rough_duration(left_s)}"
+                self._tell(text, self._views[host].site)
         return hold
+
+
+def left_out(deadline: Deadline, views: Mapping[str, HostView], hosts: Iterable[str]) -> tuple[dict[str, Hold], str]:
+    """Return which devices a run could not stage if it started now, and a sentence that names their sites.
+
+    Args:
+        deadline: The ends to keep.
+        views: The inventory's view on each device.
+        hosts: The devices of the run.
+
+    Returns:
+        Why each of them is left out, and the sentence; both empty where all can be staged.
+    """
+    holds = {host: hold for host in hosts if (hold := deadline.fit(host)) is not None and hold.for_good}
+    count: dict[tuple[str, str], int] = {}
+    for host, hold in holds.items():
+        key = (_site_or_device(views[host]), hold.reason)
+        count[key] = count.get(key, 0) + 1
+    return holds, "; ".join(f"{who} ({counted(many, 'device')}): {why}" for (who, why), many in count.items())
+
+
+def _site_or_device(view: HostView) -> str:
+    """Return what a notice names: devices without a site have windows of their own."""
+    return f"site {view.site}" if view.site is not None else view.name

@@ -63,8 +63,8 @@ class DeviceQueue:
         site_copies: Copies at a time at a site.
         hold: Returns why nothing may begin at present, or None; asked with every `take`, by one thread.
         fits: Returns why a device may not begin (its time window), or None.
-        may_leave: Tells, once nobody is left but those who wait to be tried again, whether the queue may end without
-            them: they are then in `left_over`.
+        may_leave: Returns, once only devices are left that wait to be tried again or for their time window, whether the
+            queue may end without them: they are then in `left_over`.
         clock: Seconds, going up.
     """
 
@@ -95,6 +95,7 @@ class DeviceQueue:
         self._before_by_site: Counter[str | None] = Counter()
         self._under_way: set[str] = set()
         self._not_begun: dict[str, Hold] = {}
+        self._early: set[str] = set()
         # One that waits for a hash run is tuned: no more are begun than those runs will soon take.
         self._most = look_ahead(limits.copies) + limits.hashes
         self._changed = threading.Condition()
@@ -108,9 +109,11 @@ class DeviceQueue:
 
     @property
     def left_over(self) -> tuple[QueuedDevice, ...]:
-        """Return the devices that still wait to be tried again: for the queue of the next wave."""
+        """Return the devices that still wait, to be tried again or for their window: for the queue of the next wave."""
         with self._changed:
-            return tuple(QueuedDevice(host=host, site=self._site[host], again_s=at) for host, at in self._again.items())
+            again = (QueuedDevice(host=host, site=self._site[host], again_s=at) for host, at in self._again.items())
+            left = (QueuedDevice(host=host, site=self._site[host]) for queue in self._left.values() for host in queue)
+            return (*again, *left)
 
     def take(self) -> str | None:
         """Return the device that begins now, or None."""
@@ -149,9 +152,10 @@ class DeviceQueue:
     def is_over(self) -> bool:
         """Tell that none is under way and none will begin."""
         with self._changed:
-            if self._under_way or any(self._left.values()):
+            left = [host for queue in self._left.values() for host in queue]
+            if self._under_way or not self._early.issuperset(left):
                 return False
-            waits = bool(self._again)
+            waits = bool(self._again or left)
         # Asked without the lock: it looks at what became of the others.
         return not waits or self._may_leave()
 
@@ -210,11 +214,13 @@ class DeviceQueue:
         for _ in range(len(queue)):
             host = queue.popleft()
             fit = self._fits(host)
+            self._early.discard(host)
             if fit is None:
                 return host
             if fit.for_good:
                 self._not_begun[host] = fit
             else:
+                self._early.add(host)
                 queue.append(host)
         return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -19,6 +19,7 @@ from flashferry.model.limits import Limits
 from flashferry.model.links import LinkRates, told_pace
 from flashferry.model.waves import WavePolicy
 from flashferry.monitor.events import Emit, never_failing, silent
+from flashferry.planning.deadline import first_opening
 from flashferry.planning.estimates import Known, decided, estimates_of, links_of
 from flashferry.planning.forecast import Forecast, forecast
 from flashferry.planning.gather import Found, Inspection, gather
@@ -32,7 +33,6 @@ from flashferry.store.status import last_add_speeds, last_flash_speeds, last_has
 from flashferry.transports.choice import NotServed, Wish, candidates, check_asked, unserved
 from inventory.image_rules import ImageChoice, ImageRules, Traits, image_path
 from inventory.sites import sites_of
-from inventory.time_window import closes_at, next_opening
 from inventory.transport_policy import AS_USUAL, AUTO
 from inventory.view import HostView, view
 
@@ -275,11 +275,3 @@ def _begin_early(
         path = image_path(rule.image, rules.source) if rule.image is not None else None
         if path is not None:
             hasher.confine(path)
-
-
-def first_opening(views: Iterable[HostView], now: datetime) -> datetime:
-    """Return now where any device may be worked on now, else when the first site opens."""
-    windows = [one.windows for one in views]
-    if any(not one or closes_at(one, now) is not None for one in windows):
-        return now
-    return min(next_opening(one, now)[0] for one in windows).astimezone(now.tzinfo)

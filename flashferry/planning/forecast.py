@@ -204,7 +204,7 @@ def _sentence(scenario: Scenario, outcome: ScenarioOutcome, starts_at: datetime)
 def _latest(scenario: Scenario, outcome: ScenarioOutcome, starts_at: datetime) -> str:
     begun = [host for host in outcome.late if host not in outcome.shut]
     if not begun:
-        return f"{outcome.shut[0]}'s site opens too long after the run begins"
+        return f"{outcome.shut[0]}'s site opens too late for the run"
     last = max(begun, key=lambda host: outcome.run.devices[host].ends_s)
     estimate = next(one for one in scenario.estimates if one.host == last)
     done = clock(starts_at, outcome.run.devices[last].ends_s)

@@ -13,8 +13,9 @@ from flashferry.core.units import coarse_rate
 from flashferry.model.fleet_plan import Supply
 from flashferry.model.limits import Limits
 from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.plan_window import MOST_WAIT_S
 from flashferry.model.waves import Wave, WavePolicy, waves
-from flashferry.planning.deadline import MARGIN_S, WAIT_FOR_OPENING_S
+from flashferry.planning.deadline import MARGIN_S
 from flashferry.planning.local_copies import (
     ASSUMED_LAN_RATE_BPS,
     NEIGHBOUR_BYTES_PER_S,
@@ -233,6 +234,13 @@ class Scenario:
         ends = [end for end in (self.until_s, self.links[link].closes_s) if end is not None]
         return min(ends) - MARGIN_S if ends else None
 
+    def opens_too_late(self, estimate: Estimate) -> bool:
+        """Return whether a run gives a device up because of when its site opens, as `Deadline.fit` does."""
+        opens_s = self.links[estimate.link].opens_s
+        return opens_s > 0 and (
+            opens_s > MOST_WAIT_S or (self.until_s is not None and opens_s >= self.until_s - MARGIN_S)
+        )
+
     @property
     def has_end(self) -> bool:
         """Return whether any device has an end to keep."""
@@ -312,18 +320,32 @@ def play(scenario: Scenario) -> ScenarioOutcome:
     """Return what a run comes to."""
     made = waves(scenario.estimates, scenario.policy)
     by_host = {one.host: one for one in scenario.estimates}
-    shut = tuple(host for host, one in by_host.items() if scenario.links[one.link].opens_s > WAIT_FOR_OPENING_S)
+    shut = tuple(host for host, one in by_host.items() if scenario.opens_too_late(one))
     begun = [by_host[host] for wave in made for host in wave.hosts if host not in shut]
     pulls, at_depots = _pulls(scenario, begun), _syncs(scenario, begun)
     jobs = [
-        [_job(by_host[host], scenario, pulls[host], at_depots) for host in wave.hosts if host not in shut]
-        for wave in made
+        [_job(by_host[host], scenario, pulls[host], at_depots) for host in hosts if host not in shut]
+        for hosts in _as_begun(made, scenario, by_host)
     ]
     run = simulate(jobs, _links(scenario), scenario.limits)
     ends = {host: scenario.ends_s(one) for host, one in by_host.items() if host not in shut}
     late = [host for host, end in ends.items() if end is not None and run.devices[host].ends_s > end]
     late.sort(key=lambda host: run.devices[host].begins_s)
     return ScenarioOutcome(waves=made, run=run, shut=shut, late=(*late, *shut), pulls=pulls, syncs=at_depots)
+
+
+def _as_begun(made: Sequence[Wave], scenario: Scenario, by_host: Mapping[str, Estimate]) -> list[list[str]]:
+    """Return the devices wave by wave, those that wait for their window while a later wave is open in the last one."""
+    begun = [list(wave.hosts) for wave in made]
+    opens_s = {host: scenario.links[one.link].opens_s for host, one in by_host.items()}
+    if scenario.policy.approve:
+        return begun
+    for number, wave in enumerate(made[:-1]):
+        if not wave.is_canary:
+            first_s = min(opens_s[host] for later in made[number + 1 :] for host in later.hosts)
+            begun[-1] += [host for host in begun[number] if opens_s[host] > first_s]
+            begun[number] = [host for host in begun[number] if opens_s[host] <= first_s]
+    return begun
 
 
 def _pulls(scenario: Scenario, begun: Sequence[Estimate]) -> dict[str, Supply]:

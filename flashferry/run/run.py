@@ -20,7 +20,7 @@ from flashferry.model.lease import JournalUnusable
 from flashferry.model.links import LinkRates
 from flashferry.model.record import DeviceRecord, RunReport
 from flashferry.monitor.events import Emit, Event, never_failing, silent
-from flashferry.planning.deadline import Deadline
+from flashferry.planning.deadline import Deadline, left_out
 from flashferry.planning.image_platforms import GivenImages
 from flashferry.run.context import RunContext
 from flashferry.run.control import Approve, RunControl
@@ -187,6 +187,7 @@ class _Run:
         """Start the server, go through all waves, and report."""
         if not self._request.images:
             return self._nothing_left(interrupted())
+        self._check_time()
         options, files = self._options, self._request.files
         self._tell("server", "started", f"hashing {', '.join(path.name for path in files)}")
         served = served_for(self._choices)
@@ -221,6 +222,22 @@ class _Run:
                 self._nornir, self._journal, run_id, records, emit=self._emit, interrupted=control.is_stopping
             )
         return self._report(run_id, images, records, stopped=scheduler.stopped, is_stopped=control.is_stopping())
+
+    def _check_time(self) -> None:
+        """Report which sites this run cannot stage in time, before anything of it exists.
+
+        Raises:
+            ConfigInvalid: It can stage none; a run that is resumed exists, and records it.
+        """
+        holds, sentence = left_out(self._deadline(), self._views, self._request.images)
+        if len(holds) == len(self._request.images) and self._request.resumed is None:
+            raise ConfigInvalid(
+                f"expected a device that can be staged in time, found none: {sentence}",
+                hint="Start nearer to the sites' windows, or give a later end with --until; no run was made, no device "
+                "was touched",
+            )
+        if holds:
+            self._tell("run", "note", f"note: cannot be staged in this run: {sentence}")
 
     def _nothing_left(self, is_stopped: bool) -> RunReport:
         """Return the report of a run that was taken up again when all was done already: no server is needed."""

@@ -121,6 +121,9 @@ class WaveScheduler:
                 self._run_wave(wave, is_last=place == len(waves) - 1)
             else:
                 self._record_not_begun(dict.fromkeys(wave.hosts, self._stopped), wave)
+        if self._stopped is not None:
+            for host in (place.host for place in self._late if place.host not in self._records):
+                self._record_not_begun({host: self._stopped}, self._wave_of[host])
         return dict(self._records)
 
     def _is_asked_for(self, wave: Wave, place: int) -> bool:
@@ -140,19 +143,22 @@ class WaveScheduler:
             site_copies=self._looked_at,
             hold=self._hold,
             fits=self._notice.fit,
-            may_leave=lambda: not is_last and self._may_go_before_retries(wave),
+            may_leave=lambda: not is_last and self._may_go_before_retries(wave) and self._is_of_use(wave, queue),
         )
         self._tell(wave, "started", f"{wave.name}, {_devices(len(wave.hosts))}")
         runner = FleetRunner(source=queue, on_abort=self._control.stop)
         self._over((*wave.hosts, *self._helpers, *(place.host for place in late))).with_runner(runner).run(
             task=self._one, name=self._context.verb, raise_on_error=False, queue=queue
         )
-        self._late = queue.left_over
+        self._late = tuple(place for place in queue.left_over if place.host not in self._helpers)
         not_begun = {host: hold for host, hold in queue.not_begun.items() if host not in self._helpers}
         self._record_not_begun(not_begun, wave)
-        failed = sum(self._records[host].outcome in _FAILED for host in wave.hosts)
-        again = f", {_devices(len(self._late))} to be tried again meanwhile" if self._late else ""
-        self._tell(wave, "done", f"{wave.name}, {failed} of {_devices(len(wave.hosts))} failed{again}")
+        failed = sum(host in self._records and self._records[host].outcome in _FAILED for host in wave.hosts)
+        early = sum(place.again_s is None for place in self._late)
+        retried = len(self._late) - early
+        again = f", {_devices(retried)} to be tried again meanwhile" if retried else ""
+        waits = f", {_devices(early)} waiting for their time window meanwhile" if early else ""
+        self._tell(wave, "done", f"{wave.name}, {failed} of {_devices(len(wave.hosts))} failed{again}{waits}")
 
     def _looked_at(self, site: str) -> int:
         """Return by how many copies at a site devices are looked at ahead; copies from a neighbour take no slot."""
@@ -178,6 +184,16 @@ class WaveScheduler:
         if wave.is_canary or self._request.policy.approve:
             return False
         return self._too_many_failed(with_retries=True) is None
+
+    def _is_of_use(self, wave: Wave, queue: DeviceQueue) -> bool:
+        """Return whether a later wave can go on while devices of this one wait for their time window.
+
+        Waves that would all wait stay one after the other; a site that is open is not held until another one's opens.
+        """
+        if all(place.again_s is not None for place in queue.left_over):
+            return True
+        later = self._request.in_waves[self._request.in_waves.index(wave) + 1 :]
+        return any(self._deadline.fit(host) is None for one in later for host in one.hosts)
 
     def _over(self, names: Iterable[str]) -> Nornir:
         """Return a Nornir over some devices, with a memory of failures of its own.

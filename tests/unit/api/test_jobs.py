@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,11 @@ from flashferry.images.digests import PlannedImage
 from flashferry.images.manifest import manifest_of
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, Supply, TuneMode
 from flashferry.model.limits import Limits
+from flashferry.model.plan_window import WindowState
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.run.options import DeviceOptions, RunOptions
+from flashferry.run.run import run_waves
 from flashferry.store.journal import Journal
 from inventory.load import open_inventory
 from tests.unit.conftest import take
@@ -202,3 +205,43 @@ def test_what_a_dead_run_holds_is_told(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         (told,) = dead_run_notices(journal)
     assert told == "warning: a dead run had r1 in its hands; run 'flashferry recover'"
+
+
+def _closed_now(tmp_path: Path, *, other: str = "") -> tuple[Nornir, datetime]:
+    """Return routers of which the first one's site opens in six hours, and when that is."""
+    opens = (datetime.now(UTC) + timedelta(hours=6)).replace(second=0, microsecond=0)
+    window = f"windows: [{{from: '{opens:%H:%M}', until: '{opens + timedelta(hours=2):%H:%M}'}}]"
+    (tmp_path / "hosts.yaml").write_text(
+        f"r1: {{hostname: 192.0.2.1, platform: ios, data: {{link_rate_bps: 8000000, {window}}}}}\n"
+        f"r2: {{hostname: 192.0.2.2, platform: ios, data: {{link_rate_bps: 8000000{other or ', ' + window}}}}}\n"
+    )
+    return open_inventory(tmp_path), opens
+
+
+def test_a_run_without_a_plan_waits_for_its_first_site(image: Path, tmp_path: Path) -> None:
+    """All sites are closed: its window opens with the first of them, so that the run does not exist until then."""
+    nornir, opens = _closed_now(tmp_path)
+    job = job_for_image(nornir, image, StageOptions(), state=tmp_path / "state")
+    assert job.window.opens_at == opens
+    nornir, _ = _closed_now(tmp_path, other=" ")
+    assert job_for_image(nornir, image, StageOptions(), state=tmp_path / "state").window.opens_at is None
+
+
+def test_a_run_that_ends_before_its_first_site_opens_is_refused(
+    image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, with both times, and there is no run."""
+    nornir, opens = _closed_now(tmp_path)
+    options = StageOptions(overrides=Overrides(until=opens - timedelta(hours=1)))
+    job = job_for_image(nornir, image, options, state=tmp_path / "state")
+    assert job.window.state(datetime.now(UTC)) is WindowState.OVER
+    assert "is before its window opens" in job.window.why_closed(datetime.now(UTC))
+    monkeypatch.setattr(Journal, "begin_run", lambda *_: pytest.fail("there is a run"))
+    with Journal(tmp_path / "j") as journal, pytest.raises(ConfigInvalid, match="staged in time, found none: r1"):
+        run_waves(job.nornir, job.request, job.options, journal=journal)
+
+
+def test_a_plan_whose_site_opens_later_waits_for_the_site(plan: FleetPlan, image: Path, tmp_path: Path) -> None:
+    """The inventory was changed after the plan was made: its window is open, and its only site's is not."""
+    nornir, opens = _closed_now(tmp_path)
+    assert job_for_plan(nornir, plan, StageOptions()).window.opens_at == opens

@@ -42,7 +42,7 @@ def test_a_start_six_hours_before_waits_with_a_countdown() -> None:
     found = Waiting(OPENS - timedelta(hours=6)).through()
     assert found.at >= OPENS
     assert found.lines[0] == (
-        "run waiting: waits for the plan: its window opens 2026-11-30 22:00 UTC+01:00, in 6 h 00 min; "
+        "run waiting: the run waits: its window opens 2026-11-30 22:00 UTC+01:00, in 6 h 00 min; "
         "Ctrl-C ends it, and nothing is changed"
     )
     times = [line.split(", in ")[1].split(";")[0] for line in found.lines]

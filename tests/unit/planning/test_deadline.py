@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
+
+from flashferry.model.plan_window import spoken
 from flashferry.planning import deadline as module
-from flashferry.planning.deadline import Deadline
+from flashferry.planning.deadline import Deadline, left_out
 from inventory.time_window import TimeWindow
 
 NIGHT = (TimeWindow(opens="22:00", closes="05:00"),)
@@ -57,12 +62,66 @@ def test_the_earlier_end_holds():
     assert deadline(at(4), until=at(4, 30), windows={"r1": NIGHT}).ends_at("r1") == at(4, 30)
 
 
-def test_a_window_that_opens_soon_is_waited_for():
-    """Half an hour before it opens a device waits; at noon it is another night's."""
-    soon, late = (deadline(now, windows={"r1": NIGHT}).fit("r1") for now in (at(21, 30), at(12)))
-    assert not soon.for_good
-    assert late.for_good
-    assert "opens 2026-03-02 22:00" in late.reason
+MONDAYS = (TimeWindow(opens="22:00", closes="05:00", days=("mon",)),)
+
+SITE_CASES = (
+    ("30 min before", NIGHT, at(21, 30), None, "waits"),
+    ("ten hours before", NIGHT, at(12), None, "waits"),
+    ("ten hours before, an end within it", NIGHT, at(12), at(23, day=2), "waits"),
+    (
+        "the run ends before it opens",
+        NIGHT,
+        at(12),
+        at(20),
+        "never, too late for the run, which ends 2026-03-02 20:00 UTC",
+    ),
+    (
+        "the run ends as it opens",
+        NIGHT,
+        at(12),
+        at(22, 2),
+        "never, too late for the run, which ends 2026-03-02 22:02 UTC",
+    ),
+    ("days before", MONDAYS, at(12, day=4), None, "never, and a run waits no longer than 24 h 00 min"),
+    ("within", NIGHT, at(23), None, "starts"),
+    ("over midnight", NIGHT, at(4, day=3), None, "starts"),
+)
+
+
+@pytest.mark.parametrize(("windows", "now", "until", "expected"), [case[1:] for case in SITE_CASES])
+def test_a_site_is_waited_for_or_given_up_with_the_reason(windows, now, until, expected):
+    """Whatever opens within a day and before the run's end is waited for; docs/plan.md has the cases."""
+    hold = deadline(now, until=until, windows={"r1": windows}).fit("r1")
+    if hold is None:
+        assert expected == "starts"
+        return
+    assert (
+        f"its time window is closed, and opens {'2026-03-09' if windows is MONDAYS else '2026-03-02'} 22:00 UTC"
+        in hold.reason
+    )
+    rest = hold.reason.split(" 22:00 UTC", 1)[1]
+    assert expected == (f"never{rest}" if hold.for_good else f"waits{rest}")
+
+
+def test_the_documents_have_the_cases_of_a_sites_window():
+    """The table of docs/plan.md says of each what happens here."""
+    page = (Path(__file__).parents[3] / "docs" / "plan.md").read_text()
+    for name, windows, now, until, expected in SITE_CASES:
+        becomes = {"waits": "waits, with a countdown", "starts": "starts"}.get(expected, f"left out{expected[5:]}")
+        end = "none" if until is None else spoken(until)
+        assert f"| {name} | {windows[0]} | {spoken(now)} | {end} | {becomes} |" in page
+
+
+def test_sites_that_cannot_be_staged_are_named_before_the_start():
+    """Each site once, with its devices and the reason; a device without a site by its name."""
+    views = {name: SimpleNamespace(name=name, site=site) for name, site in (("a1", "a"), ("a2", "a"), ("x", None))}
+    found = deadline(at(12), until=at(20), windows=dict.fromkeys(("a1", "a2"), NIGHT))
+    holds, sentence = left_out(found, views, views)
+    assert set(holds) == {"a1", "a2"}
+    assert sentence.startswith(
+        "site a (2 devices): its time window is closed, and opens 2026-03-02 22:00 UTC, too late"
+    )
+    assert left_out(deadline(at(21), windows=dict.fromkeys(views, NIGHT)), views, views) == ({}, "")
 
 
 def test_what_is_under_way_is_ended_before_the_end():

@@ -10,8 +10,9 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.images.digests import Image
 from flashferry.model.fleet_plan import Action, PlannedDevice, Supply, TuneMode
 from flashferry.model.links import STATED, LinkRate
+from flashferry.planning.deadline import first_opening
 from flashferry.planning.estimates import Known, decided, estimates_of, links_of
-from flashferry.planning.fleet_planner import PlanRequest, first_opening, plan_fleet
+from flashferry.planning.fleet_planner import PlanRequest, plan_fleet
 from flashferry.planning.gather import Found
 from flashferry.transports.choice import Wish
 from inventory.load import open_inventory

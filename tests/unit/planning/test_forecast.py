@@ -150,14 +150,24 @@ def test_a_device_that_no_night_is_long_enough_for_is_named() -> None:
     assert _remedy(told.fit.remedies, "leaving out slow; slow fit into no night of this length").fits
 
 
-def test_a_site_that_opens_hours_later_is_not_waited_for() -> None:
-    """The run does not wait more than an hour for a window, so such a device is told as late and holds nobody up."""
+def test_a_site_that_opens_hours_later_is_waited_for_and_holds_no_other() -> None:
+    """Its wave is the first one: the second, whose site is open, is not held until then."""
     scenario = _scenario(_estimate("r1"), _estimate("r2", "b"), until_s=36_000)
-    links = {**scenario.links, "b": replace(scenario.links["b"], opens_s=7200.0)}
-    told = forecast(replace(scenario, links=links), NIGHT)
-    assert told.fit.late == ("r2",)
-    assert set(told.devices) == {"r1"}
-    assert "opens too long after the run begins" in told.fit.sentence
+    links = {**scenario.links, "a": replace(scenario.links["a"], opens_s=7200.0)}
+    found = forecast(replace(scenario, links=links), NIGHT)
+    assert found.fit.fits
+    assert found.devices["r2"].begins_s < 7200 <= found.devices["r1"].begins_s
+
+
+@pytest.mark.parametrize(("opens_s", "until_s"), [(36_000.0, 36_000), (25 * 3600.0, 200_000)])
+def test_a_site_that_opens_too_late_for_the_run_is_late(opens_s: float, until_s: int) -> None:
+    """At the run's end, or more than a day after its start: the plan reports it, and it holds no other."""
+    scenario = _scenario(_estimate("r1"), _estimate("r2", "b"), until_s=until_s)
+    links = {**scenario.links, "b": replace(scenario.links["b"], opens_s=opens_s)}
+    found = forecast(replace(scenario, links=links), NIGHT)
+    assert found.fit.late == ("r2",)
+    assert set(found.devices) == {"r1"}
+    assert "opens too late for the run" in found.fit.sentence
 
 
 def test_the_earlier_of_two_ends_is_named() -> None:

@@ -28,6 +28,7 @@ from flashferry.run.request import FleetRequest, Resumed
 from flashferry.run.resume import after_serving, done_before
 from flashferry.run.scheduler import Fleet, WaveScheduler
 from flashferry.store.control import ControlRequest
+from inventory.time_window import TimeWindow
 from tests.patience import until
 from tests.unit.transports.some_transports import named
 
@@ -35,6 +36,11 @@ IMAGE = SimpleNamespace(name="x.bin", size_bytes=1, md5="", sha512="")
 CANARY = Wave(number=0, name="canary", hosts=("a1", "b1"), is_canary=True)
 SITE_A = Wave(number=1, name="site a", hosts=("a2", "a3"))
 SITE_B = Wave(number=2, name="site b", hosts=("b2", "b3"))
+NIGHT = (TimeWindow(opens="22:00", closes="05:00"),)
+
+
+def at(hour):
+    return datetime(2026, 3, 2, hour, tzinfo=UTC)
 
 
 @dataclass
@@ -90,7 +96,18 @@ class Server:
 class Play:
     """A run of which each device's attempts end as given; without a word it is done."""
 
-    def __init__(self, *waves, policy=None, retry=None, script=None, approve=None, journal=None, until=None, **request):
+    def __init__(
+        self,
+        *waves,
+        policy=None,
+        retry=None,
+        script=None,
+        approve=None,
+        journal=None,
+        until=None,
+        windows=None,
+        **request,
+    ):
         self.script = {host: list(kinds) for host, kinds in (script or {}).items()}
         self.begun: list[str] = []
         self.contexts: list[RunContext] = []
@@ -106,7 +123,7 @@ class Play:
             groups=Groups(),
             defaults=Defaults(),
         )
-        views = {name: SimpleNamespace(site=name[0], max_copies=None) for name in everybody}
+        views = {name: SimpleNamespace(name=name, site=name[0], max_copies=None) for name in everybody}
         self.request = FleetRequest(
             images=dict.fromkeys(hosts, "x.bin"),
             waves=waves,
@@ -129,7 +146,10 @@ class Play:
             self.journal, "run", interrupted=self.stop.is_set, tell=lambda *words: None, approve=approve
         )
         fleet = Fleet(nornir=Nornir(inventory=inventory), views=views, images=dict.fromkeys(everybody, IMAGE))
-        deadline = Deadline(until=until, windows={}, expected_s={})
+        self.now = None if windows is None else at(12)
+        deadline = Deadline(
+            until=until, windows=windows or {}, expected_s={}, now=lambda: self.now or datetime.now(UTC)
+        )
         self.scheduler = WaveScheduler(fleet, self.request, context, self.device, control, deadline)
 
     def device(self, task, context):
@@ -170,6 +190,36 @@ def test_waves_follow_each_other():
     assert [set(play.begun[at : at + 2]) for at in (0, 2, 4)] == [{"a1", "b1"}, {"a2", "a3"}, {"b2", "b3"}]
     told = [(event.status, event.wave) for event in play.events if event.step == "wave"]
     assert told == [("started", 0), ("done", 0), ("started", 1), ("done", 1), ("started", 2), ("done", 2)]
+
+
+def opens_the_night(play):
+    """End a device, at the time at which the other site's window opens."""
+    play.now = at(22)
+
+
+def test_a_wave_that_waits_for_its_window_does_not_hold_one_that_is_open():
+    """Site a opens in ten hours, site b closes before: b is staged at noon and a at night, in one run."""
+    play = Play(SITE_A, SITE_B, windows=dict.fromkeys(SITE_A.hosts, NIGHT), script={"b3": [opens_the_night]})
+    assert set(play.outcomes().values()) == {"done"}
+    assert set(play.begun[:2]) == {"b2", "b3"}
+    texts = [event.text for event in play.events if event.step in ("wave", "run")]
+    assert "waits: site a: its time window is closed, and opens 2026-03-02 22:00 UTC, in 10 h 00 min" in texts
+    assert any(
+        text.endswith("0 of 2 devices failed, 2 devices waiting for their time window meanwhile") for text in texts
+    )
+
+
+def test_a_device_that_waited_over_its_wave_is_recorded_where_the_run_stops():
+    """A later wave fails: the devices that still wait are not begun, with the reason, and none is missing."""
+    policy = WavePolicy(max_failures=0)
+    play = Play(
+        *(SITE_A, SITE_B, Wave(number=3, name="c", hosts=("c1",))),
+        policy=policy,
+        windows=dict.fromkeys(SITE_A.hosts, NIGHT),
+        script={"b2": ["ImageCorrupt"], "b3": ["ImageCorrupt"]},
+    )
+    found = play.outcomes()
+    assert {found[host] for host in (*SITE_A.hosts, "c1")} == {"not begun"}
 
 
 def test_a_failed_canary_stops_the_run():
