@@ -16,7 +16,8 @@ from flashferry.service.actor import LOOKS, Role
 
 MOST_BODY_BYTES = 2**20
 """Of every route but those that take plans, and files: a thousand devices by name are 20 kB."""
-MOST_PLAN_BYTES = 32 * 2**20
+MOST_PLAN_BYTES = 16 * 2**20
+"""A plan of ten thousand devices has some 12 MB."""
 _FORM_BYTES = 2**16
 """What a form has besides a plan."""
 

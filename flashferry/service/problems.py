@@ -19,6 +19,8 @@ from flashferry.core.outside import masked, visible
 
 _LOG = logging.getLogger("flashferry.service")
 MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_S = 60
+"""Of each answer of 429 that has no time of its own (RFC 6585, 4; RFC 9110, 10.2.3)."""
 _DESCRIPTION = "/api/v1/openapi.json"
 
 
@@ -29,7 +31,7 @@ class Problem(Exception):
         status: The status of HTTP.
         sentence: What is wrong: expected and found.
         hint: What to do about it.
-        **more: Further members, as RFC 9457 allows: `offset`, say.
+        **more: Further members, as RFC 9457 allows: `offset`, say. `retry_after_s` is sent as `Retry-After`, too.
     """
 
     def __init__(self, status: HTTPStatus, sentence: str, *, hint: str, **more: object) -> None:
@@ -47,11 +49,12 @@ class BodyRefused(HTTPException):
         status: As that of `Problem`.
         sentence: As that of `Problem`.
         hint: As that of `Problem`.
+        **more: As those of `Problem`.
     """
 
-    def __init__(self, status: HTTPStatus, sentence: str, *, hint: str) -> None:
+    def __init__(self, status: HTTPStatus, sentence: str, *, hint: str, **more: object) -> None:
         super().__init__(status.value)
-        self.problem = Problem(status, sentence, hint=hint)
+        self.problem = Problem(status, sentence, hint=hint, **more)
 
 
 def listed(what: str, *, page: str = "") -> str:
@@ -103,15 +106,25 @@ def problem_document(request: Request, problem: Problem) -> dict[str, object]:
 
 def problem_response(request: Request, problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
     """Return a problem as an answer: as a page where the application has one for whoever asks."""
+    headers = {**_headers_of(problem), **(headers or {})}
     page = getattr(request.app.state, "problem_page", None)
     found: Response | None = page(request, problem) if page is not None else None
     if found is not None:
-        found.headers.update(headers or {})
+        found.headers.update(headers)
         return found
     body = problem_document(request, problem)
     if problem.status is HTTPStatus.UNAUTHORIZED:
-        headers = {"WWW-Authenticate": "Bearer", **(headers or {})}
+        headers = {"WWW-Authenticate": "Bearer", **headers}
     return Response(json.dumps(body).encode(), problem.status.value, headers, media_type=MEDIA_TYPE)
+
+
+def _headers_of(problem: Problem) -> dict[str, str]:
+    """Return when to ask again, and that the connection ends where what was sent is not read to its end."""
+    after_s = problem.more.get("retry_after_s")
+    if after_s is None and problem.status is HTTPStatus.TOO_MANY_REQUESTS:
+        after_s = RETRY_AFTER_S
+    found = {} if after_s is None else {"Retry-After": str(after_s)}
+    return found | ({"Connection": "close"} if problem.status is HTTPStatus.REQUEST_TIMEOUT else {})
 
 
 def _of_ours(request: Request, error: Exception) -> Response:

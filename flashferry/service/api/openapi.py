@@ -32,6 +32,10 @@ PROBLEM = {
         "instance": {"type": "string"},
     },
 }
+_RETRY_AFTER = {
+    "description": "Of each 429, and of a 503 that passes: seconds after which to ask again.",
+    "schema": {"type": "integer"},
+}
 _FASTAPIS_OWN = ("HTTPValidationError", "ValidationError")
 _METHODS = frozenset({"get", "post", "put", "patch", "delete"})
 _DESCRIPTION = (
@@ -64,6 +68,7 @@ def document(routes: Iterable[BaseRoute]) -> dict[str, Any]:
     for name in _FASTAPIS_OWN:
         schemas.pop(name, None)
     schemas["Problem"] = PROBLEM
+    made["components"]["headers"] = {"RetryAfter": _RETRY_AFTER}
     made["components"]["securitySchemes"] = {
         "token": {"type": "http", "scheme": "bearer"},
         "session": {"type": "apiKey", "in": "cookie", "name": "__Host-flashferry"},
@@ -87,6 +92,7 @@ def _complete(operation: dict[str, Any], access: Access) -> None:
     answers.pop("422", None)
     answers["default"] = {
         "description": "A problem",
+        "headers": {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}},
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
     operation["security"] = [] if access.is_public else [{"token": []}, {"session": []}]

@@ -30,7 +30,7 @@ MOST_AT_ONCE = 20
 """While so many images are arriving, sent or left alone, a person who has one among them announces no other."""
 
 MOST_OF_A_PERSON = 5
-"""So many of them are one person's."""
+"""So many of them are one person's, and together they have at most as many bytes as one image may have."""
 
 _AGAIN = "HEAD it, and send what is behind the offset that is told"
 
@@ -284,34 +284,44 @@ def _check_size(service: Service, size_bytes: int) -> None:
         )
 
 
-def check_share(person: str, announced_by: Sequence[str]) -> None:
+def check_share(person: str, arriving: Sequence[tuple[str, int]], size_bytes: int, most_bytes: int) -> None:
     """Check that a person can announce another image; one who has none arriving always can.
 
     Args:
         person: Who announces it.
-        announced_by: Who announced each of the images that are arriving.
+        arriving: Of each of the images that are arriving who announced it, and its size.
+        size_bytes: The size of the new one.
+        most_bytes: What an image may have.
 
     Raises:
-        Problem: 429 where too many are the person's, 409 where too many are arriving.
+        Problem: 429 where too many, or too many bytes, are the person's, 409 where too many are arriving.
     """
-    theirs = announced_by.count(person)
+    sizes = [size for by, size in arriving if by == person]
+    theirs = len(sizes)
     if theirs >= MOST_OF_A_PERSON:
         raise Problem(
             HTTPStatus.TOO_MANY_REQUESTS,
             f"images: expected fewer than {MOST_OF_A_PERSON} of {person} that are arriving, found {theirs}",
             hint="Send one of them to its end, or give one up: DELETE it",
         )
-    if theirs and len(announced_by) >= MOST_AT_ONCE:
+    if theirs and sum(sizes) + size_bytes > most_bytes:
+        raise Problem(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            f"images: expected at most {most_bytes:,} bytes of {person} that are arriving, found {sum(sizes):,}, and "
+            f"{size_bytes:,} more",
+            hint="Send one of them to its end, or give one up: DELETE it",
+        )
+    if theirs and len(arriving) >= MOST_AT_ONCE:
         raise Problem(
             HTTPStatus.CONFLICT,
-            f"images: expected fewer than {MOST_AT_ONCE} that are arriving, found {len(announced_by)}",
+            f"images: expected fewer than {MOST_AT_ONCE} that are arriving, found {len(arriving)}",
             hint="Let one end, or give one up that is not sent any more; /images has them",
         )
 
 
 def _check_free(service: Service, database: sqlite3.Connection, actor: Actor, new: NewImage) -> None:
-    arriving = (one for one in store.images(database) if one.state is ImageState.ARRIVING)
-    check_share(actor.name, [one.uploaded_by for one in arriving])
+    arriving = [(one.uploaded_by, one.size_bytes) for one in store.images(database) if one.state is ImageState.ARRIVING]
+    check_share(actor.name, arriving, new.size_bytes, service.settings.images.most_bytes)
     if os.path.lexists(place_of(service, new.name, ImageState.UNKNOWN)):
         raise Problem(
             HTTPStatus.CONFLICT,

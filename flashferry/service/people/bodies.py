@@ -1,48 +1,89 @@
-"""Bodies are kept in memory, so they are counted as they come: each by itself, and all that are held at once.
+"""Bodies are kept in memory, so they are counted as they come: each by itself, an owner's, and all together.
 
 Whatever their sender calls them: a route that takes JSON reads a body of any content type to its end before it looks.
 What goes to the disk as it comes, an image say, is not counted here; its route bounds it.
+
+Facts
+-----
+* JSON of tiny values takes much more room once it is parsed: 64 bytes of memory for `[],`, over 200 for `{"a":1},`. So
+  the signs that part values are counted too, before anything is parsed; text that has as many has no route of ours.
+* Who sends a byte a second keeps what he sent before in memory. So a body has a time, which grows with what arrived.
 """
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 
+import anyio
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
+from flashferry.service.access import MOST_BODY_BYTES, MOST_PLAN_BYTES
 from flashferry.service.problems import BodyRefused
 
 MOST_PUBLIC_BYTES = 64 * 2**10
 """So much is taken of who is not signed in."""
-MOST_HELD_BYTES = 64 * 2**20
-"""So much is held of all requests of signed-in people together."""
-MOST_HELD_PUBLIC_BYTES = 8 * 2**20
-"""So much is held of all other requests together; the two counts are apart, so that neither keeps the other out."""
+BODY_S = 30.0
+"""So long a body may take, besides a second for each `LEAST_RATE` bytes of it that arrived."""
+LEAST_RATE = 64 * 2**10
+"""Bytes per second."""
+BYTES_PER_VALUE = 16
+"""A body may part as many values as its limit has such pieces; plans of our own have 30 bytes a value and more."""
+_VALUE_SIGNS = (b",", b"[", b"{", b"&")
+_PAUSE_S = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What is held of bodies of one kind.
+
+    Attributes:
+        most_bytes: Of all together.
+        share_bytes: Of one owner.
+        first_bytes: What an owner may hold also where all together hold the most.
+    """
+
+    most_bytes: int
+    share_bytes: int
+    first_bytes: int = 0
+
+
+SIGNED_IN = Room(most_bytes=64 * 2**20, share_bytes=MOST_PLAN_BYTES + 4 * 2**20, first_bytes=MOST_BODY_BYTES)
+"""Of people who are signed in; the owner is the person. There are as many as have accounts, so each has the first."""
+OTHERS = Room(most_bytes=8 * 2**20, share_bytes=2**20)
+"""Of all others; the owner is the address. The two are apart, so that neither keeps the other out."""
 
 
 class Bodies:
-    """What is held of bodies at this moment; on one event loop.
-
-    Attributes:
-        held_bytes: Of all requests of signed-in people that are not answered yet.
-        held_public_bytes: Of all others.
-    """
+    """What is held of bodies at this moment; on one event loop."""
 
     def __init__(self) -> None:
-        self.held_bytes = self.held_public_bytes = 0
+        self._held: dict[Room, Counter[str]] = {SIGNED_IN: Counter(), OTHERS: Counter()}
+        self._all: Counter[Room] = Counter()
 
-    def hold(self, size_bytes: int, *, is_public: bool) -> bool:
-        """Count more bytes, or fewer where it is below zero; return whether there is room for all that are held."""
-        if is_public:
-            self.held_public_bytes += size_bytes
-            return self.held_public_bytes <= MOST_HELD_PUBLIC_BYTES
-        self.held_bytes += size_bytes
-        return self.held_bytes <= MOST_HELD_BYTES
+    def held_bytes(self, room: Room) -> int:
+        """Return what is held in one room."""
+        return self._all[room]
 
-    def counted(self, request: Request, most_bytes: int, *, is_public: bool) -> CountedBody:
+    def hold(self, room: Room, owner: str, size_bytes: int) -> HTTPStatus | None:
+        """Count more bytes of an owner, or fewer where it is below zero; return what to refuse them with, or None."""
+        held = self._held[room]
+        self._all[room] += size_bytes
+        held[owner] += size_bytes
+        if held[owner] <= 0:
+            del held[owner]
+        if held[owner] > room.share_bytes:
+            return HTTPStatus.TOO_MANY_REQUESTS
+        is_full = self._all[room] > room.most_bytes and held[owner] > room.first_bytes
+        return HTTPStatus.SERVICE_UNAVAILABLE if is_full else None
+
+    def counted(self, request: Request, most_bytes: int, *, room: Room, owner: Callable[[], str]) -> CountedBody:
         """Return the body of a request, which is to be let go once it is answered."""
-        return CountedBody(self, request, most_bytes, is_public=is_public)
+        return CountedBody(self, request, most_bytes, room=room, owner=owner)
 
 
 class CountedBody:
@@ -52,43 +93,61 @@ class CountedBody:
         bodies: Where it counts.
         request: The request.
         most_bytes: The most that it may have.
-        is_public: Whether it is of who needs not be signed in.
+        room: What it counts to.
+        owner: Returns the person or the address that it counts to; asked once it is read.
     """
 
-    def __init__(self, bodies: Bodies, request: Request, most_bytes: int, *, is_public: bool) -> None:
+    def __init__(
+        self, bodies: Bodies, request: Request, most_bytes: int, *, room: Room, owner: Callable[[], str]
+    ) -> None:
         self._bodies = bodies
         self._receive: Receive = request.receive
         self._announced = request.headers.get("content-length", "")
-        self._most_bytes = min(most_bytes, MOST_PUBLIC_BYTES) if is_public else most_bytes
-        self._is_public = is_public
-        self._size_bytes = 0
+        self._most_bytes = min(most_bytes, MOST_PUBLIC_BYTES) if room is OTHERS else most_bytes
+        self._room, self._owner_of, self._owner = room, owner, ""
+        self._size_bytes = self._values = 0
+        self._began_s: float | None = None
+        self._is_whole = False
 
     async def receive(self) -> Message:
         """Return the next piece.
 
         Raises:
-            BodyRefused: 413 where it is larger than it may be, also where it only says so; 503 where so much is held of
-                others that it has no room.
+            BodyRefused: 413 where it is larger than it may be, also where it only says so, or has too many values; 408
+                where it is slow; 429 where its owner has too much under way; 503 where there is no room for it.
         """
-        # One digit more than the limit has is enough to know.
-        if self._announced.isascii() and self._announced.isdigit():
-            self._check(int(self._announced[:20]))
-        message = await self._receive()
-        size_bytes = len(message.get("body", b""))
-        self._size_bytes += size_bytes
-        has_room = self._bodies.hold(size_bytes, is_public=self._is_public)
+        if self._is_whole:  # what follows is the client's end, which has no time
+            return await self._receive()
+        if self._began_s is None:
+            self._began_s, self._owner = time.monotonic(), self._owner_of()
+            # One digit more than the limit has is enough to know.
+            if self._announced.isascii() and self._announced.isdigit():
+                self._check(int(self._announced[:20]))
+        message = await self._next(self._began_s)
+        body = message.get("body", b"")
+        self._is_whole = not message.get("more_body", False)
+        self._size_bytes += len(body)
+        refusal = self._bodies.hold(self._room, self._owner, len(body))
         self._check(self._size_bytes)
-        if self._size_bytes and not has_room:
-            raise BodyRefused(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "expected room for this request's body, found the service busy with the bodies of others",
-                hint="Send it again in a moment",
-            )
+        self._check_values(body)
+        if body and refusal is not None:
+            raise _refused(refusal)
         return message
+
+    async def _next(self, began_s: float) -> Message:
+        left_s = began_s + BODY_S + self._size_bytes / LEAST_RATE - time.monotonic()
+        with anyio.move_on_after(max(left_s, 0.0)):
+            return await self._receive()
+        raise BodyRefused(
+            HTTPStatus.REQUEST_TIMEOUT,
+            f"expected the whole body within {BODY_S:.0f} s and a second for each {LEAST_RATE:,} bytes of it, "
+            f"found {self._size_bytes:,} bytes by then",
+            hint="Send it without pauses",
+        )
 
     def let_go(self) -> None:
         """Count it no more."""
-        self._bodies.hold(-self._size_bytes, is_public=self._is_public)
+        self._bodies.hold(self._room, self._owner, -self._size_bytes)
         self._size_bytes = 0
 
     def _check(self, size_bytes: int) -> None:
@@ -98,3 +157,24 @@ class CountedBody:
                 f"expected a body of at most {self._most_bytes:,} bytes, found a larger one",
                 hint="Send less at once",
             )
+
+    def _check_values(self, body: bytes) -> None:
+        most = self._most_bytes // BYTES_PER_VALUE
+        self._values += sum(body.count(sign) for sign in _VALUE_SIGNS)
+        if self._values > most:
+            raise BodyRefused(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"expected a body of at most {most:,} values, found more",
+                hint="Send fewer at once",
+            )
+
+
+def _refused(status: HTTPStatus) -> BodyRefused:
+    is_own = status is HTTPStatus.TOO_MANY_REQUESTS
+    return BodyRefused(
+        status,
+        f"expected room for this request's body, found the service busy with {'your other' if is_own else 'other'} "
+        "bodies",
+        hint="Send it again in a moment",
+        retry_after_s=_PAUSE_S,
+    )

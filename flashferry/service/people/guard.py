@@ -25,10 +25,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from flashferry.core.described import unknown_key
 from flashferry.service.access import PUBLIC, Access
 from flashferry.service.actor import Actor
-from flashferry.service.people.bodies import Bodies
+from flashferry.service.people.bodies import OTHERS, SIGNED_IN, Bodies
 from flashferry.service.people.forms import changes_something, check_begun_here, check_token, check_token_ahead
 from flashferry.service.people.identity import Asked, Identity, anonymous, asked_of, identify, is_scraper
 from flashferry.service.people.refusals import RefusalBook
+from flashferry.service.people.tries import home
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.texts import LONGEST_PROSE, why_unfit
@@ -134,7 +135,10 @@ class Guard:
         if asked_for.is_large:
             await self._answer(scope, receive, send)
             return
-        body = self._bodies.counted(request, asked_for.most_bytes, is_public=asked_for.is_public)
+        room = OTHERS if asked_for.is_public else SIGNED_IN
+        body = self._bodies.counted(
+            request, asked_for.most_bytes, room=room, owner=lambda: _owner(request, is_public=asked_for.is_public)
+        )
         try:
             await self._answer(scope, body.receive, send)
         finally:
@@ -213,6 +217,12 @@ class Guard:
         check_begun_here(request, self._service.settings, is_demanded=True)
         check = check_token_ahead if row.is_large else check_token
         return await check(request, identity.csrf)
+
+
+def _owner(request: Request, *, is_public: bool) -> str:
+    """Return to whom a body counts: the person, or the address of who needs not be signed in."""
+    actor: Actor = request.state.actor
+    return home(actor.address or "") if is_public else actor.name
 
 
 def _check_texts(request: Request) -> None:

@@ -34,8 +34,8 @@ class Tries:
     def take(self, address: str, now: datetime) -> float:
         """Count a try of an address; return how long it has to wait, seconds: 0 where it need not."""
         with self._lock:
-            tried = self._addresses.setdefault(_home(address), deque(maxlen=self._settings.most_tries))
-            self._addresses.move_to_end(_home(address))
+            tried = self._addresses.setdefault(home(address), deque(maxlen=self._settings.most_tries))
+            self._addresses.move_to_end(home(address))
             while len(self._addresses) > MOST_KEPT:
                 self._addresses.popitem(last=False)
             since = now - timedelta(seconds=self._settings.tries_s)
@@ -65,7 +65,8 @@ class Tries:
             return is_locked
 
 
-def _home(address: str) -> str:
+def home(address: str) -> str:
+    """Return what stands for an address where addresses are counted: of IPv6, its network."""
     try:
         parsed = ip_address(address)
     except ValueError:

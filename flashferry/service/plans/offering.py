@@ -27,7 +27,6 @@ from flashferry.store.service.database import moment
 from flashferry.store.service.plans import NewPlan, StoredPlan, add_plan, plan_of
 
 MOST_BYTES = MOST_PLAN_BYTES
-"""A plan of ten thousand devices has some 12 MB."""
 
 LONGEST_TITLE = 100
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -15,7 +16,8 @@ from starlette.types import Message
 
 from flashferry.service.access import ADMINISTERS, MOST_BODY_BYTES, OPERATES, PUBLIC, SELF, VIEWS
 from flashferry.service.api.depends import TheActor, csrf_of
-from flashferry.service.people.bodies import MOST_HELD_BYTES, MOST_HELD_PUBLIC_BYTES, Bodies
+from flashferry.service.people import bodies as counted_bodies
+from flashferry.service.people.bodies import OTHERS, SIGNED_IN, Bodies, Room
 from flashferry.service.problems import BodyRefused
 from flashferry.service.settings import ProxySettings, ServiceSettings
 from flashferry.store.service import people as rows
@@ -340,42 +342,111 @@ class _Body:
         return {"type": "http.request", "body": self.pieces[self.read - 1], "more_body": self.read < len(self.pieces)}
 
 
+def _counted(bodies: Bodies, body: _Body, *, most: int = 2**20, room: Room = SIGNED_IN, owner: str = "ann"):
+    return bodies.counted(body.request, most, room=room, owner=lambda: owner)
+
+
 def test_a_body_that_says_it_is_too_large_is_not_read():
     """Nothing is taken of what is refused anyway."""
     body = _Body(b"x", headers=[(b"content-length", b"101")])
     with pytest.raises(BodyRefused):
-        anyio.run(Bodies().counted(body.request, 100, is_public=False).receive)
+        anyio.run(_counted(Bodies(), body, most=100).receive)
     assert body.read == 0
 
 
-@pytest.mark.parametrize(("is_public", "most"), [(False, MOST_HELD_BYTES), (True, MOST_HELD_PUBLIC_BYTES)])
-def test_all_bodies_together_are_bounded(is_public, most):
+@pytest.mark.parametrize("room", [SIGNED_IN, OTHERS], ids=["signed in", "others"])
+def test_all_bodies_together_are_bounded(room):
     """What is held of others leaves no room, but to the other kind; once they are answered there is room again."""
-    bodies, first, second = Bodies(), _Body(b"x" * 50), _Body(b"x" * 50, b"x" * 50)
-    bodies.hold(most - 100, is_public=is_public)
-    assert bodies.hold(1, is_public=not is_public)
-    ours, other = (bodies.counted(one.request, 200, is_public=is_public) for one in (first, second))
+    bodies, other = Bodies(), {SIGNED_IN: OTHERS, OTHERS: SIGNED_IN}[room]
+    size = room.first_bytes + 50
+    for number in range(room.most_bytes // room.share_bytes + 1):
+        bodies.hold(room, f"other {number}", min(room.share_bytes, room.most_bytes - bodies.held_bytes(room)))
+    assert bodies.held_bytes(room) == room.most_bytes
+    assert bodies.hold(other, "ann", 1) is None
+    refused = _counted(bodies, _Body(b"x" * size), room=room, most=2 * size)
+    with pytest.raises(BodyRefused) as caught:
+        anyio.run(refused.receive)
+    assert (caught.value.problem.status, caught.value.problem.more) == (503, {"retry_after_s": 10})
+    refused.let_go()
+    bodies.hold(room, "other 0", -room.share_bytes)
+    anyio.run(_counted(bodies, _Body(b"x" * size), room=room, most=2 * size).receive)
 
-    async def read() -> None:
-        await ours.receive()
-        await other.receive()
-        with pytest.raises(BodyRefused) as caught:
-            await other.receive()
-        assert caught.value.problem.status == 503
 
-    anyio.run(read)
-    ours.let_go()
-    other.let_go()
-    assert (bodies.held_public_bytes if is_public else bodies.held_bytes) == most - 100
-    anyio.run(bodies.counted(_Body(b"x" * 50).request, 200, is_public=is_public).receive)
+def test_a_person_has_a_share_and_others_are_served():
+    """One holds all that one may: another body of theirs is refused by 429, and another person's is read."""
+    bodies = Bodies()
+    assert bodies.hold(SIGNED_IN, "ann", SIGNED_IN.share_bytes) is None
+    with pytest.raises(BodyRefused) as caught:
+        anyio.run(_counted(bodies, _Body(b"x")).receive)
+    assert (caught.value.problem.status, caught.value.problem.more) == (429, {"retry_after_s": 10})
+    anyio.run(_counted(bodies, _Body(b"x"), owner="bob").receive)
+
+
+def test_a_small_body_of_a_person_is_read_however_much_others_hold():
+    """Four people hold everything; a fifth one's stop of a run, say, comes through."""
+    bodies = Bodies()
+    for number in range(4):
+        bodies.hold(SIGNED_IN, f"other {number}", SIGNED_IN.most_bytes // 4)
+    assert SIGNED_IN.most_bytes // 4 < SIGNED_IN.share_bytes
+    anyio.run(_counted(bodies, _Body(b"x" * 1000)).receive)
+
+
+def test_a_body_has_a_time(monkeypatch):
+    """Who sends a byte and then nothing is refused by 408; who sends steadily has a second for each 64 KiB more."""
+    monkeypatch.setattr(counted_bodies, "BODY_S", 0.01)
+
+    class Slow(_Body):
+        async def _receive(self) -> Message:
+            if self.read == 1:
+                await anyio.sleep_forever()
+            return await super()._receive()
+
+    async def read(*pieces: bytes) -> None:
+        body = _counted(Bodies(), Slow(*pieces))
+        for _ in pieces:
+            await body.receive()
+
+    with pytest.raises(BodyRefused) as caught:
+        anyio.run(read, b"x", b"x")
+    assert caught.value.problem.status == 408
+    assert "1 bytes by then" in caught.value.problem.sentence
+
+
+def test_the_end_of_a_client_has_no_time(monkeypatch):
+    """A stream is sent for hours: what waits for its reader's end, after the body, is not cut."""
+    monkeypatch.setattr(counted_bodies, "BODY_S", 0.0)
+
+    class Leaves(_Body):
+        async def _receive(self) -> Message:
+            if self.read == len(self.pieces):
+                await anyio.sleep(0.05)
+                return {"type": "http.disconnect"}
+            return await super()._receive()
+
+    async def read() -> Message:
+        body = _counted(Bodies(), Leaves(b"x" * 2**17))
+        await body.receive()
+        return await body.receive()
+
+    assert anyio.run(read) == {"type": "http.disconnect"}
+
+
+@pytest.mark.parametrize("piece", [b"[],", b'{"a":1},', b"a&", b"1,"])
+def test_a_body_of_tiny_values_is_not_parsed(served, piece):
+    """A mebibyte of them would be tens of megabytes once parsed; a list as long as any may be passes."""
+    token = served.token(served.person("ann", "operator"))
+    answer = served.call("POST", "/kept", token, content=piece * (MOST_BODY_BYTES // len(piece)))
+    assert (answer.status_code, "65,536 values" in answer.json()["detail"]) == (413, True)
+    names = json.dumps({"names": ["r1"] * 10_000})
+    assert served.call("POST", "/kept", token, content=names.encode()).status_code == 200
 
 
 def test_a_body_is_let_go_with_its_answer(served):
     """Also where the answer is a refusal, or the route fails; else the service would be full for good."""
     token = served.token(served.person("ann", "operator"))
-    for _ in range(MOST_HELD_BYTES // MOST_BODY_BYTES + 2):
+    for _ in range(SIGNED_IN.most_bytes // MOST_BODY_BYTES + 2):
         assert served.call("POST", "/kept", token, content=b"x" * MOST_BODY_BYTES).status_code == 200
-    for _ in range(MOST_HELD_BYTES // MOST_BODY_BYTES + 2):
+    for _ in range(SIGNED_IN.most_bytes // MOST_BODY_BYTES + 2):
         assert served.call("POST", "/kept", token, content=b"x" * (MOST_BODY_BYTES + 1)).status_code == 413
 
 

@@ -222,14 +222,25 @@ def test_a_person_announces_so_many_and_others_still_can(served, announce):
     refused = announce("more.bin", 100)
     assert refused.status_code == 429
     assert refused.json()["detail"] == "images: expected fewer than 5 of op that are arriving, found 5"
+    assert refused.headers["Retry-After"] == "60"
     assert announce("a0.bin", 100).status_code == 200
     assert announce("b.bin", 100, by=served.token("lim")).status_code == 201
 
 
 def test_a_person_without_an_image_arriving_can_announce_one():
     """However many others have; a second one of theirs waits for a free place."""
-    others = [f"person{number % 4}" for number in range(MOST_AT_ONCE)]
-    check_share("late", others)
+    others = [(f"person{number % 4}", 100) for number in range(MOST_AT_ONCE)]
+    check_share("late", others, 1000, 1000)
     with pytest.raises(Problem, match="expected fewer than 20 that are arriving, found 21") as refused:
-        check_share("late", [*others, "late"])
+        check_share("late", [*others, ("late", 100)], 100, 1000)
     assert refused.value.status == 409
+
+
+def test_a_persons_images_together_are_no_larger_than_one_may_be():
+    """Two that fit one image's bound are announced, a third that does not is refused; another person's is not."""
+    arriving = [("op", 400), ("op", 500)]
+    check_share("op", arriving, 100, 1000)
+    with pytest.raises(Problem, match="expected at most 1,000 bytes of op that are arriving, found 900") as refused:
+        check_share("op", arriving, 101, 1000)
+    assert refused.value.status == 429
+    check_share("lim", arriving, 1000, 1000)
