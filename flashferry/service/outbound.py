@@ -12,14 +12,14 @@ import asyncio
 import json
 import socket
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 from flashferry.core.outside import shown
 from flashferry.service.problems import Problem
@@ -34,6 +34,9 @@ MOST_THREADS = 8
 """At once, of one kind of request."""
 MOST_WAITING = 100
 """Requests of one kind that wait for a thread."""
+MOST_OF_A_SHARE = 4
+"""Threads of one kind that work for one address."""
+MOST_WAITING_OF_A_SHARE = 50
 WAIT_S = 45.0
 """The longest that a route waits for what leaves the service."""
 
@@ -210,31 +213,48 @@ def json_object(body: bytes) -> dict[str, object]:
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    """Some work that waits for a thread, its result, and the share that it counts to; empty: none."""
+
+    done: Future[object]
+    work: Callable[[], object]
+    share: str
+
+
 class OwnThreads:
     """Threads for what a route waits for outside, few of each kind. Safe to use from all threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._threads: dict[str, int] = {}
-        self._waiting: dict[str, deque[tuple[Future[object], Callable[[], object]]]] = {}
+        self._threads: Counter[str] = Counter()
+        self._running: Counter[tuple[str, str]] = Counter()
+        self._waiting: dict[str, deque[_Waiting]] = {}
+        self._once: dict[str, asyncio.Task[object]] = {}
 
-    async def run(self, kind: str, work: Callable[[], T]) -> T:
+    async def run(self, kind: str, work: Callable[[], T], *, share: str = "") -> T:
         """Return what some work returns that is done in a thread of its kind.
 
+        Args:
+            kind: What it is.
+            work: The work.
+            share: The address, say, that it counts to: no share has all threads, or all places to wait.
+
         Raises:
-            Problem: Too much of that kind waits, or it took too long (503).
+            Problem: Too much of that kind, or that share, waits, or it took too long (503).
         """
         done: Future[object] = Future()
         with self._lock:
             waiting = self._waiting.setdefault(kind, deque())
-            if len(waiting) >= MOST_WAITING:
+            of_share = sum(one.share == share for one in waiting) if share else 0
+            if len(waiting) >= MOST_WAITING or of_share >= MOST_WAITING_OF_A_SHARE:
                 raise _busy(kind)
-            waiting.append((done, work))
-            if is_new := self._threads.get(kind, 0) < MOST_THREADS:
-                self._threads[kind] = self._threads.get(kind, 0) + 1
+            waiting.append(_Waiting(done=done, work=work, share=share))
+            if is_new := self._threads[kind] < MOST_THREADS:
+                self._threads[kind] += 1
         if is_new:
             # Not waited for at the end: what hangs outside must not keep the process.
-            threading.Thread(target=self._serve, args=(kind, waiting), name=f"outbound {kind}", daemon=True).start()
+            threading.Thread(target=self._serve, args=(kind,), name=f"outbound {kind}", daemon=True).start()
         result = asyncio.wrap_future(done)
         try:
             await asyncio.wait((result,), timeout=WAIT_S)
@@ -245,19 +265,51 @@ class OwnThreads:
             raise _busy(kind)
         return result.result()  # type: ignore[return-value]
 
-    def _serve(self, kind: str, waiting: deque[tuple[Future[object], Callable[[], object]]]) -> None:
+    async def once(self, kind: str, work: Callable[[], T]) -> T:
+        """Return what some work returns; all that ask for its kind while it is under way have one and the same.
+
+        Raises:
+            Problem: As `run`.
+        """
+        task = self._once.get(kind)
+        if task is None:
+            task = self._once[kind] = asyncio.ensure_future(self.run(kind, work))
+            task.add_done_callback(lambda ended: self._ended(kind, ended))
+        # Shielded: a client that goes away does not end what others wait for.
+        return cast("T", await asyncio.shield(task))
+
+    def _ended(self, kind: str, task: asyncio.Task[object]) -> None:
+        del self._once[kind]
+        if not task.cancelled():
+            task.exception()  # where no client waits for it any more it is dropped
+
+    def _serve(self, kind: str) -> None:
         while True:
             with self._lock:
-                if not waiting:
+                one = self._next(kind)
+                if one is None:
                     self._threads[kind] -= 1
                     return
-                done, work = waiting.popleft()
-            if not done.set_running_or_notify_cancel():
-                continue
+                self._running[kind, one.share] += 1
             try:
-                done.set_result(work())
+                if one.done.set_running_or_notify_cancel():
+                    one.done.set_result(one.work())
             except BaseException as error:  # noqa: BLE001 -- raised where it is waited for
-                done.set_exception(error)
+                one.done.set_exception(error)
+            finally:
+                with self._lock:
+                    self._running[kind, one.share] -= 1
+                    if not self._running[kind, one.share]:
+                        del self._running[kind, one.share]
+
+    def _next(self, kind: str) -> _Waiting | None:
+        """Return the first that waits and whose share has a thread left; whatever else waits is the next one's."""
+        waiting = self._waiting[kind]
+        for place, one in enumerate(waiting):
+            if not one.share or self._running[kind, one.share] < MOST_OF_A_SHARE:
+                del waiting[place]
+                return one
+        return None
 
 
 def _busy(kind: str) -> Problem:

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from flashferry.service.actor import Actor, Via
@@ -20,6 +21,7 @@ from flashferry.service.people.mapped import enter
 from flashferry.service.people.oidc import BEGUN_S, Provider
 from flashferry.service.people.sessions import begin_session, cookie_name, drop_cookie, set_cookie
 from flashferry.service.people.sign_in import FAILED
+from flashferry.service.people.tries import home
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormPassword
@@ -29,7 +31,7 @@ router = APIRouter(include_in_schema=False)
 
 CALLBACK = "/login/oidc/callback"
 _BEGUN = "-oidc"
-_SIGN_IN = "sign-in at the provider"
+_ABOUT, _SIGN_IN = "what the provider says of itself", "sign-in at the provider"
 
 
 @router.get("/login")
@@ -73,10 +75,15 @@ async def begin_oidc(
     request: Request, service: TheService, wanted: Annotated[str, Query(alias="next", max_length=4000)] = "/"
 ) -> Response:
     """Send a browser to the provider."""
-    begun = await service.outbound.run(_SIGN_IN, partial(_provider(request).begin, safe_next(wanted)))
+    provider = _provider(request)
+    # However many ask, the provider is asked once: a stranger takes no thread from a sign-in that comes back from it.
+    about = provider.known_about()
+    if about is None:
+        about = await service.outbound.once(_ABOUT, provider.about)
+    begun = provider.begin(safe_next(wanted), about["authorization_endpoint"])
     response = RedirectResponse(begun.url, HTTPStatus.SEE_OTHER)
     response.set_cookie(
-        cookie_name(service.settings) + _BEGUN,
+        _begun_cookie(service),
         begun.cookie,
         max_age=BEGUN_S,
         path="/",
@@ -90,11 +97,15 @@ async def begin_oidc(
 @router.get(CALLBACK)
 async def finish_oidc(request: Request, service: TheService) -> Response:
     """Take back from the provider who somebody is."""
-    return await service.outbound.run(_SIGN_IN, partial(_finish, request, service))
+    work = partial(_finish, request, service)
+    if not _provider(request).is_begun_here(request.query_params, request.cookies.get(_begun_cookie(service))):
+        # Refused without a word to the provider.
+        return await run_in_threadpool(work)
+    return await service.outbound.run(_SIGN_IN, work, share=home(asked_of(request, service).address))
 
 
 def _finish(request: Request, service: Service) -> Response:
-    name = cookie_name(service.settings) + _BEGUN
+    name = _begun_cookie(service)
     address = asked_of(request, service).address
     try:
         told, wanted = _provider(request).finish(dict(request.query_params), request.cookies.get(name))
@@ -117,6 +128,10 @@ def _finish(request: Request, service: Service) -> Response:
     set_cookie(response, service.settings, session.session_id)
     response.delete_cookie(name, path="/", secure=service.settings.is_secure, httponly=True, samesite="lax")
     return response
+
+
+def _begun_cookie(service: Service) -> str:
+    return cookie_name(service.settings) + _BEGUN
 
 
 def _provider(request: Request) -> Provider:

@@ -99,14 +99,33 @@ class Provider:
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[datetime, object]] = {}
 
-    def begin(self, next_: str) -> Begun:
-        """Return where to send a browser that wants to sign in.
-
-        Args:
-            next_: The page that it wants, a path of ours.
+    def about(self) -> Mapping[str, str]:
+        """Return the provider's issuer and endpoints, asked of it where they are not kept.
 
         Raises:
             Problem: The provider cannot be reached, or is not what the settings say.
+        """
+        url = f"{self._settings.issuer.rstrip('/')}/.well-known/openid-configuration"
+        return self._known("about", url, self._judged_about)
+
+    def known_about(self) -> Mapping[str, str] | None:
+        """Return the same where it is kept, without a word to the provider."""
+        return cast("Mapping[str, str] | None", self._kept_of("about"))
+
+    def is_begun_here(self, answer: Mapping[str, str], cookie: str | None) -> bool:
+        """Return whether an answer is to a sign-in that this browser began; the provider is not asked."""
+        try:
+            self._check_begun(answer, cookie)
+        except Problem:
+            return False
+        return True
+
+    def begin(self, next_: str, endpoint: str) -> Begun:
+        """Return where to send a browser that wants to sign in; the provider is not asked.
+
+        Args:
+            next_: The page that it wants, a path of ours.
+            endpoint: The provider's `authorization_endpoint`.
         """
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
@@ -120,7 +139,6 @@ class Provider:
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
-        endpoint = self._endpoint("authorization_endpoint")
         joint = "&" if urlsplit(endpoint).query else "?"
         begun = {"state": state, "nonce": nonce, "verifier": verifier, "next": next_, "at": self._now().timestamp()}
         return Begun(url=f"{endpoint}{joint}{urlencode(asked)}", cookie=self._signed(begun))
@@ -135,9 +153,7 @@ class Provider:
         Raises:
             Problem: The answer is not to what this browser asked, or the provider does not vouch for anybody.
         """
-        begun = self._read(cookie)
-        if not hmac.compare_digest(answer.get("state", "").encode(), str(begun["state"]).encode()):
-            raise _refused("expected the state of a sign-in that this browser began, found another one")
+        begun = self._check_begun(answer, cookie)
         if answer.get("iss", self._issuer()) != self._issuer():
             raise _refused("expected an answer of the provider that was asked, found one of another")
         if "error" in answer:
@@ -212,10 +228,6 @@ class Provider:
             grants=grants_for([str(one) for one in words], self._settings.roles) if self._settings.roles else None,
         )
 
-    def _about(self) -> Mapping[str, str]:
-        url = f"{self._settings.issuer.rstrip('/')}/.well-known/openid-configuration"
-        return self._known("about", url, self._judged_about)
-
     def _judged_about(self, document: Mapping[str, object]) -> Mapping[str, str]:
         """Return what a provider says of itself.
 
@@ -235,25 +247,28 @@ class Provider:
 
     def _issuer(self) -> str:
         """Return the issuer as the provider writes it: some have a slash at the end, and all their tokens with it."""
-        return self._about()["issuer"]
+        return self.about()["issuer"]
 
     def _endpoint(self, name: str) -> str:
-        return self._about()[name]
+        return self.about()[name]
 
     def _keys(self, *, is_anew: bool = False) -> KeySet:
         return self._known("keys", self._endpoint("jwks_uri"), _judged_keys, is_anew=is_anew)
 
     def _known(self, what: str, url: str, judged: Callable[[Mapping[str, object]], T], *, is_anew: bool = False) -> T:
         """Return what was kept of the provider, or asked of it now; only what was judged good is kept."""
-        now = self._now()
-        with self._lock:
-            kept = self._kept.get(what)
-        if kept is not None and not is_anew and 0 <= (now - kept[0]).total_seconds() < KEPT_S:
-            return cast("T", kept[1])
-        found = judged(self._fetch("GET", url))
+        if not is_anew and (kept := self._kept_of(what)) is not None:
+            return cast("T", kept)
+        now, found = self._now(), judged(self._fetch("GET", url))
         with self._lock:
             self._kept[what] = (now, found)
         return found
+
+    def _kept_of(self, what: str) -> object | None:
+        with self._lock:
+            kept = self._kept.get(what)
+        is_fresh = kept is not None and 0 <= (self._now() - kept[0]).total_seconds() < KEPT_S
+        return kept[1] if kept is not None and is_fresh else None
 
     def _fetch(self, method: str, url: str, form: Mapping[str, str] | None = None) -> Mapping[str, object]:
         request = HttpRequest(method=method, url=url, headers={"Accept": "application/json"}, form=form)
@@ -269,6 +284,12 @@ class Provider:
     def _signed(self, begun: Mapping[str, object]) -> str:
         body = base64.urlsafe_b64encode(json.dumps(begun).encode()).decode()
         return f"{body}.{self._mark(body)}"
+
+    def _check_begun(self, answer: Mapping[str, str], cookie: str | None) -> Mapping[str, object]:
+        begun = self._read(cookie)
+        if not hmac.compare_digest(answer.get("state", "").encode(), str(begun["state"]).encode()):
+            raise _refused("expected the state of a sign-in that this browser began, found another one")
+        return begun
 
     def _read(self, cookie: str | None) -> Mapping[str, object]:
         body, _, mark = (cookie or "").rpartition(".")

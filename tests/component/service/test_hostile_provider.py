@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from contextlib import suppress
 
+import httpx
 import pytest
 
 from tests.component.service.processes import running
@@ -40,9 +43,43 @@ def test_sign_ins_that_hang_hold_up_nothing_else(tmp_path, drip):
         with running(tmp_path / "state", "--config", config) as service:
             for _ in range(STRANGERS):
                 threading.Thread(target=stranger, args=(service.url,), daemon=True).start()
-            until(lambda: provider.opened >= 8, "sign-ins that wait for the provider")
+            until(lambda: provider.opened >= 1, "sign-ins that wait for the provider")
             for path in ("/healthz", "/readyz", "/login", "/api/v1/openapi.json"):
                 assert answer_of(service.url + path) in (200, 401, 503)
             assert len(answered) < STRANGERS, "the sign-ins are still waiting"
             assert "Traceback" not in service.end()
             assert service.process.returncode == 0
+
+
+def test_a_good_answer_lets_in_while_strangers_hang(tmp_path):
+    """Sixty strangers share one request to a provider that drips; once it is well, the next sign-in goes to it."""
+    answered: list[int] = []
+    is_well = threading.Event()
+
+    def pieces() -> Iterator[bytes]:
+        if not is_well.is_set():
+            return itertools.chain([b"HTTP/1.1 200 OK\r\n"], itertools.repeat(b"a"))
+        about = {name: f"{provider.url}/{name}" for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")}
+        return iter([b"HTTP/1.1 200 OK\r\n\r\n", json.dumps({"issuer": provider.url} | about).encode()])
+
+    def stranger(url: str) -> None:
+        with suppress(OSError):
+            answered.append(answer_of(f"{url}/login/oidc"))
+
+    with hostile_receiver(pieces, every_s=0.2) as provider:
+        config = tmp_path / "service.toml"
+        config.write_text(f'[oidc]\nissuer = "{provider.url}"\nclient_id = "c"\n')
+        with running(tmp_path / "state", "--config", config) as service:
+            strangers = [threading.Thread(target=stranger, args=(service.url,), daemon=True) for _ in range(STRANGERS)]
+            for one in strangers:
+                one.start()
+            until(lambda: provider.opened == 1, "the request to the provider")
+            is_well.set()
+            until(lambda: answered, "the end of that request")
+            answer = httpx.get(f"{service.url}/login/oidc", timeout=PATIENCE_S)
+            assert answer.status_code == 303
+            assert answer.headers["location"].startswith(f"{provider.url}/authorization_endpoint?")
+            for one in strangers:
+                one.join(PATIENCE_S)
+            assert provider.opened < STRANGERS / 2
+            assert "Traceback" not in service.end()

@@ -11,7 +11,17 @@ from http import HTTPStatus
 import httpx
 import pytest
 
-from flashferry.service.outbound import MOST_THREADS, MOST_WAITING, HttpRequest, NoAnswer, OwnThreads, ask, json_object
+from flashferry.service.outbound import (
+    MOST_OF_A_SHARE,
+    MOST_THREADS,
+    MOST_WAITING,
+    MOST_WAITING_OF_A_SHARE,
+    HttpRequest,
+    NoAnswer,
+    OwnThreads,
+    ask,
+    json_object,
+)
 from flashferry.service.problems import Problem
 from tests.patience import PATIENCE_S, until, until_async
 from tests.unit.service.hooks.receivers import hostile_receiver
@@ -147,3 +157,50 @@ def test_who_goes_away_has_no_place_in_the_queue():
 
     asyncio.run(play())
     assert done == []
+
+
+def test_one_address_has_neither_all_threads_nor_all_places():
+    """Sixty tries of strangers hang; a sign-in from elsewhere is done at once, and theirs are done in the end."""
+    threads, hold, at_work = OwnThreads(), threading.Event(), []
+
+    def work():
+        at_work.append(1)
+        hold.wait(PATIENCE_S)
+        return "done"
+
+    async def play():
+        most = MOST_OF_A_SHARE + MOST_WAITING_OF_A_SHARE
+        held = [asyncio.ensure_future(threads.run("a", work, share="stranger")) for _ in range(MOST_OF_A_SHARE)]
+        await until_async(lambda: len(at_work) == MOST_OF_A_SHARE, "the stranger's threads at work")
+        held += [asyncio.ensure_future(threads.run("a", work, share="stranger")) for _ in range(60 - MOST_OF_A_SHARE)]
+        assert await threads.run("a", lambda: "at once", share="ann") == "at once"
+        assert len(at_work) == MOST_OF_A_SHARE
+        hold.set()
+        found = await asyncio.gather(*held, return_exceptions=True)
+        assert found[:most] == ["done"] * most
+        assert all(isinstance(one, Problem) for one in found[most:])
+
+    asyncio.run(play())
+
+
+def test_what_is_done_once_is_had_by_all_that_wait():
+    """Of one failure, too; who asks afterwards has it done anew, and one that goes away ends it for no other."""
+    threads, hold, asked = OwnThreads(), threading.Event(), []
+
+    def work():
+        asked.append(1)
+        hold.wait(PATIENCE_S)
+        if len(asked) == 1:
+            raise NoAnswer("no")
+        return "good"
+
+    async def play():
+        waiting = [asyncio.ensure_future(threads.once("a", work)) for _ in range(60)]
+        await until_async(lambda: len(asked) == 1, "the work")
+        waiting.pop(0).cancel()
+        hold.set()
+        assert all(isinstance(one, NoAnswer) for one in await asyncio.gather(*waiting, return_exceptions=True))
+        assert await threads.once("a", work) == "good"
+
+    asyncio.run(play())
+    assert len(asked) == 2
