@@ -72,6 +72,12 @@ def rss_bytes(pid: int) -> int:
     return _rollup(pid, "Rss:")
 
 
+def peak_rss_bytes(pid: int) -> int:
+    """Return the most that the resident set of a process has been (`VmHWM`, proc(5))."""
+    line = next(one for one in (_PROC / str(pid) / "status").read_text().splitlines() if one.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
+
+
 def descriptors(pid: int) -> int:
     """Return how many descriptors a process has open."""
     return len(list((_PROC / str(pid) / "fd").iterdir()))

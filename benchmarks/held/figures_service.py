@@ -9,24 +9,34 @@ import tempfile
 import threading
 import time
 import tracemalloc
+import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from http.client import HTTPException
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest import mock
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 from benchmarks.held.figure import figure
+from benchmarks.procfs import peak_rss_bytes, rss_bytes
 from benchmarks.subjects import free_port
 from flashferry.api import back_up, put_back
 from flashferry.devices.transcript import Recent, Recorder
 from flashferry.devices.transcript_files import Transcripts
+from flashferry.service.access import MOST_PLAN_BYTES
 from flashferry.service.actor import Role
+from flashferry.service.people.bodies import BYTES_PER_VALUE
 from flashferry.store.journal import Journal
 from tests.browsing import Serving, browsing, cookie_of, serving, signed_in
-from tests.component.service.processes import STREAMING, running
+from tests.component.service.processes import STREAMING, Running, running
+from tests.component.service.tokens import token_of
 from tests.patience import PATIENCE_S, until
+from tests.unit.service.hooks.receivers import hostile_receiver
 from tests.unit.store.test_status import touch
 
 if TYPE_CHECKING:
@@ -148,3 +158,102 @@ def transcript_disk_hangs_s() -> float:
         back.set()
         made.close()
     return took_s
+
+
+_BODY_BYTES = 1_500_000_000
+_PIECE = b'"router-0001.ams.example.net",' * 2**11
+_TYPES = (
+    "application/json",
+    "application/octet-stream",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=x",
+    "image/png",
+)
+
+
+def _send(url: str, token: str, size_bytes: int, content_type: str) -> int:
+    """Send a body in chunks to a route that any person may call; return the status, 0 where it was cut before."""
+    pieces = (_PIECE for _ in range(size_bytes // len(_PIECE)))
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": content_type}
+    address = urlsplit(url)
+    line = HTTPConnection(address.hostname or "", address.port, timeout=PATIENCE_S)
+    with closing(line):
+        with suppress(BrokenPipeError, ConnectionResetError):
+            line.request("PUT", "/api/v1/me/password", pieces, headers, encode_chunked=True)
+        with suppress(OSError, HTTPException):
+            return line.getresponse().status
+        return 0
+
+
+@contextmanager
+def _growing(state: Path, *words: str | Path) -> Iterator[tuple[Running, list[float]]]:
+    """Start a service that has answered; afterwards the list has by how many MiB its memory grew at most."""
+    grew: list[float] = []
+    with running(state, *words) as service:
+        urlopen(f"{service.url}/login", timeout=PATIENCE_S).close()
+        before = rss_bytes(service.process.pid)
+        yield service, grew
+        grew.append((peak_rss_bytes(service.process.pid) - before) / 2**20)
+
+
+@figure("MiB")
+def service_large_body_growth_mib() -> float:
+    """Measure by how much the service grows under a body of 1.5 GB of each content type, by a person without a role."""
+    with _folder() as state:
+        token = token_of(state, "ada")
+        with _growing(state) as (service, grew):
+            for one in _TYPES:
+                assert _send(service.url, token, _BODY_BYTES, one) in (0, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        return grew[0]
+
+
+@figure("MiB")
+def service_ten_bodies_growth_mib() -> float:
+    """Measure by how much the service grows under ten JSON bodies of 60 MB at once, by a person without a role."""
+    with _folder() as state:
+        token = token_of(state, "ada")
+        with _growing(state) as (service, grew), ThreadPoolExecutor(10) as senders:
+            jobs = [senders.submit(_send, service.url, token, 60_000_000, "application/json") for _ in range(10)]
+            assert {job.result() for job in jobs} <= {0, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}
+        return grew[0]
+
+
+@figure("MiB")
+def service_provider_bomb_growth_mib() -> float:
+    """Measure by how much the service grows where its OpenID provider answers by a gzip that unpacks to 600 MB."""
+    packer = zlib.compressobj(9, wbits=31)
+    bomb = b"".join([*(packer.compress(bytes(10**6)) for _ in range(600)), packer.flush()])
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n\r\n"
+    with _folder() as state, hostile_receiver(lambda: [head, bomb]) as provider:
+        config = state / "service.toml"
+        config.write_text(f'[oidc]\nissuer = "{provider.url}"\nclient_id = "c"\n')
+        with _growing(state, "--config", config) as (service, grew):
+            with suppress(HTTPError):
+                urlopen(f"{service.url}/login/oidc", timeout=PATIENCE_S).close()
+            assert provider.opened
+        return grew[0]
+
+
+@figure("MiB")
+def service_ten_plans_growth_mib() -> float:
+    """Measure by how much the service grows under ten plans at once, as large and of as many values as any may be."""
+    unit = b'{"k%d":1},'
+    count = MOST_PLAN_BYTES // BYTES_PER_VALUE // 5 - 10
+    plan = b'{"devices":[' + b"".join(unit % number for number in range(count)) + b"0]}"
+    plan += b" " * (MOST_PLAN_BYTES - len(plan))
+
+    def offered(token: str) -> int:
+        address = urlsplit(service.url)
+        with closing(HTTPConnection(address.hostname or "", address.port, timeout=PATIENCE_S)) as line:
+            with suppress(BrokenPipeError, ConnectionResetError):
+                line.request("POST", "/api/v1/plans", plan, {"Authorization": f"Bearer {token}"})
+            with suppress(OSError, HTTPException):
+                return line.getresponse().status
+            return 0
+
+    with _folder() as state:
+        tokens = [token_of(state, f"p{number}", Role.OPERATOR.value) for number in range(10)]
+        with _growing(state) as (service, grew), ThreadPoolExecutor(10) as senders:
+            found = set(senders.map(offered, tokens))
+            assert HTTPStatus.UNPROCESSABLE_ENTITY in found, found
+        return grew[0]

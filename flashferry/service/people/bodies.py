@@ -32,8 +32,9 @@ BODY_S = 30.0
 LEAST_RATE = 64 * 2**10
 """Bytes per second."""
 BYTES_PER_VALUE = 16
-"""A body may part as many values as its limit has such pieces; plans of our own have 30 bytes a value and more."""
-_VALUE_SIGNS = (b",", b"[", b"{", b"&")
+"""A body may part as many values as its limit has such pieces; plans of our own have some 18 bytes a value."""
+_VALUE_SIGNS = {b",": 1, b"[": 1, b"&": 1, b"{": 4}
+"""What parts values, and as how many each counts."""
 _PAUSE_S = 10
 
 
@@ -105,7 +106,7 @@ class CountedBody:
         self._announced = request.headers.get("content-length", "")
         self._most_bytes = min(most_bytes, MOST_PUBLIC_BYTES) if room is OTHERS else most_bytes
         self._room, self._owner_of, self._owner = room, owner, ""
-        self._size_bytes = self._values = 0
+        self._size_bytes = self._held_bytes = self._values = 0
         self._began_s: float | None = None
         self._is_whole = False
 
@@ -123,16 +124,21 @@ class CountedBody:
             # One digit more than the limit has is enough to know.
             if self._announced.isascii() and self._announced.isdigit():
                 self._check(int(self._announced[:20]))
+                # Its whole room at once: many that come together would each have a part of it, and none all.
+                self._hold(int(self._announced[:20]))
         message = await self._next(self._began_s)
         body = message.get("body", b"")
         self._is_whole = not message.get("more_body", False)
         self._size_bytes += len(body)
-        refusal = self._bodies.hold(self._room, self._owner, len(body))
         self._check(self._size_bytes)
+        self._hold(self._size_bytes)
         self._check_values(body)
-        if body and refusal is not None:
-            raise _refused(refusal)
         return message
+
+    def _hold(self, size_bytes: int) -> None:
+        more, self._held_bytes = max(size_bytes - self._held_bytes, 0), max(size_bytes, self._held_bytes)
+        if more and (refusal := self._bodies.hold(self._room, self._owner, more)) is not None:
+            raise _refused(refusal)
 
     async def _next(self, began_s: float) -> Message:
         left_s = began_s + BODY_S + self._size_bytes / LEAST_RATE - time.monotonic()
@@ -147,8 +153,8 @@ class CountedBody:
 
     def let_go(self) -> None:
         """Count it no more."""
-        self._bodies.hold(self._room, self._owner, -self._size_bytes)
-        self._size_bytes = 0
+        self._bodies.hold(self._room, self._owner, -self._held_bytes)
+        self._held_bytes = 0
 
     def _check(self, size_bytes: int) -> None:
         if size_bytes > self._most_bytes:
@@ -160,7 +166,7 @@ class CountedBody:
 
     def _check_values(self, body: bytes) -> None:
         most = self._most_bytes // BYTES_PER_VALUE
-        self._values += sum(body.count(sign) for sign in _VALUE_SIGNS)
+        self._values += sum(body.count(sign) * count for sign, count in _VALUE_SIGNS.items())
         if self._values > most:
             raise BodyRefused(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,

@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from ipaddress import ip_network
+from pathlib import Path
 
 import anyio
 import pytest
@@ -14,7 +15,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Message
 
-from flashferry.service.access import ADMINISTERS, MOST_BODY_BYTES, OPERATES, PUBLIC, SELF, VIEWS
+from flashferry.service.access import ADMINISTERS, MOST_BODY_BYTES, MOST_PLAN_BYTES, OPERATES, PUBLIC, SELF, VIEWS
 from flashferry.service.api.depends import TheActor, csrf_of
 from flashferry.service.people import bodies as counted_bodies
 from flashferry.service.people.bodies import OTHERS, SIGNED_IN, Bodies, Room
@@ -324,6 +325,19 @@ def test_a_body_of_any_size_is_not_kept(served):
             assert (answer.status_code, f"{most:,} bytes" in answer.json()["detail"]) == (413, True)
 
 
+def test_a_plan_of_ours_has_fewer_values_than_a_body_may():
+    """As `plan --output` writes it, however large it is."""
+    plan = (Path(__file__).parents[2] / "contract" / "golden" / "run" / "plan-file.json").read_bytes()
+    body = _Body(*[plan] * (MOST_PLAN_BYTES // len(plan)))
+
+    async def read() -> None:
+        counted = _counted(Bodies(), body, most=MOST_PLAN_BYTES)
+        while body.read < len(body.pieces):
+            await counted.receive()
+
+    anyio.run(read)
+
+
 def test_a_form_larger_than_any_of_ours_is_not_kept(served):
     """Who is signed in cannot fill the memory by a form either, which is read before its route."""
     browser = served.browser(served.person("ann", "operator"))
@@ -389,6 +403,22 @@ def test_a_small_body_of_a_person_is_read_however_much_others_hold():
         bodies.hold(SIGNED_IN, f"other {number}", SIGNED_IN.most_bytes // 4)
     assert SIGNED_IN.most_bytes // 4 < SIGNED_IN.share_bytes
     anyio.run(_counted(bodies, _Body(b"x" * 1000)).receive)
+
+
+def test_bodies_that_come_together_have_room_in_turn():
+    """Ten announce as much as a person may have: some have their whole room at once, the others are refused at once."""
+    bodies, found = Bodies(), []
+    size = SIGNED_IN.share_bytes
+    for number in range(10):
+        body = _Body(b"x", headers=[(b"content-length", str(size).encode())])
+        try:
+            anyio.run(_counted(bodies, body, most=size, owner=f"p{number}").receive)
+            found.append(200)
+        except BodyRefused as error:
+            found.append(error.problem.status)
+            assert not body.read
+    assert found[:3] == [200] * 3
+    assert set(found[3:]) == {503}
 
 
 def test_a_body_has_a_time(monkeypatch):
