@@ -35,6 +35,8 @@ class Deadline:
         until: When the run must have ended, with a time zone; None: no end of its own.
         windows: By device: when its site may be worked on; a device that is missing, or has none, at any time.
         expected_s: By device: seconds from its login to its last proof; one that is missing is taken for quick.
+        since: When the run started, with a time zone: a site is waited for once, and what is left when its window
+            closes is for another run. None: no window has passed.
         margin_s: Seconds before the end at which what is under way is ended.
         now: Returns the present time, with a time zone.
     """
@@ -42,6 +44,7 @@ class Deadline:
     until: datetime | None
     windows: Mapping[str, tuple[TimeWindow, ...]]
     expected_s: Mapping[str, float]
+    since: datetime | None = None
     margin_s: float = MARGIN_S
     now: Callable[[], datetime] = now_utc
 
@@ -56,8 +59,8 @@ class Deadline:
         """Return why a device may not begin now, or None where it may."""
         now, windows = self.now(), self.windows.get(host, ())
         if windows and _open_until(windows, now) is None:
-            opens = _opens(windows, now.replace(microsecond=0))
-            why_late = self._why_too_late(opens, now)
+            opens = _first(windows, now.replace(microsecond=0))[0]
+            why_late = self._why_too_late(windows, opens, now)
             reason = f"its time window is closed, and opens {spoken(opens)}{why_late}"
             return Hold(kind=Kind.WINDOW_CLOSED, reason=reason, for_good=bool(why_late))
         end = self.ends_at(host)
@@ -80,10 +83,12 @@ class Deadline:
         now, windows = self.now(), self.windows.get(host, ())
         if not windows or _open_until(windows, now) is not None:
             return 0.0
-        return (_opens(windows, now.replace(microsecond=0)) - now).total_seconds()
+        return (_first(windows, now.replace(microsecond=0))[0] - now).total_seconds()
 
-    def _why_too_late(self, opens: datetime, now: datetime) -> str:
+    def _why_too_late(self, windows: tuple[TimeWindow, ...], opens: datetime, now: datetime) -> str:
         """Return why an opening is not waited for, as the end of a sentence; empty where it is."""
+        if self.since is not None and (closed := _first(windows, self.since)[1]) <= now:
+            return f", after the one of this run, which closed {spoken(closed)}"
         if self.until is not None and (self.until - opens).total_seconds() <= self.margin_s:
             return f", too late for the run, which ends {spoken(self.until)}"
         if (opens - now).total_seconds() > MOST_WAIT_S:
@@ -127,8 +132,8 @@ def _closes(windows: tuple[TimeWindow, ...], second: datetime) -> datetime | Non
 
 
 @lru_cache(maxsize=512)
-def _opens(windows: tuple[TimeWindow, ...], second: datetime) -> datetime:
-    return next_opening(windows, second)[0]
+def _first(windows: tuple[TimeWindow, ...], second: datetime) -> tuple[datetime, datetime]:
+    return next_opening(windows, second)
 
 
 def _minutes(seconds: float) -> str:

@@ -20,7 +20,7 @@ from flashferry.model.lease import JournalUnusable
 from flashferry.model.links import LinkRates
 from flashferry.model.record import DeviceRecord, RunReport
 from flashferry.monitor.events import Emit, Event, never_failing, silent
-from flashferry.planning.deadline import Deadline, left_out
+from flashferry.planning.deadline import Deadline, left_out, now_utc
 from flashferry.planning.image_platforms import GivenImages
 from flashferry.run.context import RunContext
 from flashferry.run.control import Approve, RunControl
@@ -176,7 +176,7 @@ class _Run:
         self._hash_speeds = last_hash_speeds(journal.directory)
         self._dead_man_proven = dead_man_proven(journal.directory) if options.verb == "stage" else frozenset()
         self._links = LinkRates(journal.directory)
-        self._started = time.monotonic()
+        self._started, self._since = time.monotonic(), now_utc()
 
     def through(
         self,
@@ -316,7 +316,9 @@ class _Run:
 
     def _deadline(self) -> Deadline:
         windows = {name: device.windows for name, device in self._views.items()}
-        return Deadline(until=self._request.until, windows=windows, expected_s=self._request.expected_s)
+        return Deadline(
+            until=self._request.until, windows=windows, expected_s=self._request.expected_s, since=self._since
+        )
 
     def _report(
         self,

@@ -112,6 +112,22 @@ def test_the_documents_have_the_cases_of_a_sites_window():
         assert f"| {name} | {windows[0]} | {spoken(now)} | {end} | {becomes} |" in page
 
 
+def test_a_site_is_waited_for_once_in_a_run():
+    """A run of the evening waits for the night; what is left in the morning is another run's, not the next night's."""
+    clock = Clock(at(12))
+    found = Deadline(until=None, windows={"r1": NIGHT}, expected_s={}, since=at(12), now=clock)
+    assert not found.fit("r1").for_good
+    clock.now = at(23)
+    assert found.fit("r1") is None
+    clock.now = at(5, 1, day=3)
+    hold = found.fit("r1")
+    assert hold.for_good
+    assert hold.reason == (
+        "its time window is closed, and opens 2026-03-03 22:00 UTC, after the one of this run, "
+        "which closed 2026-03-03 05:00 UTC"
+    )
+
+
 def test_sites_that_cannot_be_staged_are_named_before_the_start():
     """Each site once, with its devices and the reason; a device without a site by its name."""
     views = {name: SimpleNamespace(name=name, site=site) for name, site in (("a1", "a"), ("a2", "a"), ("x", None))}
