@@ -25,6 +25,7 @@ from flashferry.cli.options.server import listening_options
 from flashferry.cli.options.shared import StateOption, is_typed
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import JSON_VARIABLE, echo, say
+from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.log_file import logging_to
 from flashferry.core.outside import told
@@ -164,10 +165,12 @@ def _until_over(running: Depot, stop: threading.Event, tell: Callable[[str, str]
     """Tell what it has to say of itself until it has ended; asked to end, let transfers finish, and asked again not."""
     shown, is_ending = 0, False
     while running.wait(LOOK_EVERY_S):
-        notices = running.server.notices
-        for text in notices[shown:]:
+        count, texts = running.server.notices_since(shown)
+        if missed := count - shown - len(texts):
+            tell("notice", f"{counted(missed, 'notice')} came too fast to be kept; the latest follow")
+        for text in texts:
             tell("notice", text)
-        shown = len(notices)
+        shown = count
         if stop.is_set() and is_ending:
             running.close()
         elif stop.is_set():

@@ -169,6 +169,7 @@ class Telemetry:
         self._snapshots = Snapshots()
         self._failures: list[LoginFailure] = []
         self._notices: list[str] = []
+        self._notice_count = 0
         self._callbacks: list[Callable[[ServerEvent], None]] = []
         # Tickets that died with their process, each with the reason.
         self._void: dict[str, str] = {}
@@ -206,6 +207,16 @@ class Telemetry:
         """What the server had to say about itself; the latest 200."""
         with self._changed:
             return tuple(self._notices)
+
+    def notices_since(self, count: int) -> tuple[int, tuple[str, ...]]:
+        """Return how many notices there were in all, and those after the first `count` that are still kept."""
+        with self._changed:
+            new = min(self._notice_count - count, len(self._notices))
+            return self._notice_count, tuple(self._notices[len(self._notices) - new :])
+
+    def _keep_notice(self, text: str) -> None:
+        self._notices = [*self._notices, text][-_MOST_NOTICES:]
+        self._notice_count += 1
 
     def add(self, first: TransferProgress, processes: tuple[str, ...]) -> None:
         """Keep which processes a ticket is good in, and its first snapshot, unless there is news of it already."""
@@ -307,7 +318,7 @@ class Telemetry:
             if event.progress is not None:
                 self._snapshots.put(event.progress, new_transfer=event.kind is EventKind.START)
             elif event.kind is EventKind.NOTICE:
-                self._notices = [*self._notices, event.text][-_MOST_NOTICES:]
+                self._keep_notice(event.text)
             callbacks = tuple(self._callbacks)
             if event.progress is not None:
                 self._waiting.wake(event.progress.ticket_id)
@@ -327,7 +338,7 @@ class Telemetry:
                 events.append(_event(EventKind.GONE, self.gone))
             elif not in_order:
                 events.append(_event(EventKind.NOTICE, f"{reason} ('{process}'); the others go on"))
-                self._notices = [*self._notices, events[-1].text][-_MOST_NOTICES:]
+                self._keep_notice(events[-1].text)
         for event in events:
             _call(callbacks, event)
 

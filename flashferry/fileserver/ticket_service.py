@@ -420,10 +420,13 @@ class TicketService:
         self._emit(ServerEvent(kind=kind, at=self.wall(), text=text, peer_address=address))
 
     def notice(self, text: str) -> None:
-        """Tell the parent something about the server as a whole, once."""
-        if text not in self._notices and len(self._notices) < _MOST_NOTICES:
-            self._notices.add(text)
-            self._emit(ServerEvent(kind=EventKind.NOTICE, at=self.wall(), text=text))
+        """Report something about the server as a whole to the parent, each text once; the last one allowed says so."""
+        if text in self._notices or len(self._notices) >= _MOST_NOTICES:
+            return
+        self._notices.add(text)
+        if len(self._notices) == _MOST_NOTICES:
+            text = f"{text}; it was the last of {_MOST_NOTICES} different notices, further ones are left out"
+        self._emit(ServerEvent(kind=EventKind.NOTICE, at=self.wall(), text=text))
 
     def _site(self, account: Account) -> str:
         """Return the site a ticket's transfer counts for: the one it names, or else its client's network."""

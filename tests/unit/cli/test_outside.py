@@ -658,7 +658,7 @@ def test_a_depot_tells_what_happens(as_json, capsys, monkeypatch, tmp_path):
         notices.append(HOSTILE)
         return next(asked)
 
-    server = SimpleNamespace(notices=notices, ended_in_order=True)
+    server = SimpleNamespace(notices_since=lambda count: (len(notices), tuple(notices[count:])), ended_in_order=True)
     running = SimpleNamespace(server=server, wait=wait)
     log = tmp_path / "depot.log"
     with depot.logging_to(log, is_json=as_json):

@@ -551,3 +551,14 @@ def test_a_newer_transfer_waits_for_the_end_of_the_older_one() -> None:
     room.tickets.change(account, EventKind.DONE, "", state=TransferState.DELIVERED)
     room.tickets.ended(account)
     assert (newer.goes_on, newer.cuts) == (False, ["ticket withdrawn"])
+
+
+def test_the_last_notice_that_is_reported_says_so() -> None:
+    """A process that has no more notices to give does not fall silent without a word."""
+    room = _Room()
+    for number in range(205):
+        room.tickets.notice(f"notice {number}")
+        room.tickets.notice("notice 0")
+    texts = [event.text for event in room.events if event.kind is EventKind.NOTICE]
+    assert len(texts) == 200
+    assert texts[-1] == "notice 199; it was the last of 200 different notices, further ones are left out"
