@@ -80,7 +80,7 @@ class Follower:
     def __init__(self, centre: Centre, run: SiteRun, asker: Asker, clock: Callable[[], float] = time.monotonic) -> None:
         self._centre, self._run, self._asker, self._clock = centre, run, asker, clock
         self._plan = plan_in(run)
-        self._began_s = clock()
+        self._begun_at, self._shown_s = moment_of(run.begun_at), 0.0
         self._seen = News(lines=(), event_seq=0, changed=0)
         self._states: dict[tuple[str, int], tuple[PartState, str]] = {}
         self._silent: dict[str, float] = {}
@@ -126,7 +126,7 @@ class Follower:
             interrupted: Whether the operator wants it stopped: every site that is not through is told so, once.
             left: Whether the operator goes away: the run goes on at the sites.
         """
-        view(self._of_run("run", "started", self._run.run, run_id=self._run.run))
+        view(Event(host=None, step="run", status="started", text=self._run.run, at_s=0.0, run_id=self._run.run))
         while True:
             if self.look(view):
                 return True
@@ -173,8 +173,9 @@ class Follower:
             event = decode(Event, line)
         except CodecError:
             return None
-        # As it was heard: a site's run counts from its own beginning, and lines would go back and forth in time.
-        event = replace(event, site=site, run_id=None, at_s=self._clock() - self._began_s)
+        # A site's run counts from its own start, after ours.
+        at = line.get("at")
+        event = replace(event, site=site, run_id=None, at_s=self._since_start_s(at if isinstance(at, str) else ""))
         if event.host is not None:
             return event
         is_news = event.status in {"failed", "waiting", "paused", "continued", "stopping"} or event.step == "message"
@@ -190,7 +191,16 @@ class Follower:
                 is_bad = part.state is PartState.REFUSED
                 which = "its canaries " if part.round == CANARIES else ""
                 text = f"{which}{part.state.value}" + (f": {part.sentence}" if part.sentence else "")
-                view(self._of_run(f"site {part.site}", "failed" if is_bad else "note", masked(text), site=part.site))
+                view(
+                    Event(
+                        host=None,
+                        step=f"site {part.site}",
+                        status="failed" if is_bad else "note",
+                        text=masked(text),
+                        at_s=self._since_start_s(part.changed_at),
+                        site=part.site,
+                    )
+                )
             self._states[key] = now_is
 
     def _show_silence(self, view: View, parts: Sequence[Part], known: Mapping[str, AgentState]) -> None:
@@ -284,11 +294,21 @@ class Follower:
             end_run(database, self._run.run, at=moment(now()))
         self._centre.orders.tend(self._run.run)
 
-    def _of_run(
-        self, step: str, status: str, text: str, *, site: str | None = None, run_id: str | None = None
-    ) -> Event:
-        at_s = self._clock() - self._began_s
-        return Event(host=None, step=step, status=status, text=text, at_s=at_s, site=site, run_id=run_id)
+    def _since_start_s(self, at: str) -> float:
+        """Return how long after the start of the run something happened, seconds: that of the latest event at least.
+
+        Clocks of sites differ, and what a site that was cut off has to report comes late; lines do not go back in time.
+
+        Args:
+            at: When it happened, ISO 8601; anything else: not known.
+        """
+        try:
+            happened_s = (moment_of(at) - self._begun_at).total_seconds()
+        except (ValueError, TypeError):
+            happened_s = self._shown_s
+        latest_s = (now() - self._begun_at).total_seconds()
+        self._shown_s = max(self._shown_s, min(happened_s, latest_s))
+        return self._shown_s
 
 
 def _last_heard(heard: datetime | None, at: datetime) -> str:

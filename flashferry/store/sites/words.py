@@ -104,7 +104,8 @@ def _refused(database: sqlite3.Connection, part: Part, word: PartWord, at: str) 
     if (node.text("job") or "stage") != "stage":
         # An order of another kind was refused, not the part: it goes on, and what came too early is sent again.
         if not send_later(database, node.text("order") or "", at):
-            _keep_note(database, part, f"{node.text('job')} refused: {node.text('sentence') or 'it did not say why'}")
+            why = node.text("sentence") or "it did not say why"
+            _keep_note(database, part, f"{node.text('job')} refused: {why}", at)
         return
     sentence = " ".join(text for text in (node.text("sentence"), node.text("hint")) if text)
     _go_on(database, part, PartState.REFUSED, at, sentence=sentence or "it did not say why")
@@ -177,8 +178,8 @@ def _go_on(database: sqlite3.Connection, part: Part, state: PartState, at: str, 
         )
 
 
-def _keep_note(database: sqlite3.Connection, part: Part, text: str) -> None:
-    event = {"host": None, "step": "site", "status": "note", "text": f"{part.site}: {text}", "at_s": 0.0}
+def _keep_note(database: sqlite3.Connection, part: Part, text: str, at: str) -> None:
+    event = {"host": None, "step": "site", "status": "note", "text": f"{part.site}: {text}", "at_s": 0.0, "at": at}
     line = json.dumps(event, separators=(",", ":"))
     database.execute("INSERT INTO events (run, site, line) VALUES (?, ?, ?)", (part.run, part.site, line))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,14 @@ from flashferry.monitor.events import Event
 from flashferry.reports.model import RunStanding
 from flashferry.sites.broker import BrokerUnreachable
 from flashferry.sites.centre.centre import ReadPlan, our_release, wave_to_approve
+from flashferry.sites.centre.collecting import now
 from flashferry.sites.centre.following import Follower
 from flashferry.sites.centre.merging import merged, report_of_sites, run_report
 from flashferry.sites.centre.ordering import ACKNOWLEDGE_EVERY_S, AGAIN_S, GAP_S
 from flashferry.sites.centre.overview import overview, run_overview, run_overviews
 from flashferry.sites.centre.sharing import left_out, shares
 from flashferry.sites.wire import OrderJob, WordKind
+from flashferry.store.own_database import moment, moment_of
 from flashferry.store.sites.runs import parts_of
 from flashferry.store.wishes import Asker, WishKind
 from tests.unit.sites.centre.ground import RELEASE, Ground
@@ -288,6 +291,33 @@ def test_lines_of_sites_stand_in_the_order_in_which_they_were_heard(ground: Grou
     assert max(at_s) < 100
 
 
+def test_who_follows_an_ended_run_sees_when_things_happened(ground: Ground) -> None:
+    """By the times in the ledger since the run began: in order whatever a site's clock has, and none later than now."""
+    run = ground.begin(plan([*AMS, *LIM]))
+    with ground.ledger.writing() as database:
+        database.execute("UPDATE runs SET begun_at = ?", (moment(now() - timedelta(seconds=600)),))
+    begun = moment_of(ground.centre.run_named(run).begun_at)
+
+    def copied(site: str, after_s: float) -> None:
+        at = moment(begun + timedelta(seconds=after_s))
+        event = {"host": f"{site}-r0", "step": "pull", "status": "done", "text": "copied", "at_s": 1.0, "at": at}
+        ground.say(site, f"{run}.{site}", WordKind.EVENT, {"events": [event]})
+
+    copied("ams", 100.0)
+    copied("lim", 90.0)
+    copied("lim", 250.5)
+    copied("ams", 900.0)
+    ground.do_all("ams", f"{run}.ams", [one.host for one in AMS])
+    ground.do_all("lim", f"{run}.lim", [one.host for one in LIM])
+    with ground.ledger.writing() as database:
+        ended = moment(begun + timedelta(seconds=300))
+        database.execute("UPDATE parts SET changed_at = ?", (ended,))
+    events = look(ground, run).events
+    assert [round(one.at_s, 1) for one in events if one.host][:3] == [100.0, 100.0, 250.5]
+    assert events[0].at_s == 0.0
+    assert all(600 <= one.at_s < 700 for one in events[4:])
+
+
 def test_a_run_is_followed_to_its_end_and_reported_as_one(ground: Ground) -> None:
     """Events of all sites, then records in the plan's order with those that the plan left out; the report reads so."""
     run = ground.begin(plan([*AMS, device("x", "ams", action=Action.REFUSED), *LIM]))
@@ -338,8 +368,6 @@ def test_a_silent_site_is_told_with_when_it_was_heard_and_when_it_is_back(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once when it falls silent, and once when it is heard again."""
-    from datetime import timedelta
-
     from flashferry.sites.centre import following
 
     run = ground.begin(plan(AMS))
@@ -409,8 +437,6 @@ def test_what_was_left_out_is_in_no_report_and_fails_nothing(ground: Ground) -> 
 
 def test_a_site_that_is_through_may_be_silent(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is to be heard of it any more, so no row of it says so."""
-    from datetime import timedelta
-
     from flashferry.sites.centre import following
 
     run = ground.begin(plan([*AMS, *LIM]))
