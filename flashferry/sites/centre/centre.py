@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -47,9 +47,11 @@ from flashferry.store.sites.runs import (
     end_held,
     give,
     parts_of,
+    plans_no_longer_needed,
     run_of,
     runs_by_age,
     set_approved,
+    set_not_offered,
     set_stopped,
     waves_of,
 )
@@ -114,7 +116,7 @@ def read_plan_file(path: Path) -> ReadPlan:
 
 @contextmanager
 def open_centre(settings: CentreSettings, state: Path) -> Iterator[Centre]:
-    """Open the centre for the time of a block; it collects from now on, and some old events go from the ledger.
+    """Open the centre for the time of a block; it collects from now on. Some old events and plans are removed.
 
     Args:
         settings: What the centre was told.
@@ -139,9 +141,10 @@ def open_centre(settings: CentreSettings, state: Path) -> Iterator[Centre]:
 def _tidy(centre: Centre) -> None:
     try:
         centre.drop_old_events()
+        centre.remove_old_plans()
     except sqlite3.Error as error:
         # Nothing waits for it: the next one does it, and what is wrong with the disk is told by what does.
-        _LOG.warning("old events stay in the ledger for now: %s", masked(str(error)))
+        _LOG.warning("old events and plans stay for now: %s", masked(str(error)))
 
 
 class Centre:
@@ -205,7 +208,6 @@ class Centre:
         asked_at = self.ask(sites)
         known = self.agents()
         check_ready(refusals(sites, known, self.settings, release=our_release(), now=now(), asked_at=asked_at))
-        self._offer(read)
         run = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         self._enter(run, read, found, known, until, asker, tuple(left_out))
         self.give_out(run)
@@ -282,20 +284,44 @@ class Centre:
             for (site, number), members in rounds.items()
             for device in members
         ]
+        # In one transaction: the file of a plan that is about to have another run is not removed meanwhile.
         with self.ledger.writing() as database:
-            add_run(database, entry, parts, devices)
+            add_run(database, replace(entry, is_offered=self._offer(read)), parts, devices)
 
-    def _offer(self, read: ReadPlan) -> None:
+    def _offer(self, read: ReadPlan) -> bool:
+        """Put the plan where agents fetch it; return whether the file is ours: it was not there as it should be."""
         path = self.settings.plans_folder / plan_name(read.plan.digest)
         try:
-            if not (path.is_file() and path.read_bytes() == read.text.encode()):
-                # A file of that name may be a damaged one.
-                write_whole(path, read.text, is_private=False)
+            if path.is_file() and path.read_bytes() == read.text.encode():
+                return False
+            # A file of that name may be a damaged one.
+            write_whole(path, read.text, is_private=False)
         except OSError as error:
             raise ConfigInvalid(
                 f"plan {path}: cannot be offered: {error.strerror}; nothing was sent",
                 hint=f"Check 'plans_folder' in {self.settings.path}: the folder that the source's depot offers",
             ) from None
+        return True
+
+    def remove_old_plans(self) -> tuple[str, ...]:
+        """Remove the files of plans that this centre offered, and of which every run has ended; return their names.
+
+        A file that cannot be removed is tried again the next time. The ledger keeps the plan's text.
+
+        Raises:
+            sqlite3.Error: The ledger cannot be written.
+        """
+        removed = list[str]()
+        with self.ledger.writing() as database:
+            for digest in plans_no_longer_needed(database):
+                try:
+                    (self.settings.plans_folder / plan_name(digest)).unlink(missing_ok=True)
+                except OSError as error:
+                    _LOG.warning("plan %s stays in %s: %s", digest, self.settings.plans_folder, error.strerror)
+                    continue
+                set_not_offered(database, digest)
+                removed.append(plan_name(digest))
+        return tuple(removed)
 
     def drop_old_events(self) -> Dropped:
         """Drop some of the events of runs that ended longer ago than the settings keep them.

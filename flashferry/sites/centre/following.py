@@ -292,6 +292,7 @@ class Follower:
     def _end(self) -> None:
         with self._centre.ledger.writing() as database:
             end_run(database, self._run.run, at=moment(now()))
+        self._centre.remove_old_plans()
         self._centre.orders.tend(self._run.run)
 
     def _since_start_s(self, at: str) -> float:

@@ -46,6 +46,7 @@ class SiteRun:
         stopped: Why nothing new is begun, or None.
         ended_at: When all its parts were seen to have ended; None: not yet.
         left_out: Devices of the plan that were left out when it was given, by name.
+        is_offered: Whether the centre put the plan's file where agents fetch it, and has not removed it yet.
     """
 
     run: str
@@ -58,6 +59,7 @@ class SiteRun:
     stopped: str | None = None
     ended_at: str | None = None
     left_out: tuple[str, ...] = ()
+    is_offered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +168,11 @@ def add_run(database: sqlite3.Connection, run: SiteRun, parts: Sequence[Part], d
 def run_of(database: sqlite3.Connection, run: str) -> SiteRun | None:
     """Return a run; None where there is none of that identifier."""
     row = database.execute(f"SELECT {', '.join(_RUN)} FROM runs WHERE run = ?", (run,)).fetchone()  # noqa: S608 -- ours
-    return None if row is None else SiteRun(**dict(row) | {"left_out": tuple(json.loads(row["left_out"]))})
+    if row is None:
+        return None
+    return SiteRun(
+        **dict(row) | {"left_out": tuple(json.loads(row["left_out"])), "is_offered": bool(row["is_offered"])}
+    )
 
 
 def runs_by_age(database: sqlite3.Connection) -> list[str]:
@@ -185,6 +191,20 @@ def last_ended(database: sqlite3.Connection) -> str | None:
     row = database.execute("SELECT run FROM runs WHERE ended_at IS NOT NULL ORDER BY ended_at DESC, rowid DESC LIMIT 1")
     found = row.fetchone()
     return None if found is None else str(found["run"])
+
+
+def plans_no_longer_needed(database: sqlite3.Connection) -> list[str]:
+    """Return the digests of plans that the centre offers though all their runs have ended, the oldest first."""
+    statement = (
+        "SELECT digest FROM runs GROUP BY digest HAVING MAX(is_offered) AND COUNT(*) = COUNT(ended_at) ORDER BY "
+        "MIN(begun_at)"
+    )
+    return [str(row["digest"]) for row in database.execute(statement)]
+
+
+def set_not_offered(database: sqlite3.Connection, digest: str) -> None:
+    """Keep that the file of a plan was removed."""
+    database.execute("UPDATE runs SET is_offered = 0 WHERE digest = ?", (digest,))
 
 
 def parts_of(database: sqlite3.Connection, run: str) -> list[Part]:

@@ -117,7 +117,11 @@ ALTER TABLE agents ADD COLUMN said_at TEXT NOT NULL DEFAULT '';
 ALTER TABLE agents ADD COLUMN other_said_at TEXT NOT NULL DEFAULT '';
 """
 
-STEPS = (_LEDGER, _LEFT_OUT_AND_FETCHING, _BEATS)
+_OFFERED = """
+ALTER TABLE runs ADD COLUMN is_offered INTEGER NOT NULL DEFAULT 0;
+"""
+
+STEPS = (_LEDGER, _LEFT_OUT_AND_FETCHING, _BEATS, _OFFERED)
 """Each a script; a database takes those that it lacks."""
 
 SCHEMA_VERSION = len(STEPS)

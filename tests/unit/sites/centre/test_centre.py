@@ -148,7 +148,62 @@ def test_a_plan_that_cannot_be_offered_is_refused_before_anything_is_sent(ground
     with pytest.raises(ConfigInvalid, match="cannot be offered") as caught:
         ground.begin(plan(AMS))
     assert "plans_folder" in str(caught.value)
+    assert run_overviews(ground.ledger, most=5) == ()
     assert ground.broker.jobs(OrderJob.STAGE) == []
+
+
+def plans_of(ground: Ground) -> set[str]:
+    return {path.name for path in (ground.folder / "plans").iterdir()}
+
+
+def end(ground: Ground, run: str) -> None:
+    ground.do_all("ams", f"{run}.ams", [one.host for one in AMS])
+    look(ground, run)
+
+
+def test_a_plan_goes_once_every_run_of_it_has_ended(ground: Ground) -> None:
+    """Agents fetch it while one is open; the ledger has its text, so the run is reported and begun again as ever."""
+    made = plan(AMS)
+    name = f"plan-{made.digest}.json"
+    first, second = ground.begin(made), ground.begin(made)
+    end(ground, first)
+    assert plans_of(ground) == {name}
+    end(ground, second)
+    assert plans_of(ground) == set()
+    assert run_exit_code(run_report(merged(ground.ledger, ground.centre.run_named(first)))) is ExitCode.OK
+    third = ground.begin(made)
+    assert plans_of(ground) == {name}
+    end(ground, third)
+    assert plans_of(ground) == set()
+
+
+def test_a_plan_that_was_there_before_stays(ground: Ground) -> None:
+    """The operator put it there; a damaged one of that name is replaced by ours, and ours goes."""
+    made = plan(AMS)
+    path = ground.folder / "plans" / f"plan-{made.digest}.json"
+    path.write_text(plan_text(made))
+    end(ground, ground.begin(made))
+    assert path.is_file()
+    path.write_text("damaged")
+    end(ground, ground.begin(made))
+    assert not path.exists()
+
+
+def test_a_plan_that_cannot_be_removed_is_tried_again(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run ends all the same; the next one that ends takes both plans."""
+
+    def refuse(_path: Path, *, missing_ok: bool) -> None:
+        raise PermissionError(13, f"Permission denied ({missing_ok})")
+
+    first = plan(AMS)
+    run = ground.begin(first)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", refuse)
+        end(ground, run)
+    assert ground.centre.run_named(run).ended_at is not None
+    assert plans_of(ground) == {f"plan-{first.digest}.json"}
+    end(ground, ground.begin(plan(AMS, ends_at="2999-01-01T00:00:00+00:00")))
+    assert plans_of(ground) == set()
 
 
 def test_agents_are_told_what_was_heard_and_asked_for_what_is_missing(ground: Ground) -> None:
