@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from flashferry.api.watching import View, Watchers, roster_of, watchers
     from flashferry.depot.catalogue.proof import Held, HeldState
     from flashferry.depot.daemon import Depot
-    from flashferry.depot.looking import DepotFound, look_for_depot
+    from flashferry.depot.looking import DepotFound, look_at_catalogue, look_for_depot
     from flashferry.depot.options import DepotOptions
     from flashferry.depot.probing.findings import PathFound, ProbeAsked
     from flashferry.depot.probing.methods import SshAccess
@@ -113,7 +113,7 @@ _PLACES = {
     "watching": ("View", "Watchers", "roster_of", "watchers"),
     "flashferry.depot.catalogue.proof": ("Held", "HeldState"),
     "flashferry.depot.daemon": ("Depot",),
-    "flashferry.depot.looking": ("DepotFound", "look_for_depot"),
+    "flashferry.depot.looking": ("DepotFound", "look_at_catalogue", "look_for_depot"),
     "flashferry.depot.options": ("DepotOptions",),
     "flashferry.depot.sync.filling": ("SyncPhase", "SyncProgress"),
     "flashferry.depot.sync.rsync": ("RsyncSource",),
@@ -214,6 +214,7 @@ __all__ = [
     "journal_in",
     "known_depot_paths",
     "load_plan",
+    "look_at_catalogue",
     "look_at_host",
     "look_for_depot",
     "open_fleet",

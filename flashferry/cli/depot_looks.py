@@ -7,8 +7,8 @@ from collections.abc import Callable
 from rich.progress import Progress, TaskID
 
 from flashferry import api
-from flashferry.cli.depot_sync import CatalogueOption, ImagesArgument
-from flashferry.cli.options.shared import JsonOption, StateOption
+from flashferry.cli.depot_sync import ImagesArgument
+from flashferry.cli.options.shared import CatalogueOption, JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.cli.view.layout import ShownTable, console, is_wide, line

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flashferry import api
-from flashferry.cli.options.shared import JsonOption, Sha512Option, StateOption
+from flashferry.cli.options.shared import CatalogueOption, JsonOption, Sha512Option, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.cli.terminal.questions import password_of
@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 PASSWORD_VARIABLE = "FLASHFERRY_DEPOT_PASSWORD"  # noqa: S105 -- the name of a variable
 """Holds the password of `--user`; it never stands in the command line, which everybody on the host can read."""
 
-CatalogueOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--catalogue",
-        envvar="FLASHFERRY_CATALOGUE",
-        metavar="DIR",
-        help="The depot's folder of images (default: catalogue in the state folder).",
-    ),
-]
 ImagesArgument = Annotated[
     list[str] | None, typer.Argument(metavar="IMAGE", help="Names of images (default: all).", show_default=False)
 ]

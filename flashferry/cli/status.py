@@ -1,27 +1,35 @@
-"""`flashferry status`: what runs are alive, what they hold, what is left to recover, and how the last ones ended."""
+"""`flashferry status`: what runs are alive, what they hold, what is left to recover, and how the last ones ended.
+
+Runs of the journal, runs that were given to sites, the host's depot and its catalogue of images.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.text import Text
 
 from flashferry import api
-from flashferry.cli.options.shared import DepotOption, JsonOption, RunsOption, StateOption
+from flashferry.cli.options.shared import CatalogueOption, DepotOption, JsonOption, RunsOption, StateOption
 from flashferry.cli.terminal.output import finish, here
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, is_wide, line, names, rate, table
 from flashferry.cli.view.run_tables import BAD_OUTCOMES, STATES, progress, standing, tally
 from flashferry.core.described import counted
+from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.states import State
 from flashferry.store.reader import LATEST_RUNS
 from flashferry.store.run_lock import RunState
+from flashferry.store.sites.schema import FILE
 from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from flashferry.api import DepotFound
+    from flashferry.depot.catalogue.folder import CatalogueSummary
+    from flashferry.sites.centre.overview import RunOverview
     from flashferry.store.status import DeviceStatus, RunStatus, Status
 
 _GOOD_OUTCOMES = frozenset({"done", "already there"})
@@ -33,28 +41,82 @@ _MOST = 20
 _WIDE_ONLY = frozenset({"wave", "verdict"})
 
 _Row = dict[str, str | Text]
+_Found = TypeVar("_Found")
 
 
 def status(
     runs: RunsOption = LATEST_RUNS,
     depot: DepotOption = None,
+    catalogue: CatalogueOption = None,
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show runs, devices in hand and what is left to recover. Reads the journal only, and exits with 0 either way."""
+    """Show runs, devices in hand and what is left to recover. Asks no device, and exits with 0 either way."""
     found = api.status(runs, state=state_dir)
     there = api.look_for_depot(found.directory, depot or "auto")
     result, meaning = told_status(found)
-    if there is not None:
-        result["depot"] = there
-    finish(
-        "status",
-        ExitCode.OK,
-        result,
-        as_json=json,
-        human=lambda: print_status(found, there),
-        meaning=meaning,
-    )
+    troubles = list[str]()
+    site_runs = _unless_broken(lambda: _site_runs(found.directory, runs), troubles)
+    images = _unless_broken(lambda: api.look_at_catalogue(found.directory, catalogue, there), troubles)
+    result |= {name: value for name, value in (("depot", there), ("catalogue", images)) if value is not None}
+    if site_runs:
+        result["site_runs"] = site_runs
+    if troubles:
+        result["troubles"] = troubles
+
+    def print_all() -> None:
+        print_status(found)
+        if site_runs:
+            _print_site_runs(site_runs)
+        _print_depot(there)
+        if images is not None:
+            line("catalogue", _in_words(images))
+        for trouble in troubles:
+            console().print(here(trouble), style=BAD)
+
+    finish("status", ExitCode.OK, result, as_json=json, human=print_all, meaning=meaning)
+
+
+def _unless_broken(read: Callable[[], _Found], troubles: list[str]) -> _Found | None:
+    """Return what is read; None where it cannot be, with the reason added to troubles: all else is shown."""
+    try:
+        return read()
+    except ConfigInvalid as error:
+        troubles.append(f"{error.message}. {error.hint}" if error.hint else error.message)
+        return None
+
+
+def _site_runs(state: Path, most: int) -> tuple[RunOverview, ...]:
+    """Return runs that were given to sites from here; none where this host is no centre of sites.
+
+    Raises:
+        ConfigInvalid: The ledger cannot be used.
+    """
+    if not (state / FILE).is_file():
+        return ()
+    from flashferry.sites.centre.overview import run_overviews
+    from flashferry.store.sites.database import SitesDatabase
+
+    return run_overviews(SitesDatabase(state), most=most, also_open=True)
+
+
+def _print_site_runs(runs: tuple[RunOverview, ...]) -> None:
+    from flashferry.cli.view.sites_table import print_site_run_lines
+
+    print_site_run_lines(runs)
+
+
+def _in_words(images: CatalogueSummary) -> str:
+    words = [f"{counted(len(images.proven), 'image')} proven"] if images.proven else []
+    words += [
+        f"{one.name} under way, {100 * one.verified_bytes // max(1, one.size_bytes)}% verified"
+        for one in images.under_way[:_FEW]
+    ]
+    if images.under_way[_FEW:]:
+        words.append(f"{len(images.under_way) - _FEW} more under way")
+    if images.others:
+        words.append(f"{counted(len(images.others), 'file')} without a valid proof ('flashferry depot list')")
+    return f"{images.folder}: {'; '.join(words) or 'empty'}"
 
 
 def told_status(found: Status) -> tuple[dict[str, object], str]:
@@ -66,16 +128,15 @@ def told_status(found: Status) -> tuple[dict[str, object], str]:
     return result, f"the journal was read; {what} left to recover"
 
 
-def print_status(found: Status, depot: DepotFound | None = None) -> None:
-    """Print each run with its devices, what needs to be recovered, and at the end the depot where there is one."""
-    _print_runs(found)
+def _print_depot(depot: DepotFound | None) -> None:
     if depot is not None and depot.view is not None:
         line("depot", f"at {depot.socket}: {depot.view.in_words}")
     elif depot is not None:
         line("depot", f"{depot.trouble}. {depot.hint}", BAD)
 
 
-def _print_runs(found: Status) -> None:
+def print_status(found: Status) -> None:
+    """Print each run with its devices, and what needs to be recovered."""
     if not found.runs and not found.lost:
         what = "the journal has no run" if found.has_journal else "no journal: nothing was staged or probed from here"
         console().print(f"{found.directory}: {what} yet")

@@ -85,7 +85,12 @@ class Depot:
             self._door.close()
             raise
         self._ground = Ground(
-            self.server, digests=options.state / DIGESTS, release=release(), pid=os.getpid(), since=time.time()
+            self.server,
+            digests=options.state / DIGESTS,
+            release=release(),
+            pid=os.getpid(),
+            since=time.time(),
+            catalogue="" if sites is None else str(options.offered.catalogue),
         )
         self.server.events(self._hear)
         if sites is not None:

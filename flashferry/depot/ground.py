@@ -43,10 +43,13 @@ class Ground:
         release: Ours, for who looks.
         pid: Our process.
         since: When we began, seconds since the epoch.
+        catalogue: The folder of images offered to depots of other sites, absolute; empty where none are.
     """
 
-    def __init__(self, server: FileServer, *, digests: Path, release: str, pid: int, since: float) -> None:
-        self.server, self.digests = server, digests
+    def __init__(
+        self, server: FileServer, *, digests: Path, release: str, pid: int, since: float, catalogue: str = ""
+    ) -> None:
+        self.server, self.digests, self._catalogue = server, digests, catalogue
         self._release, self._pid, self._since = release, pid, since
         # Never held while the server is asked something: its answer comes on a thread that may wait for this lock.
         self._lock = threading.Lock()
@@ -232,6 +235,7 @@ class Ground:
                 sites=self._sites_seen(),
                 is_ending=self._is_ending,
                 notices=self.server.notices,
+                catalogue=self._catalogue,
             )
 
     def _is_live(self, ticket_id: str) -> bool:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
-from flashferry.depot.places import AUTO, NobodyThere, NotForUs, socket_of
+from flashferry.depot.places import AUTO, CATALOGUE, NobodyThere, NotForUs, socket_of
 
 if TYPE_CHECKING:
+    from flashferry.depot.catalogue.folder import CatalogueSummary
     from flashferry.depot.messages import DepotView
 
 
@@ -52,6 +53,28 @@ def look_for_depot(state: Path, wish: str = AUTO) -> DepotFound | None:
         return DepotFound(socket=path, trouble=error.message, hint=error.hint or "")
     except (ConnectionError, FlashferryError) as error:
         return DepotFound(socket=path, trouble=f"depot {path}: it does not tell: {error}", hint="Ask once more")
+
+
+def look_at_catalogue(state: Path, named: Path | None, depot: DepotFound | None) -> CatalogueSummary | None:
+    """Return what the catalogue of images has; no image is read. None where there is no catalogue.
+
+    Args:
+        state: The state folder, which has the catalogue where neither of the following names one.
+        named: The folder, or None.
+        depot: The host's depot, or None: it offers a folder of its own.
+
+    Raises:
+        ConfigInvalid: The folder cannot be read, or is a file.
+    """
+    offered = depot.view.catalogue if depot is not None and depot.view is not None else ""
+    folder = named or (Path(offered) if offered else state / CATALOGUE)
+    if named is None and not folder.exists():
+        return None
+    # Here, for most hosts have no catalogue.
+    from flashferry.depot.catalogue.folder import CatalogueFolder
+    from flashferry.depot.options import catalogue_in
+
+    return CatalogueFolder(catalogue_in(state, folder)).summary()
 
 
 def _view(path: Path) -> DepotView:

@@ -257,6 +257,7 @@ class DepotView:
         sites: Where copies run or wait, or a cap holds.
         is_ending: Whether it takes nothing new in, and ends with its last transfer.
         notices: What it had to say about itself; the latest 200.
+        catalogue: The folder of images that it offers to depots of other sites, absolute; empty where it offers none.
     """
 
     release: str
@@ -267,6 +268,7 @@ class DepotView:
     sites: tuple[SiteSeen, ...] = ()
     is_ending: bool = False
     notices: tuple[str, ...] = ()
+    catalogue: str = ""
 
     @property
     def in_words(self) -> str:

@@ -8,16 +8,13 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.offering.offer import PLANS, OfferFolders
-from flashferry.depot.places import NAME
+from flashferry.depot.places import CATALOGUE, NAME
 from flashferry.fileserver import Limits, ServerSettings
 from flashferry.transports.listening import HOST_KEYS
 from flashferry.transports.serving import Listening, check_files, is_certified
 
 DIGESTS = "digests.json"
 """File that keeps digests between runs, in the state folder; `flashferry serve` has the same."""
-
-CATALOGUE = "catalogue"
-"""Folder of proven images, in the state folder, where none is named."""
 
 _FOR_DEPOTS = frozenset({"http", "https"})
 """By what other depots fetch."""

@@ -15,6 +15,9 @@ NAME = "depot.sock"
 SHARED = Path("/run/flashferry") / NAME
 """Where a unit of systemd has it (`RuntimeDirectory=flashferry`)."""
 
+CATALOGUE = "catalogue"
+"""The folder of proven images, in the state folder, where no other one is named."""
+
 AUTO, NEVER = "auto", "never"
 """A run takes the depot that it finds, or none, where it is not told the socket of one."""
 

@@ -19,7 +19,6 @@ from flashferry.sites.centre.settings import USUAL_NAME, CentreSettings, load_ce
 from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import SiteRun, last_ended, open_runs, run_of
 from flashferry.store.sites.schema import FILE
-from flashferry.store.sites.words import left_in_hand
 
 STOPPED = "it was stopped, for a reason that is about other sites, too"
 """What is told of that to somebody who sees some sites of a run alone: the reason may name a device of another."""
@@ -100,11 +99,9 @@ def _runs(ledger: SitesDatabase, is_mine: Callable[[str], bool], at: datetime) -
 
 def _seen(ledger: SitesDatabase, run: SiteRun, is_mine: Callable[[str], bool], at: datetime) -> SeenSiteRun:
     found = run_overview(ledger, run, at)
-    with ledger.reading() as database:
-        left = left_in_hand(database, run.run)
     parts = tuple(part for part in found.parts if is_mine(part.site))
     if len(parts) != len(found.parts):
         stopped = None if found.stopped is None else STOPPED
         paused = tuple(site for site in found.paused if is_mine(site))
         found = replace(found, parts=parts, wishes=(), stopped=stopped, left_out=(), paused=paused)
-    return SeenSiteRun(run=found, unrestored=tuple(host for site, host in left if is_mine(site)))
+    return SeenSiteRun(run=found, unrestored=tuple(host for part in parts for host in part.left_in_hand))

@@ -41,6 +41,8 @@ Each end keeps what it was given under keys of its own, so that this hastens nob
 """
 
 _LOG = logging.getLogger("flashferry.sites")
+_NUMBER = re.compile(r"^(?:\[Errno -?\d+\] |Error -?\d+ connecting to \S+\. )+")
+"""How redis-py and the system begin what they report: by a number that says the same as the words after it."""
 _PLACE = re.compile(r" ?\(_ssl\.c:\d+\)")
 _CONNECT_S = 10.0
 _ANSWER_S = 30.0
@@ -65,7 +67,7 @@ class BrokerUnreachable(FlashferryError):
 
     kind: ClassVar[Kind] = Kind.BROKER_UNREACHABLE
     advice: ClassVar[str | None] = (
-        "It is tried again; check the broker, the way to it, our user's password and rights there, and the TLS files"
+        "Check that the broker runs, the path to it, our user's password and rights there, and the TLS files"
     )
 
 
@@ -167,7 +169,7 @@ class Broker:
             BrokerUnreachable: It is away, or it is no Redis.
         """
         if not self._settings.is_redis:
-            raise BrokerUnreachable("broker: expected Redis or Valkey, found another kind")
+            raise BrokerUnreachable(f"broker {self._settings.place}: expected Redis or Valkey, found another kind")
         with self._connected() as channel:
             yield channel.client
 
@@ -203,7 +205,7 @@ class Broker:
                 yield self._channel
             except _errors() as error:
                 self._disconnect()
-                raise _unreachable(error) from None
+                raise unreachable(error, self._settings.place) from None
 
     def _disconnect(self) -> None:
         connection, self._connection, self._channel = self._connection, None, None
@@ -407,14 +409,21 @@ def _errors() -> tuple[type[Exception], ...]:
     return found
 
 
-def _unreachable(error: Exception) -> BrokerUnreachable:
-    said = in_words(error)
-    return BrokerUnreachable(f"broker: {tls_trouble(said) or f'expected it to take a message: {said}'}")
+def unreachable(error: Exception, place: str) -> BrokerUnreachable:
+    """Return an error of a driver as one of ours.
+
+    Args:
+        error: What the driver raised.
+        place: Host and port of the broker.
+    """
+    found = in_words(error)
+    return BrokerUnreachable(f"broker {place}: {tls_trouble(found) or f'expected it to answer, found: {found}'}")
 
 
 def in_words(error: Exception) -> str:
-    """Return what a driver says, without secrets, places in its own source, and the dot at its end."""
-    return _PLACE.sub("", masked(str(error))).rstrip(". ") or type(error).__name__
+    """Return the text of an error of a driver: without secrets, numbers, its places in the source, and a last dot."""
+    text = _NUMBER.sub("", _PLACE.sub("", masked(str(error)))).rstrip(". ")
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text or type(error).__name__
 
 
 class _Retelling(logging.Handler):

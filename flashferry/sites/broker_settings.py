@@ -46,6 +46,11 @@ class BrokerSettings:
     is_plain_allowed: bool = False
 
     @property
+    def place(self) -> str:
+        """Return host and port, as the URL has them."""
+        return urlsplit(self.url).netloc
+
+    @property
     def is_tls(self) -> bool:
         """Return whether it is spoken to by TLS."""
         return _SCHEMES.get(urlsplit(self.url).scheme, False)

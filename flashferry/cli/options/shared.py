@@ -80,6 +80,15 @@ StateOption = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+CatalogueOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--catalogue",
+        envvar="FLASHFERRY_CATALOGUE",
+        metavar="DIR",
+        help="The depot's folder of images (default: catalogue in the state folder).",
+    ),
+]
 DepotOption = Annotated[
     str | None,
     typer.Option(

@@ -61,16 +61,43 @@ def print_site_runs(runs: Sequence[RunOverview]) -> None:
     show(_run_row(run) for run in runs)
 
 
+def print_site_run_lines(runs: Sequence[RunOverview]) -> None:
+    """Print a line per run that was given to sites, for a page that has more to show, and what to do about it."""
+    for run in runs:
+        count = counted(_devices(run).total(), "device")
+        sites = counted(len({part.site for part in run.parts}), "site")
+        standing = _standing(run)
+        text = f"given to {sites}, {standing.plain}, began {_time(run.begun_at)}, {count}: {_tally(run)}"
+        line(run.run_id, text, str(standing.style))
+        if run.ended_at is None:
+            line(run.run_id, f"'{command(f'sites show {run.run_id}')}' shows each site")
+        _print_left_in_hand(run)
+
+
+def _print_left_in_hand(run: RunOverview) -> None:
+    for part in run.parts:
+        if part.left_in_hand:
+            text = f"not proven restored: {names(part.left_in_hand)}; run 'flashferry recover' at site {part.site}"
+            line(run.run_id, text, BAD)
+
+
+def _devices(run: RunOverview) -> Counter[str]:
+    return sum((Counter(part.devices) for part in run.parts), Counter[str]())
+
+
+def _tally(run: RunOverview) -> str:
+    return ", ".join(f"{count} {name}" for name, count in _devices(run).most_common())
+
+
 def _run_row(run: RunOverview) -> dict[str, str | Text]:
-    devices = sum((Counter(part.devices) for part in run.parts), Counter[str]())
     return {
         "run": run.run_id,
         "began": _time(run.begun_at),
         "by": run.begun_by or "-",
         "run is": _standing(run),
         "sites": str(len({part.site for part in run.parts})),
-        "devices": str(devices.total()),
-        "of them": ", ".join(f"{count} {name}" for name, count in devices.most_common()),
+        "devices": str(_devices(run).total()),
+        "of them": _tally(run),
     }
 
 
@@ -106,6 +133,7 @@ def print_site_run(run: RunOverview) -> None:
             line(f"site {part.site}{which}", part.sentence, BAD if part.state == "refused" else "")
         if part.fetching:
             line(f"site {part.site}", f"its depot fetches {part.fetching.in_words}")
+    _print_left_in_hand(run)
     for one in run.wishes:
         line(_time(one.wish.at), _wanted(one))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
@@ -51,6 +51,24 @@ from flashferry.images.manifest import CHUNK_BYTES, Manifest, Reading, is_image_
 
 _LOCK = ".lock"
 _PART_SCHEMA = "flashferry.part/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogueSummary:
+    """What a catalogue has, as far as that is known without reading an image.
+
+    Attributes:
+        folder: The catalogue.
+        proven: Images whose files are as they were when they were proven, by name.
+        under_way: Images of which a part is there, by name.
+        others: Names of which only `flashferry depot list` knows more: it reads what changed since its proof.
+    """
+
+    folder: Path
+    proven: tuple[str, ...] = ()
+    under_way: tuple[Held, ...] = ()
+    others: tuple[str, ...] = ()
+
 
 OnRead = Callable[[str, int, int], None]
 """Takes an image's name, bytes read and size while it is read."""
@@ -142,6 +160,20 @@ class CatalogueFolder:
                     if proof is not None and proof.identity == FileIdentity.of(path.lstat()):
                         found[name] = ProvenImage(path=path, proof=proof)
         return tuple(found[name] for name in sorted(found))
+
+    def summary(self) -> CatalogueSummary:
+        """Return what there is without reading an image, however large or new it is.
+
+        Raises:
+            ConfigInvalid: The folder cannot be read.
+        """
+        if not self.path.exists():
+            return CatalogueSummary(folder=self.path)
+        proven = tuple(one.proof.manifest.name for one in self.unchanged())
+        with told(self.path, "the folder"):
+            under_way = tuple(filter(None, (self.under_way(name) for name in names_with(self.path, STATE))))
+            others = {*self._files(), *names_with(self.path, PROOF)} - set(proven)
+        return CatalogueSummary(folder=self.path, proven=proven, under_way=under_way, others=tuple(sorted(others)))
 
     def list(self) -> tuple[Held, ...]:
         """Return all that there is: names, and what is under way, in the order of the names.

@@ -219,9 +219,9 @@ class Claim:
 
     def _taken(self, found: Claimed) -> ConfigInvalid:
         return ConfigInvalid(
-            f"site {self._identity.site}: expected it free, found that a copy of this very agent works for it on host "
+            f"site {self._identity.site}: expected it free, found that a copy of this agent works for it on host "
             f"{found.host}: one device belongs to one agent",
-            hint=f"End the other one; its claim ends {self.ends_after_s:.0f} s behind its last beat at the latest. If "
+            hint=f"End the other one; its claim ends {self.ends_after_s:.0f} s after its last beat at the latest. If "
             "this machine was cloned, give it a state folder and a key of its own",
         )
 
@@ -230,8 +230,8 @@ class Claim:
             return
         self._told_at_s = self._steady_s()
         _LOG.warning(
-            "site %s: the claim at the broker was overwritten: %s. Another agent calls itself this site's, or somebody "
-            "has the broker; orders name the key of the agent that is to carry them out",
+            "site %s: the claim at the broker was overwritten: %s. Another agent is configured for this site, or "
+            "others write to the broker; orders name the key of the agent that is to carry them out",
             self._identity.site,
             masked(what),
         )
@@ -285,7 +285,7 @@ class Presence:
                 wait_s = self._renewed()
             except BrokerUnreachable as error:
                 # Later on it is told by who sends words; the site goes on.
-                self._tell_once(f"no orders yet: {error}")
+                self._tell_once(f"takes no orders yet, and tries again: {error}")
                 wait_s = _AGAIN_S
             except FlashferryError as error:
                 self._error, wait_s = error, 0.0
@@ -299,7 +299,8 @@ class Presence:
         """Renew the claim; return after how many seconds that is to be done again."""
         while not self._claim.renew():
             self._tell_once(
-                f"one like this had the site lately: {self._claim.ends_after_s:.0f} s at most to see if it lives"
+                "another agent with this key had the site lately: waiting up to "
+                f"{self._claim.ends_after_s:.0f} s to see whether it still runs"
             )
             if self._ending.wait(_LOOK_S):
                 return 0.0

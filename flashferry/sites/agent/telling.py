@@ -179,7 +179,11 @@ class Teller:
         now_s = time.monotonic()
         if now_s - self._complained_s > _TELLS_AGAIN_S:
             self._complained_s = now_s
-            what = "words wait in the spool" if isinstance(error, BrokerUnreachable) else "a word could not be sent"
+            what = (
+                "nothing can be sent for now, it is kept on disk"
+                if isinstance(error, BrokerUnreachable)
+                else "a word could not be sent"
+            )
             _LOG.warning("%s: %s", what, masked(str(error)) or type(error).__name__)
 
 

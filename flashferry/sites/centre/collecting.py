@@ -173,7 +173,7 @@ class Collector:
             is_new = one not in self.dropped
             self.dropped[one] += 1
         if is_new:
-            _LOG.warning("dropped: %s", one.why)
+            _LOG.warning("a word was dropped%s: %s", f" (site {one.site})" if one.site else "", one.why)
 
     def _beat(self, database: sqlite3.Connection, word: Word) -> None:
         """Take a beat. It may have been under way for any time, so of a clock it proves only that it is ahead."""

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from flashferry.core.outside import masked
-from flashferry.sites.broker import CENTRE_QUEUE, Broker, in_words
+from flashferry.sites.broker import CENTRE_QUEUE, Broker, BrokerUnreachable, unreachable
 
 _LOG = logging.getLogger("flashferry.sites.centre")
 _WAIT_S = 1.0
@@ -25,6 +25,7 @@ _MORE_S = 0.05
 _MOST = 500
 _PAUSES_S = (0.5, 1.0, 2.0, 5.0)
 _ENDS_WITHIN_S = 15.0
+_REPORTS_AGAIN_S = 60.0
 
 Take = Callable[[Sequence[str]], None]
 """Takes envelopes onto the disk."""
@@ -40,7 +41,7 @@ class ListeningBroker(Broker):
         Args:
             take: Called with envelopes, from one thread. What it raises is told; these words are said again.
         """
-        ear = _Ear(self._app, take)
+        ear = _Ear(self._app, take, self._settings.place)
         ear.start()
         try:
             yield
@@ -54,11 +55,13 @@ class _Ear:
     Args:
         app: The application.
         take: Takes what comes.
+        place: Host and port of the broker.
     """
 
-    def __init__(self, app: Any, take: Take) -> None:
-        self._app, self._take = app, take
+    def __init__(self, app: Any, take: Take, place: str) -> None:
+        self._app, self._take, self._place = app, take, place
         self._end = threading.Event()
+        self._reported_s = -_REPORTS_AGAIN_S
         self._found: list[str] = []
         self._thread = threading.Thread(target=self._listen, name="centre-ear", daemon=True)
 
@@ -78,8 +81,15 @@ class _Ear:
             except Exception as error:  # noqa: BLE001 -- whatever a driver raises: it is tried again
                 self._keep()
                 tries = 0 if time.monotonic() - began_s > _PAUSES_S[-1] else tries + 1
-                _LOG.warning("broker: expected to read from it: %s. It is tried again", in_words(error))
+                self._report(unreachable(error, self._place), is_first=tries <= 1)
                 self._end.wait(_PAUSES_S[min(tries, len(_PAUSES_S) - 1)])
+
+    def _report(self, error: BrokerUnreachable, *, is_first: bool) -> None:
+        """Log why nothing can be read, now and then; not the first time, which a command that sends reports itself."""
+        now_s = time.monotonic()
+        if not is_first and now_s - self._reported_s >= _REPORTS_AGAIN_S:
+            self._reported_s = now_s
+            _LOG.warning("%s; it is tried again", error.message)
 
     def _read(self) -> None:
         """Read until the end, or until the connection breaks."""

@@ -21,12 +21,13 @@ from flashferry.store.sites.runs import (
     PartState,
     SiteRun,
     open_parts_at,
+    open_runs,
     parts_of,
     run_of,
     runs_by_age,
     wishes_of,
 )
-from flashferry.store.sites.words import DeviceOutcome, outcomes_of
+from flashferry.store.sites.words import DeviceOutcome, left_in_hand, outcomes_of
 from flashferry.store.wishes import Wish, WishKind
 
 
@@ -118,6 +119,7 @@ class PartOverview:
         is_whole: Whether all its words are here and none is still to come.
         fetching: While it is under way: the image that comes into the site's depot, by its agent's last word of that.
         devices: How many of its devices came to what; `open` for those without a record yet.
+        left_in_hand: Devices that it left in hand when it ended, by name: they are not proven restored.
     """
 
     site: str
@@ -130,6 +132,7 @@ class PartOverview:
     is_whole: bool
     fetching: Fetching | None
     devices: dict[str, int]
+    left_in_hand: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +187,7 @@ def run_overview(ledger: SitesDatabase, run: SiteRun, at: datetime | None = None
     with ledger.reading() as database:
         parts, wishes = parts_of(database, run.run), wishes_of(database, run.run)
         devices, agents = outcomes_of(database, run.run), agents_by_site(database)
+        held = frozenset(left_in_hand(database, run.run))
     tallies: dict[tuple[str, int], Counter[str]] = {(part.site, part.round): Counter() for part in parts}
     for one in devices:
         tallies[one.site, one.round][one.outcome or "open"] += 1
@@ -210,6 +214,11 @@ def run_overview(ledger: SitesDatabase, run: SiteRun, at: datetime | None = None
                 is_whole=part.is_over,
                 fetching=fetching_for(part, agents),
                 devices=dict(tallies[part.site, part.round].most_common()),
+                left_in_hand=tuple(
+                    one.host
+                    for one in devices
+                    if (one.site, one.round) == (part.site, part.round) and (one.site, one.host) in held
+                ),
             )
             for part in parts
         ),
@@ -217,16 +226,21 @@ def run_overview(ledger: SitesDatabase, run: SiteRun, at: datetime | None = None
     )
 
 
-def run_overviews(ledger: SitesDatabase, *, most: int, at: datetime | None = None) -> tuple[RunOverview, ...]:
+def run_overviews(
+    ledger: SitesDatabase, *, most: int, also_open: bool = False, at: datetime | None = None
+) -> tuple[RunOverview, ...]:
     """Return where runs stand, the newest first.
 
     Args:
         ledger: The centre's.
         most: So many of them at most, from 1.
+        also_open: Whether those that have not ended are there in any case.
         at: As of when; None: now.
     """
     with ledger.reading() as database:
-        found = [run_of(database, run) for run in reversed(runs_by_age(database)[-most:])]
+        known = runs_by_age(database)
+        kept = frozenset(known[-most:]) | frozenset(open_runs(database) if also_open else ())
+        found = [run_of(database, run) for run in reversed(known) if run in kept]
     return tuple(run_overview(ledger, run, at) for run in found if run is not None)
 
 

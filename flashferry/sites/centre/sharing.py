@@ -191,7 +191,7 @@ def _refusal(
     agent: AgentState | None, settings: CentreSettings, release: str, now: datetime, asked_at: datetime | None
 ) -> str:
     if agent is None:
-        return "expected its agent to answer, found that it was never heard"
+        return "expected its agent to answer, found that it never has"
     heard = datetime.fromisoformat(agent.heard_at)
     since = asked_at if asked_at is not None else now - timedelta(seconds=settings.silent_after_s)
     if heard < since:
@@ -205,7 +205,7 @@ def _refusal(
         off = f"{abs(agent.clock_ahead_s):.0f} s {where}{give}"
         return f"expected its clock within {settings.clock_bound_s:.0f} s of ours, found it {off}"
     if is_contested(agent, settings, now):
-        return f"expected one agent, found two that speak for it: {agent.agent} and {agent.other}"
+        return f"expected one agent, found two processes that send for it: {agent.agent} and {agent.other}"
     return ""
 
 
@@ -226,8 +226,9 @@ def check_ready(found: Sequence[str]) -> None:
         more = f"; and {counted(len(found) - _TOLD, 'site')} more" if len(found) > _TOLD else ""
         raise ConfigInvalid(
             f"{'; '.join(found[:_TOLD])}{more}; nothing was sent",
-            hint="'flashferry sites list' shows all agents. Bring these in order, or leave them out with '--leave-out "
-            "SITE': the same plan can be given to them later",
+            hint="'flashferry sites list' shows all agents. Bring these in order (an agent answers only the centre "
+            "whose key its agent.toml has), or leave them out with '--leave-out SITE': the same plan can be given to "
+            "them later",
         )
 
 

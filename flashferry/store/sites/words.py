@@ -107,7 +107,7 @@ def _refused(database: sqlite3.Connection, part: Part, word: PartWord, at: str) 
             why = node.text("sentence") or "it did not say why"
             _keep_note(database, part, f"{node.text('job')} refused: {why}", at)
         return
-    sentence = " ".join(text for text in (node.text("sentence"), node.text("hint")) if text)
+    sentence = ". ".join(text.rstrip(". ") for text in (node.text("sentence"), node.text("hint")) if text)
     _go_on(database, part, PartState.REFUSED, at, sentence=sentence or "it did not say why")
 
 

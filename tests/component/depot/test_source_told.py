@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.depot.looking import look_for_depot
 from flashferry.depot.sync.errors import SourceRefused
 from flashferry.depot.sync.source import Login, Source
 from tests.component.depot.conftest import until
@@ -64,10 +65,13 @@ def texts(said: list[dict[str, str]], event: str) -> list[str]:
     return [one["text"] for one in said if one["event"] == event]
 
 
-def test_who_fetches_and_who_is_refused_is_told(source: tuple[str, list[dict[str, str]]]) -> None:
+def test_who_fetches_and_who_is_refused_is_told(source: tuple[str, list[dict[str, str]]], tmp_path: Path) -> None:
     """By the site's name; a login that is tried again and again is one line, and no password is in any."""
     url, said = source
     until(lambda: any("offers" in text for text in texts(said, "notice")))
+    view = look_for_depot(tmp_path / "state").view
+    assert view is not None
+    assert view.catalogue == str(tmp_path / "images")
     asked(url, "branch", WORD)
     for user in ("branch", "branch", "nobody"):
         with pytest.raises(SourceRefused, match=f"did not take user {user}'s password"):

@@ -90,7 +90,7 @@ def test_a_broker_that_dies_is_told_at_once_and_found_again(redis: Redis, caplog
     with both(redis) as (centre, agent), agent.worker([site_queue("ams")], ORDER_TASK, seen.append) as worker:
         assert worker.wait_ready(30)
         redis.kill()
-        with pytest.raises(BrokerUnreachable, match="expected it to take a message"):
+        with pytest.raises(BrokerUnreachable, match="expected it to answer"):
             centre.send_order("ams", "lost")
         redis.start()
         until(lambda: _sent(centre, "back"), "it takes messages again")
@@ -189,7 +189,7 @@ def test_both_ends_are_proven_and_the_password_is_told_nobody(guarded: Guarded, 
         ("certificate", "expected it to take our certificate, found that it"),
         ("none", "expected it to take our certificate, found that it"),
         ("name", "is trusted, found: Hostname mismatch, certificate is not valid for 'localhost'"),
-        ("password", "expected it to take a message: .*username-password"),
+        ("password", "expected it to answer, found: .*username-password"),
     ],
 )
 def test_whoever_is_not_proven_is_refused(guarded: Guarded, wrong: str, told: str, tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_a_broker_that_dies_is_told_and_found_again(rabbit: Rabbit) -> None:
     with closing(Broker(rabbit.settings, owner="centre")) as centre:
         centre.send_order("rtm", "before")
         rabbit.kill()
-        with pytest.raises(BrokerUnreachable, match="expected it to take a message"):
+        with pytest.raises(BrokerUnreachable, match="expected it to answer"):
             centre.send_order("rtm", "lost")
         with (
             closing(Broker(rabbit.settings, owner="agent-rtm")) as agent,

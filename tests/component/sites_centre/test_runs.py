@@ -162,7 +162,7 @@ def test_a_refused_part_is_told_and_the_others_go_on(centre: Centre) -> None:
 @pytest.mark.parametrize(
     ("conduct", "told"),
     [
-        (Conduct(is_silent=True), "site lim: expected its agent to answer, found that it was never heard"),
+        (Conduct(is_silent=True), "site lim: expected its agent to answer, found that it never has"),
         (Conduct(release="9.9.9"), "site lim: expected an agent of release"),
         (Conduct(clock_ahead_s=300.0), "site lim: expected its clock within 30 s of ours, found it"),
     ],
@@ -218,4 +218,4 @@ def test_sites_list_shows_agents_and_what_is_wrong(centre: Centre) -> None:
     ams, cuz = result["sites"]
     assert (ams["site"], ams["agent"], ams["trouble"], ams["images"]) == ("ams", "one", "", ["image.bin"])
     assert (cuz["site"], cuz["agent"]) == ("cuz", None)
-    assert cuz["trouble"] == "expected its agent to answer, found that it was never heard"
+    assert cuz["trouble"] == "expected its agent to answer, found that it never has"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.sites.broker import _guarded, _unreachable, in_words
+from flashferry.sites.broker import _guarded, in_words, unreachable
 
 
 @pytest.mark.parametrize("message", [{"envelope": "x"}, 7, None])
@@ -28,7 +28,9 @@ def test_what_is_no_envelope_is_dropped_and_told_once(message: Any, caplog: pyte
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("Error 111 connecting to r:6380. Connection refused.", "Error 111 connecting to r:6380. Connection refused"),
+        ("Error 111 connecting to r:6380. Connection refused.", "connection refused"),
+        ("[Errno 111] Connection refused", "connection refused"),
+        ("WRONGPASS invalid username-password pair", "WRONGPASS invalid username-password pair"),
         (
             "[SSL: CERTIFICATE_VERIFY_FAILED] not valid for 'r'. (_ssl.c:1006).",
             "[SSL: CERTIFICATE_VERIFY_FAILED] not valid for 'r'",
@@ -47,9 +49,9 @@ def test_what_a_driver_says_is_told_without_its_source_and_its_last_dot(said: st
         ("certificate verify failed: self-signed (_ssl.c:1006).", "by an issuer that is trusted, found: self-signed"),
         ("certificate verify failed: not for 'r'. (_ssl.c:1006)", "by an issuer that is trusted, found: not for 'r'"),
         ("[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] x (_ssl.c:2580)", "it refuses: certificate required"),
-        ("Connection refused.", "expected it to take a message: Connection refused"),
+        ("Connection refused.", "broker h:6380: expected it to answer, found: connection refused"),
     ],
 )
 def test_a_certificate_that_will_not_do_is_told_in_words(said: str, told: str) -> None:
     """Which end's it is, and what is wrong with it, by whatever OpenSSL says of it."""
-    assert _unreachable(OSError(said)).message.endswith(told)
+    assert unreachable(OSError(said), "h:6380").message.endswith(told)

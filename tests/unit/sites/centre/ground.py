@@ -35,7 +35,7 @@ class KeptBroker:
 
     def send_order(self, site: str, envelope: str, *, is_control: bool = False) -> None:
         if self.is_away:
-            raise BrokerUnreachable("broker: expected it to take a message: it is away")
+            raise BrokerUnreachable("broker: expected it to answer: it is away")
         order = opened_order(envelope, (KEY.public,))
         assert order.site == site
         self.sent.append(order)

@@ -112,7 +112,7 @@ def test_a_broker_that_is_away_is_told_once_and_sent_to_later(ground: Ground) ->
     ground.broker.is_away = False
     follower.follow(view, left=lambda: True)
     assert [text.partition(".")[0] for text in view.said] == [
-        "broker: expected it to take a message: it is away",
+        "broker: expected it to answer: it is away",
         "the broker takes orders again",
     ]
     assert ground.broker.jobs(OrderJob.STAGE) == [("stage", f"{run}.ams")]
@@ -130,7 +130,7 @@ def test_a_broker_that_is_away_at_the_start_stops_the_run_before_it_begins(groun
 def test_who_does_not_answer_stops_the_run_before_it_begins(ground: Ground) -> None:
     """A site that is silent, and no other is given anything."""
     ground.broker.on_look = lambda order: ground.answer(order) if order.site == "ams" else None
-    with pytest.raises(ConfigInvalid, match="site lim: expected its agent to answer, found that it was never heard"):
+    with pytest.raises(ConfigInvalid, match="site lim: expected its agent to answer, found that it never has"):
         ground.begin(plan([*AMS, *LIM]))
     assert ground.broker.jobs(OrderJob.STAGE) == []
 

@@ -166,7 +166,7 @@ def test_a_refusal_stays_with_its_sentence_and_what_to_do(ledger: SitesDatabase)
     with look(ledger) as database:
         part = part_of(database, "run-1", "ams", 1)
     assert part is not None
-    assert (part.state, part.sentence) == (PartState.REFUSED, "the image is not proven here Sync it")
+    assert (part.state, part.sentence) == (PartState.REFUSED, "the image is not proven here. Sync it")
     assert part.is_over
 
 

@@ -160,7 +160,7 @@ def test_a_plan_with_nothing_to_stage_is_refused() -> None:
 @pytest.mark.parametrize(
     ("known", "told"),
     [
-        (None, "site ams: expected its agent to answer, found that it was never heard"),
+        (None, "site ams: expected its agent to answer, found that it never has"),
         (
             agent("ams", heard_at=moment(NOW - timedelta(minutes=12))),
             "site ams: expected its agent to answer, found it silent; last heard 12 min ago",
@@ -173,7 +173,7 @@ def test_a_plan_with_nothing_to_stage_is_refused() -> None:
         ),
         (
             agent("ams", other="agent-x 2", contested_at=moment(NOW)),
-            "site ams: expected one agent, found two that speak for it: agent-ams and agent-x 2",
+            "site ams: expected one agent, found two processes that send for it: agent-ams and agent-x 2",
         ),
     ],
 )
