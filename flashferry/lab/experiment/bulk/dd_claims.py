@@ -24,6 +24,8 @@ from flashferry.lab.experiment.bulk.seen import (
 )
 from flashferry.lab.experiment.bulk.studies import BLOCKS, CHACHA, CTR, GCM128, GCM256
 
+_HALF = (0.38, 0.62)
+
 
 def bulk_claims(played: Played) -> list[Claim]:
     """Return the claims of the study of dd."""
@@ -39,6 +41,7 @@ def _of_dd(seen: Seen) -> Iterator[Claim]:
         "dd-ssh-2022",
         [
             ("Blocks of 512 B are three times slower than of 4 KiB (118 to 363 MB/s)", _small_blocks),
+            ("With blocks of 512 B ssh takes about half a core at both ends", _half_a_core),
             ("64 KiB is the best block", _best_block),
             ("512 KiB and 4 MiB are slower again (324 and 330 against 385 MB/s)", _large_blocks),
             ("From 4 KiB on one ssh process fills a core", _ssh_is_full),
@@ -60,6 +63,14 @@ def _small_blocks(seen: Seen) -> tuple[bool, str]:
     small, usual = seen.block(512), seen.block(4096)
     told = f"{mb(small)} and {mb(usual)} MB/s; {costs_told([('512 B', small.cost or 0), ('4 KiB', usual.cost or 0)])}"
     return (small.cost or 0) >= MUCH_SLOWER * (usual.cost or 0), told
+
+
+def _half_a_core(seen: Seen) -> tuple[bool, str]:
+    small = seen.block(512)
+    shares = [share for share in (small.here_busy, small.far_busy) if share is not None]
+    told = " and ".join(f"{share:.0%}" for share in shares)
+    is_so = len(shares) == 2 and all(_HALF[0] <= share <= _HALF[1] for share in shares)
+    return is_so, f"the busiest process of each end ran or waited for a processor {told} of the time"
 
 
 def _block_costs(seen: Seen) -> list[tuple[str, float]]:
