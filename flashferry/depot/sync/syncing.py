@@ -47,7 +47,7 @@ RESTART_S = 60.0
 whom it lets in and what it offers."""
 
 _NEVER_REACHED = (
-    "Look at its address and port, and whether the depot there runs. One that never answered is not waited for"
+    "Look at its address and port, and whether the depot there runs. A source that never answered is not waited for"
 )
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 30.0

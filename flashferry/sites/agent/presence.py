@@ -140,7 +140,7 @@ class Claim:
             was not renewed for `ends_after_s`: ask again.
 
         Raises:
-            ConfigInvalid: A copy of this very agent is at work elsewhere.
+            ConfigInvalid: A copy of this agent is at work elsewhere.
             BrokerUnreachable: The broker is away; the claim stands for a while.
         """
         if not self._broker.has_claims:

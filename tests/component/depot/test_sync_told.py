@@ -44,7 +44,7 @@ def test_a_source_that_was_never_reached_is_not_waited_for(scripted: Scripted, t
     told = f"expected 127.0.0.1 to answer at port {scripted.port}, found: connection refused"
     with pytest.raises(SourceUnreachable, match=told) as caught:
         sync(f"http://127.0.0.1:{scripted.port}", tmp_path)
-    assert "One that never answered is not waited for" in (caught.value.hint or "")
+    assert "A source that never answered is not waited for" in (caught.value.hint or "")
 
 
 def test_a_host_that_nobody_knows_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ def test_a_second_agent_of_one_state_folder_is_refused(ground: Ground) -> None:
     clone = ground.agents.cloned(ground.folder / "clone")
     with clone.started() as third:
         assert third.wait(PATIENCE_S) == 2
-    assert "a copy of this very agent works for it" in clone.said
+    assert "a copy of this agent works for it" in clone.said
     assert "one device belongs to one agent" in clone.said
 
 

@@ -88,7 +88,7 @@ def test_the_first_has_the_site_and_a_clone_of_it_ends(site: Site) -> None:
     assert not clone.renew()
     site.later(1)
     assert first.renew()
-    with pytest.raises(ConfigInvalid, match=r"a copy of this very agent works for it on host .*one device belongs to"):
+    with pytest.raises(ConfigInvalid, match=r"a copy of this agent works for it on host .*one device belongs to"):
         clone.renew()
     assert first.renew()
     first.release()
