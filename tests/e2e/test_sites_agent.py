@@ -167,7 +167,10 @@ def test_an_agent_that_is_killed_in_mid_copy_and_started_again_has_it_done_once(
     ground.release()
     with ground.agents.started():
         answer = ground.centre.answer(order.id)
-        assert (answer.kind, answer.data["outcomes"], answer.data["held"]) == (WordKind.ENDED, {"done": 1}, [])
+        # What a killed run's server had sent may be all of the image: the next run then finds it there, and proves it.
+        outcomes = [{"done": 1}] if killed == "agent" else [{"done": 1}, {"already there": 1}]
+        assert (answer.kind, answer.data["held"]) == (WordKind.ENDED, [])
+        assert answer.data["outcomes"] in outcomes
         assert answer.data["tries"] == (1 if killed == "agent" else 2)
         until(lambda: ground.centre.about(order.id, WordKind.RECORD), "its record is heard")
     check_complete(ground, "part-2")
