@@ -6,7 +6,6 @@ in CI, which installs it, that is a failure.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -17,14 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
-import pytest
-
 from flashferry.service.actor import Role
 from flashferry.service.people.sessions import begin_session, cookie_name
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase, moment
 from flashferry.store.service.people import GivenGrant, Person, insert_grant, insert_person, person
+from tests.needs import lacking
 from tests.patience import PATIENCE_S, until
 
 if TYPE_CHECKING:
@@ -43,10 +41,7 @@ def browsing() -> Iterator[Browser]:
     """Yield a browser for the time of a block; skip the test where there is none, fail in CI."""
     program = chromium()
     if program is None:
-        reason = "no Chromium here: apt-get install chromium"
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"Pages must be looked at in CI. {reason}")
-        pytest.skip(reason)
+        lacking("no Chromium here: apt-get install chromium")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:

@@ -22,6 +22,7 @@ from flashferry.lab.broker import PORT, Broker, broker_tls, missing_broker, runn
 from flashferry.lab.namespaces import probe
 from flashferry.lab.world import World
 from tests.house.quarantine import quarantine
+from tests.needs import lacking, need_root, skip_lines
 
 # How quickly examples are made up and looked at is this machine's affair, and on a busy one says nothing of us.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -157,20 +158,22 @@ def _reads_the_product(item: pytest.Item) -> bool:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("lab") is None:
         return
+    need_root("the lab's network namespaces")
     able = probe()
     if not able.may_run:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"The lab must run in CI. {able.reason}")
-        pytest.skip(able.reason)
+        lacking(able.reason)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in skip_lines(terminalreporter.stats.get("skipped", ())):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture
 def new_redis_server(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
     """Return what starts a real Redis that ends with the test: `world=` in its core, `tls=True` with certificates."""
     if reason := missing_broker():
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"Redis must run in CI. {reason}")
-        pytest.skip(reason)
+        lacking(reason)
     with ExitStack() as stack:
 
         def start(*, world: World | None = None, tls: bool = False, name: str = "redis") -> Broker:

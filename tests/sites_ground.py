@@ -18,8 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from flashferry.lab.broker import missing_broker
 from flashferry.sites.broker import CENTRE_QUEUE, WORD_TASK, Broker, BrokerSettings
 from flashferry.sites.keys import PrivateKey, PublicKey
 from flashferry.sites.wire import (
@@ -32,6 +31,7 @@ from flashferry.sites.wire import (
     opened_word,
     sealed_order,
 )
+from tests.needs import lacking
 from tests.patience import PATIENCE_S, until
 
 
@@ -43,8 +43,8 @@ class Redis:
     """
 
     def __init__(self, folder: Path) -> None:
-        if shutil.which("redis-server") is None:
-            (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("redis-server is not installed")
+        if reason := missing_broker():
+            lacking(reason)
         folder.mkdir(exist_ok=True)
         self._folder = folder
         with socket.socket() as free:

@@ -17,6 +17,7 @@ import pytest
 from flashferry.lab.experiment.bulk.ground import Sshd
 from flashferry.lab.link import load_profile
 from flashferry.lab.world import DepotSpec, DeviceSpec, SiteSpec, World, WorldSpec, start_world
+from tests.needs import lacking, need_root
 from tests.patience import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
@@ -143,10 +144,10 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
 def sshd(ground: Ground) -> Iterator[Sshd]:
     """The distribution's sshd beside the source."""
     wanted = ("sshd", "ssh", "scp", "unshare", "nsenter")
-    lacking = [name for name in wanted if not shutil.which(name, path=everywhere())]
-    if lacking or os.geteuid() != 0:
-        reason = f"{', '.join(lacking)} not installed" if lacking else "an sshd of our own needs root"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+    need_root("an sshd")
+    missing = [name for name in wanted if not shutil.which(name, path=everywhere())]
+    if missing:
+        lacking(f"{', '.join(missing)} not installed")
     folder = ground.folder / "sshd"
     folder.mkdir()
     core = ("nsenter", f"--net=/proc/{ground.world.core_pid}/ns/net")

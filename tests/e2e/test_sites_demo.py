@@ -14,6 +14,7 @@ import pytest
 
 from flashferry.cli.sites_demo.judging import MOST_RATIO
 from flashferry.lab.broker import missing_broker
+from tests.needs import lacking
 from tests.patience import until
 from tests.some import some
 
@@ -27,7 +28,7 @@ MARK = "TEST_OF_THE_DEMO_OF_SITES"
 @pytest.fixture(autouse=True, scope="module")
 def _redis() -> None:
     if reason := missing_broker():
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+        lacking(reason)
 
 
 def left(number: str) -> list[str]:

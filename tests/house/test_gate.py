@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 from collections import Counter
 from datetime import UTC, datetime
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.house.quarantine import MOST, MOST_DAYS, quarantine
+from tests.needs import need_root
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 SECOND_LOOK = ROOT / ".ci" / "second_look.jsonl"
@@ -92,6 +95,33 @@ def test_the_second_look_runs_a_test_by_itself(again, tmp_path, monkeypatch):
     assert again.passes_alone("test_one.py::test_good")
     assert not again.passes_alone("test_one.py::test_bad")
     assert not again.passes_alone("test_one.py::test_missing")
+
+
+def test_each_reason_for_skipping_is_one_line_with_its_number(tmp_path):
+    """Wherever the tests stand: on one worker or several, skipped in a fixture, by a mark, or with their whole file."""
+    many = "import pytest\n@pytest.fixture\ndef thing(): pytest.skip('needs root: a thing')\n"
+    marked = "@pytest.mark.skip('a mark')\ndef test_d(): pass\n"
+    (tmp_path / "test_many.py").write_text(f"{many}def test_a(thing): pass\ndef test_b(thing): pass\n")
+    (tmp_path / "test_more.py").write_text(f"{many}def test_c(thing): pass\n{marked}")
+    (tmp_path / "test_none.py").write_text("import pytest\npytest.skip('a file', allow_module_level=True)\n")
+    ours = ["--numprocesses=1", f"--config-file={ROOT / 'pyproject.toml'}", "-p", "tests.conftest"]
+    words = [sys.executable, "-m", "pytest", *ours, str(tmp_path)]
+    ran = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    skipped = [line for line in ran.stdout.splitlines() if line.startswith("SKIPPED")]
+    assert skipped == ["SKIPPED [3] needs root: a thing", "SKIPPED [1] a file", "SKIPPED [1] a mark"], ran.stdout
+
+
+def test_what_is_lacking_fails_in_ci_alone(monkeypatch):
+    """There, everything has to be there; elsewhere the test is skipped, and root is asked for by name."""
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="needs root: an sshd"):
+        need_root("an sshd")
+    monkeypatch.delenv("CI")
+    with pytest.raises(pytest.skip.Exception, match="needs root: an sshd"):
+        need_root("an sshd")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    need_root("an sshd")
 
 
 def test_the_quarantine_is_small_and_names_tests_that_are_there():

@@ -7,8 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
+from tests.needs import lacking
 from tests.patience import PATIENCE_S
 
 SMALL, LARGE = "csr1000v-universalk9.bin", "isr4300-universalk9.bin"
@@ -20,7 +19,7 @@ RESUMES_AT_BYTES = {"aria2c": HAVE_BYTES // 16384 * 16384}
 def start_at(home: Path, client: str, arguments: Sequence[str], *, stdin: int) -> subprocess.Popen[str]:
     """Start a client with a home of its own, so that nobody's settings matter; skip, or fail in CI, without it."""
     if shutil.which(client) is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"{client} is not installed")
+        lacking(f"{client} is not installed")
     return subprocess.Popen(
         arguments,
         stdin=stdin,

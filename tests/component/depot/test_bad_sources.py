@@ -67,11 +67,14 @@ class Scripted:
         self._tls = tls
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = self._listening.getsockname()[1]
-        threading.Thread(target=self._live, daemon=True).start()
+        self._thread = threading.Thread(target=self._live, daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
+        # First of all: what it keeps after this would be closed by nothing.
+        self._thread.join(PATIENCE_S)
         self._listening.close()
         for one in self._kept:
             one.close()
@@ -83,10 +86,13 @@ class Scripted:
             except OSError:
                 return
             with suppress(OSError), connection:
-                self._serve(connection)
+                if self._tls is None:
+                    self._serve(connection)
+                    continue
+                with self._tls.wrap_socket(connection, server_side=True) as secure:
+                    self._serve(secure)
 
-    def _serve(self, plain: socket.socket) -> None:
-        connection = plain if self._tls is None else self._tls.wrap_socket(plain, server_side=True)
+    def _serve(self, connection: socket.socket) -> None:
         head = b""
         while b"\r\n\r\n" not in head:
             if not (some := connection.recv(4096)):

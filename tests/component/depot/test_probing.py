@@ -24,6 +24,7 @@ from flashferry.depot.probing.methods import Method
 from flashferry.depot.probing.web import WebSource
 from flashferry.lab.experiment.bulk.ground import Sshd
 from flashferry.store.bulk_paths import BulkPaths
+from tests.needs import lacking, need_root
 from tests.patience import until
 
 CIPHERS = ("aes128-gcm@openssh.com", "aes128-ctr")
@@ -33,10 +34,10 @@ PASSWORD = "a-word-nobody-may-see"
 
 @pytest.fixture(scope="module")
 def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    lacking = [name for name in ("sshd", "ssh", "scp", "sftp", "unshare") if not shutil.which(name, path=_everywhere())]
-    if lacking or os.geteuid() != 0:
-        reason = f"{', '.join(lacking)} not installed" if lacking else "an sshd of our own needs root"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+    need_root("an sshd")
+    missing = [name for name in ("sshd", "ssh", "scp", "sftp", "unshare") if not shutil.which(name, path=_everywhere())]
+    if missing:
+        lacking(f"{', '.join(missing)} not installed")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with Sshd(tmp_path_factory.mktemp("sshd"), address="127.0.0.1", port=port, ciphers=CIPHERS, macs=MACS) as running:

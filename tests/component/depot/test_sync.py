@@ -20,8 +20,8 @@ from flashferry.depot.sync.source import Login, Source
 from flashferry.depot.sync.syncing import offered_as, offered_by, sync_image
 from flashferry.fileserver import FixedLogin
 from flashferry.images.manifest import CATALOGUE_NAME
-from flashferry.lab.namespaces import probe
 from tests.component.depot.sync_bench import CHUNK, NAME, SITE, SyncBench, sync_bench
+from tests.needs import lacking, need_root
 from tests.patience import until
 
 SIZE = 20 * CHUNK
@@ -142,9 +142,9 @@ def mounted(folder: Path, size_bytes: int) -> bool:
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk that has less room than the image."""
     folder = tmp_path / "disk"
-    if os.geteuid() or not mounted(folder, 12 * CHUNK):
-        reason = f"no tmpfs can be mounted here. {probe().reason}"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+    need_root("mounting a small disk")
+    if not mounted(folder, 12 * CHUNK):
+        lacking("no tmpfs can be mounted here")
     yield folder
     subprocess.run(["umount", str(folder)], check=True)
 

@@ -22,6 +22,7 @@ from flashferry.depot.sync.errors import SourceRefused, SourceUnreachable, Sourc
 from flashferry.depot.sync.rsync import RsyncSource
 from flashferry.depot.sync.syncing import Offered, offered_as
 from flashferry.images.manifest import Manifest, manifest_of, to_text
+from tests.needs import lacking, need_root
 from tests.patience import PATIENCE_S, until
 
 CHUNK, SIZE, NAME = 65_536, 20 * 65_536 + 999, "image.bin"
@@ -61,9 +62,9 @@ def _key(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHost]:
-    needed = {"rsync": shutil.which("rsync"), "sshd": SSHD, "root": os.geteuid() == 0}
-    if missing := [name for name, found in needed.items() if not found]:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"not here: {', '.join(missing)}")
+    need_root("an sshd")
+    if missing := [name for name, found in {"rsync": shutil.which("rsync"), "sshd": SSHD}.items() if not found]:
+        lacking(f"{', '.join(missing)} not installed")
     folder = tmp_path_factory.mktemp("ssh")
     (folder / "images").mkdir()
     data = os.urandom(SIZE)
@@ -93,7 +94,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHost]:
         )
         if sshd.poll() is not None:
             why = (sshd.stderr.read() if sshd.stderr else b"").decode()
-            (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"sshd does not start: {why}")
+            lacking(f"sshd does not start: {why}")
         yield SshHost(folder=folder, port=port, data=data, manifest=manifest)
         sshd.terminate()
 

@@ -52,7 +52,7 @@ def wire() -> Iterator[socket.socket]:
     try:
         tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETHERTYPE_IP))
     except PermissionError:
-        pytest.skip("packet sockets need root")
+        pytest.skip("needs root: packet sockets")
     program = ctypes.create_string_buffer(_ONLY_SYN)
     with tap:
         head = struct.pack("HxxxxxxP", len(_ONLY_SYN) // 8, ctypes.addressof(program))

@@ -1,13 +1,13 @@
 """The studies of bulk copies between two real namespaces: copied, written down, and not done twice."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from flashferry.lab.experiment.bulk.ground import Ground, missing_programs
 from flashferry.lab.experiment.bulk.report import Asked, run
+from tests.needs import lacking
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.soak]
 @pytest.fixture(autouse=True)
 def _programs() -> None:
     if missing := missing_programs():
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"{', '.join(missing)} not installed")
+        lacking(f"{', '.join(missing)} not installed")
 
 
 def test_a_series_is_measured_and_told_and_not_done_again(tmp_path, monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -15,7 +14,8 @@ from typing import Any
 import pytest
 
 from benchmarks.sites_agents import Conduct, SimulatedAgent
-from benchmarks.sites_broker import RedisServer, redis_is_here, redis_server
+from benchmarks.sites_broker import RedisServer, redis_server
+from flashferry.lab.broker import missing_broker
 from flashferry.model.fleet_plan import PlannedDevice
 from flashferry.model.plan_file import save_plan
 from flashferry.model.waves import WavePolicy
@@ -24,17 +24,15 @@ from flashferry.sites.centre.centre import run_in
 from flashferry.sites.centre.overview import RunOverview, run_overview
 from flashferry.sites.keys import PrivateKey
 from flashferry.store.sites.database import SitesDatabase
+from tests.needs import lacking
 from tests.patience import PATIENCE_S, until
 from tests.unit.sites.centre.plans import plan
 
 
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[RedisServer]:
-    if not redis_is_here():
-        reason = "redis-server is not installed: apt-get install redis-server"
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"The broker's tests must run in CI. {reason}")
-        pytest.skip(reason)
+    if reason := missing_broker():
+        lacking(reason)
     folder = tmp_path / "redis"
     folder.mkdir()
     with redis_server(folder) as server:

@@ -18,13 +18,14 @@ from flashferry.fileserver import Ticket, TransferProgress, TransferState
 from flashferry.sshserver import ssh_listener
 from ftpserver import ftp_listener
 from tests.component.benches import IMAGE, ServerBench, serving
+from tests.needs import lacking
 from tests.patience import PATIENCE_S
 
 
 def needs(command: str) -> None:
     """Skip, or fail in CI, where a client is not installed."""
     if shutil.which(command) is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"{command} is not installed (openssh-client)")
+        lacking(f"{command} is not installed (openssh-client)")
 
 
 @dataclass(kw_only=True)

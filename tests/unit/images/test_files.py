@@ -31,7 +31,7 @@ def _put_device(path: Path) -> None:
     try:
         os.mknod(path, 0o20600, os.makedev(1, 5))  # /dev/zero: it would never end
     except PermissionError:
-        pytest.skip("making a device takes privileges")
+        pytest.skip("needs root: a device node")
 
 
 _NO_IMAGES: dict[str, Callable[[Path], None]] = {

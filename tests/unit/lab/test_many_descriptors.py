@@ -16,7 +16,8 @@ BEYOND_SELECT = 1024
 
 
 @pytest.mark.skipif(
-    resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= BEYOND_SELECT + 1, reason="the open-file limit ends before"
+    resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= BEYOND_SELECT + 1,
+    reason="needs more open files: ulimit -n 4096",
 )
 def test_a_call_is_awaited_whatever_the_descriptor():
     """Active FTP listens for the server: the wait ends when the time is up, and when the server calls."""

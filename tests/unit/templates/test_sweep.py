@@ -311,7 +311,7 @@ def captures() -> list[str]:
     return sorted(str(path.relative_to(CAPTURES)) for path in found if not path.name.endswith(beside))
 
 
-@pytest.mark.skipif(not CAPTURES.is_dir(), reason="the wide set of captures is not beside this checkout")
+@pytest.mark.skipif(not CAPTURES.is_dir(), reason=f"no captures at {CAPTURES}; set FLASHFERRY_CAPTURES")
 @pytest.mark.parametrize("name", captures() or ["none"])
 def test_every_capture_is_read_or_refused(name):
     """The first rule that fits a capture's name reads it as expected, or refuses it for a reason."""
