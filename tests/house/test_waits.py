@@ -18,7 +18,6 @@ OF_A_FUZZER = "what a client that never logs in holds of a server that is fuzzed
 PACE = "how fast a stand-in or a client sends or reads: the pace is the input, and a slower one changes nothing"
 MOMENT = "the moment of an act in mid-run is the input; a later one is as good"
 NOTHING = "what must not come has a while to come; load makes it no more likely"
-PIECES = "the pause by which pieces of a screen, or two signals, are told apart; to be held by an injected clock"
 
 ALLOWED: dict[str, dict[str, str]] = {
     "adversary/limits.py": {"LONGEST_SILENCE_S": EXPIRES},
@@ -26,7 +25,6 @@ ALLOWED: dict[str, dict[str, str]] = {
     "adversary/router/ftp.py": {"REPLY_LIMIT_S": EXPIRES},
     "adversary/router/shell.py": {"sleep": PACE},
     "adversary/router/terminal.py": {"sleep": PACE},
-    "component/cli/test_interrupted_looks.py": {"sleep": PIECES},
     "component/depot/test_bad_sources.py": {"wait": PACE},
     "component/ftpserver/test_fetch.py": {
         "clock": "the date of a record lies between two readings of the wall clock: order, no duration",
@@ -39,20 +37,13 @@ ALLOWED: dict[str, dict[str, str]] = {
     "component/lab/cml/test_virl2_client.py": {"timeout": EXPIRES},
     "component/lab/conftest.py": {"timeout": "how often pyftpdlib's loop looks whether it is over"},
     "component/lab/test_http_pulls.py": {"REPLY_TIMEOUT_S": EXPIRES, "reply_timeout_s": EXPIRES},
-    "component/nightly/cml/standing.py": {"sleep": "the clock that is handed to the product"},
     "component/nightly/cml/test_connect.py": {"timeout_s": EXPIRES},
-    "component/nightly/cml/test_faults.py": {"sleep": "a token's life has to pass", "timeout_s": EXPIRES},
-    "component/nightly/cml/test_reap.py": {"sleep": MOMENT},
-    "component/nightly/matrix/player.py": {"sleep": "a late order has to be carried out before labs are counted"},
-    "component/nightly/matrix/test_kills.py": {"sleep": MOMENT},
+    "component/nightly/cml/test_faults.py": {"timeout_s": EXPIRES},
     "component/service/test_access.py": {"sleep": PACE},
     "component/service/test_pages_in_a_browser.py": {"sleep": NOTHING},
     "component/service/test_schedules.py": {"sleep": MOMENT},
-    "component/session/conftest.py": {"sleep": PIECES},
-    "component/session/test_copy_over_ssh_scenes.py": {"sleep": PIECES},
-    "component/session/test_session_scenes.py": {"limit_s": EXPIRES, "sleep": PIECES},
+    "component/session/test_session_scenes.py": {"limit_s": EXPIRES},
     "component/sites/test_agent.py": {"sleep": MOMENT},
-    "component/sites_centre/test_runs.py": {"sleep": PIECES},
     "component/sshserver/test_fetch.py": {"sleep": PACE},
     "component/sshserver/test_fuzz.py": {"login_deadline_s": OF_A_FUZZER},
     "e2e/matrix/activation/acts.py": {"AWAY_LIMIT_S": EXPIRES, "boot_limit_s": EXPIRES},

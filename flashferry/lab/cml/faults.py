@@ -121,7 +121,8 @@ class Selector:
         count: It hits so many requests and is over; None for no end.
         every: It hits every so manieth fitting request; 1 for each.
         after: So many fitting requests are let through first.
-        seconds: For the slow ones.
+        seconds: For the slow ones, on the controller's clock.
+        is_in_vain: For the slow ones: first until the client has given up, then for `seconds`.
         seen: Fitting requests so far.
         hits: Those that were hit.
     """
@@ -132,6 +133,7 @@ class Selector:
     every: int = 1
     after: int = 0
     seconds: float = 0.0
+    is_in_vain: bool = False
     seen: int = 0
     hits: int = 0
 
@@ -148,9 +150,9 @@ class Selector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Struck:
-    """What hits one request: the names of the faults, with their seconds."""
+    """What hits one request: the names of the faults, each with the selector that does."""
 
-    faults: Mapping[str, float]
+    faults: Mapping[str, Selector]
 
     def has(self, name: str) -> bool:
         """Whether that fault hits it."""
@@ -196,7 +198,7 @@ class Switches:
         """Return the faults of answers that hit a request."""
         with self._lock:
             hits = {
-                name: selector.seconds
+                name: selector
                 for name, switch in TABLE.items()
                 if switch.kind is Kind.ANSWERS
                 for selector in self._values[name] or ()
@@ -252,7 +254,8 @@ def _selectors(name: str, value: Any) -> tuple[Selector, ...]:
             re.compile(selector.path)
     except (TypeError, re.error) as error:
         raise LabError(
-            f"The switch {name} takes true, or path, method, count, every, after, seconds, or a list of such: {error}."
+            f"The switch {name} takes true, or path, method, count, every, after, seconds, is_in_vain, "
+            f"or a list of such: {error}."
         ) from error
     if any(selector.every < 1 for selector in selectors):
         raise LabError(f"The switch {name}: `every` counts from 1 on.")

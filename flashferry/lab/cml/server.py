@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import socket
 import socketserver
 import ssl
@@ -31,7 +32,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from flashferry.lab.cml import routes_elements, routes_labs, routes_licence, routes_system
 from flashferry.lab.cml.controller import Controller
-from flashferry.lab.cml.faults import Struck
+from flashferry.lab.cml.faults import Selector, Struck
 from flashferry.lab.cml.routing import Answer, Request, answer, refusal, said
 from flashferry.lab.cml.texts import refused
 from flashferry.lab.errors import LabError
@@ -43,6 +44,7 @@ ROUTES = (*routes_labs.ROUTES, *routes_elements.ROUTES, *routes_licence.ROUTES, 
 """All calls that there are."""
 
 _IDLE_S = 30.0
+_POLL_S = 0.01
 _LINGER_NOTHING = struct.pack("ii", 1, 0)
 _LONGEST_BODY_BYTES = 64 * 2**20
 _UPLOAD = "images/upload"
@@ -78,6 +80,7 @@ class Web:
         controller: Its state.
         spool: A folder for what comes in.
         exchanges: What was asked and answered.
+        held: Paths of requests that a slow fault holds now; one that is answered late has been carried out.
         errors: Tracebacks of calls that broke the stand-in itself; the client saw its connection end.
         over: Set at the end.
     """
@@ -85,6 +88,7 @@ class Web:
     controller: Controller
     spool: Path
     exchanges: list[Exchange] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
 
@@ -232,17 +236,31 @@ class _Interface(_Handler):
             return instead
         web = self.server.web
         if struck.has("slow"):
-            web.over.wait(struck.faults["slow"])
+            self._hold(struck.faults["slow"], request.path)
         if struck.has("reset"):
             return None
         told = answer(web.controller, ROUTES, request)
         if struck.has("slow_answer"):
-            web.over.wait(struck.faults["slow_answer"])
+            self._hold(struck.faults["slow_answer"], request.path)
         if struck.has("lost_answer"):
             return None
         if struck.has("plain_text") and told.status != HTTPStatus.NO_CONTENT:
             return Answer(status=told.status, body=b"The stand-in answers in plain text.\n", content_type="text/plain")
         return told
+
+    def _hold(self, fault: Selector, path: str) -> None:
+        """Wait as a slow fault says; the end of the stand-in ends it."""
+        web = self.server.web
+        web.held.append(path)
+        # A client that waits for its answer says nothing: what can be read is that it hung up.
+        client = select.poll()
+        client.register(self.request, select.POLLIN | select.POLLRDHUP)
+        while fault.is_in_vain and not client.poll(0) and not web.over.wait(_POLL_S):
+            pass
+        ends_s = web.controller.uptime_s() + fault.seconds
+        while web.controller.uptime_s() < ends_s and not web.over.wait(_POLL_S):
+            pass
+        web.held.remove(path)
 
     def _instead(self, struck: Struck) -> Answer | None:
         for name, status in _PAGES.items():

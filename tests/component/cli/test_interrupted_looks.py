@@ -9,14 +9,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 HOSTS = """\
 r1:
@@ -98,24 +97,28 @@ def test_a_second_ctrl_c_ends_a_look_at_once(verb, router, tmp_path: Path):
     (tmp_path / "hosts.yaml").write_text(HOSTS.format(port=router.port))
     (tmp_path / "image.bin").write_bytes(b"image")
     words = [verb, "-i", ".", "--state-dir", "state", "--json", *more]
-    with subprocess.Popen(
-        [sys.executable, "-P", "-m", "flashferry", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
-    ) as process:
-        assert router.reached.wait(PATIENCE_S)
-        for _ in range(2):
-            # One behind the other: two at once are one to the kernel.
-            process.send_signal(signal.SIGINT)
-            time.sleep(0.5)
+    said = tmp_path / "stderr"
+    with (
+        said.open("w") as stderr,
+        subprocess.Popen(
+            [sys.executable, "-P", "-m", "flashferry", *words],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
+        ) as process,
+    ):
         try:
-            out, err = process.communicate(timeout=PATIENCE_S)
-        except subprocess.TimeoutExpired:
+            assert router.reached.wait(PATIENCE_S)
+            process.send_signal(signal.SIGINT)
+            # Two at once are one to the kernel.
+            until(lambda: sentence in said.read_text(), lambda: f"the first to be answered: {said.read_text()}")
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=PATIENCE_S)
+        finally:
             process.kill()
-            raise
+    err = said.read_text()
     assert process.returncode == 130
     assert err.count(sentence) == 2, err
     assert "interrupted again: ended at once" in err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,10 +11,11 @@ from pathlib import Path
 import paramiko
 import pytest
 
+from flashferry.devices.driver import Connection
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.login import Login
 from inventory.access import HostKeyPolicy
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 RSA_KEY = paramiko.RSAKey.generate(2048)
 Scene = Callable[["Play"], None]
@@ -44,15 +44,63 @@ class Server(paramiko.ServerInterface):
         return True
 
 
+class Reader:
+    """What our side of the sessions does: what it has read, and how often it has looked for more."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.read_bytes = 0
+        self.looks = 0
+        self.channel: paramiko.Channel | None = None
+        recv, wait_for_text = paramiko.Channel.recv, Connection.wait_for_text
+
+        def noted_recv(channel: paramiko.Channel, count: int) -> bytes:
+            received: bytes = recv(channel, count)
+            if not channel.get_transport().server_mode:
+                self.read_bytes += len(received)
+            return received
+
+        def noted_wait(connection: Connection, limit_s: float) -> None:
+            self.channel = connection._open_channel
+            wait_for_text(connection, limit_s)
+            self.looks += 1
+
+        monkeypatch.setattr(paramiko.Channel, "recv", noted_recv)
+        monkeypatch.setattr(Connection, "wait_for_text", noted_wait)
+
+
 class Play:
     """One session of the device: what it shows, and what was typed into what."""
 
-    def __init__(self, channel: paramiko.Channel, typed: list[tuple[str, str]]) -> None:
+    def __init__(self, channel: paramiko.Channel, typed: list[tuple[str, str]], reader: Reader) -> None:
         self.channel = channel
         self.typed = typed
+        self._reader = reader
+        self._shown_bytes = reader.read_bytes
 
     def show(self, text: str) -> None:
-        self.channel.sendall(text.encode())
+        self.show_bytes(text.encode())
+
+    def show_bytes(self, data: bytes) -> None:
+        self._shown_bytes += len(data)
+        self.channel.sendall(data)
+
+    def wait_until_read(self) -> None:
+        """Wait until our side has read all that was shown: what is shown next is a piece of its own."""
+        until(lambda: self._is_read or self.channel.closed, "all that was shown to be read")
+
+    def wait_for_looks(self, count: int) -> None:
+        """Wait until our side has read all that was shown, and then has looked for more so often and found nothing."""
+        self.wait_until_read()
+        before = self._reader.looks
+        until(lambda: self._reader.looks >= before + count or self.channel.closed, f"{count} looks")
+
+    def wait_for_a_key(self) -> None:
+        """Wait until something is typed, and take nothing of it."""
+        until(lambda: self.channel.recv_ready() or self.channel.closed, "a key")
+
+    @property
+    def _is_read(self) -> bool:
+        return self._reader.read_bytes >= self._shown_bytes
 
     def line(self, into: str = "prompt", *, echo: bool = True, before_echo: str = "") -> str:
         """Return the line that is typed; `before_echo` is shown once its first key has come."""
@@ -64,7 +112,7 @@ class Play:
                 raise EOFError
             if before_echo:
                 self.show(before_echo)
-                time.sleep(0.1)  # the redrawn prompt is a piece of its own, as on a slow path
+                self.wait_until_read()  # the redrawn prompt is a piece of its own, as on a slow path
                 before_echo = ""
             line += key
             if echo:
@@ -93,7 +141,8 @@ class Play:
 class Device:
     """Listens on a free loopback port; each session plays the scene."""
 
-    def __init__(self, scene: Scene, folder: Path, **transport: object) -> None:
+    def __init__(self, scene: Scene, folder: Path, reader: Reader, **transport: object) -> None:
+        self.reader = reader
         self.typed: list[tuple[str, str]] = []
         self.server = Server()
         self.algorithms: list[str] = []
@@ -146,17 +195,18 @@ class Device:
             transport.start_server(server=self.server)
             self.algorithms.append(transport.host_key_type)
             if (channel := transport.accept(20)) is not None:
-                self._scene(Play(channel, self.typed))
+                self._scene(Play(channel, self.typed, self.reader))
         transport.close()
 
 
 @pytest.fixture
-def device(tmp_path: Path) -> Iterator[Callable[..., Device]]:
+def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Device]]:
     """Make a device that plays a scene."""
+    reader = Reader(monkeypatch)
     made: list[Device] = []
 
     def make(scene: Scene, **transport: object) -> Device:
-        made.append(Device(scene, tmp_path, **transport))
+        made.append(Device(scene, tmp_path, reader, **transport))
         return made[-1]
 
     yield make

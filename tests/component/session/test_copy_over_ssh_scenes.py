@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import cast
 
@@ -62,7 +61,7 @@ def test_all_that_was_captured_is_answered(device, echoes_line_end):
             play.line(name)
         play.show("Password: ")
         play.line("Password", echo=False) if echoes_line_end else read_unseen(play)
-        time.sleep(0.5)
+        play.wait_for_looks(2)
         play.show(DONE)
         play.wait_for_the_end()
 
@@ -97,7 +96,8 @@ def test_a_login_that_takes_its_time_is_not_a_refusal(device, monkeypatch):
         play.line()
         play.show("Password: ")
         read_unseen(play)
-        time.sleep(1.6)
+        # Each is a second at most, and longer than the limit.
+        play.wait_for_looks(3)
         play.show(DONE)
         play.wait_for_the_end()
 
@@ -151,7 +151,7 @@ def test_a_prompt_that_is_drawn_again_gets_one_password(device):
         play.log_in()
         play.line()
         play.show("Password: ")
-        time.sleep(0.1)
+        play.wait_until_read()
         play.show(f"\r\n{SYSLOG}\r\nPassword: ")
         play.line("Password", echo=False)
         play.show(DONE)

@@ -8,12 +8,13 @@ import pytest
 
 from flashferry.lab.cml.standin import RunningController, standin_controller
 from flashferry.nightly.cml.backend import CmlBackend
-from tests.component.nightly.cml.standing import CLOCK, access
+from tests.component.nightly.cml.standing import CLOCK, NEVER_S, access
+from tests.patience import until
 
 
 @pytest.fixture(scope="module")
 def _standin() -> Iterator[RunningController]:
-    with standin_controller() as running:
+    with standin_controller(clock=CLOCK.monotonic_s) as running:
         yield running
 
 
@@ -23,6 +24,9 @@ def standin(_standin: RunningController) -> Iterator[RunningController]:
     _standin.faults.clear()
     yield _standin
     _standin.faults.clear()
+    # What comes late comes before the next test.
+    CLOCK.sleep(NEVER_S)
+    until(lambda: not _standin.web.held, "late requests to be carried out")
     with _standin.controller.lock:
         for lab in _standin.controller.labs():
             _standin.controller.life.forget(lab)

@@ -1,4 +1,4 @@
-"""A quick clock, and labs on a stand-in controller: ours, somebody's, and a stranger's."""
+"""A clock on which waiting is free, and labs on a stand-in controller: ours, somebody's, and a stranger's."""
 
 from __future__ import annotations
 
@@ -43,26 +43,39 @@ nodes:
 links:
 - {{id: l0, n1: n0, i1: i0, n2: n1, i2: i1, label: wan}}
 """
-SPEED = 20.0
+LONG_S = 20 * PATIENCE_S
+"""On a clock where waiting is free, a limit for what must come."""
+
+NEVER_S = 86_400.0
+"""How late is later than anybody waits for."""
 
 
-class QuickClock:
-    """A clock on which an hour is three minutes."""
+class FleetingClock:
+    """Waiting is free: time passes by what is waited for, and as it does for all else."""
+
+    def __init__(self) -> None:
+        self._slept_s, self._since_s, self._speed = 0.0, time.monotonic(), 1.0
 
     def now(self) -> datetime:
         return datetime.now(UTC)
 
     def monotonic_s(self) -> float:
-        return time.monotonic() * SPEED
+        return (time.monotonic() - self._since_s) * self._speed + self._slept_s
+
+    def hurry(self, speed: float) -> None:
+        """Go so many times as fast from now on."""
+        self._slept_s = self.monotonic_s()
+        self._since_s, self._speed = time.monotonic(), speed
 
     def sleep(self, seconds: float) -> None:
-        time.sleep(max(0.0, seconds) / SPEED)
+        self._slept_s += max(seconds, 0.001)
 
 
-CLOCK = QuickClock()
+CLOCK = FleetingClock()
+"""Of the stand-in controller and of its clients."""
 
 
-def within(seconds: float = SPEED * PATIENCE_S) -> Deadline:
+def within(seconds: float = LONG_S) -> Deadline:
     return Deadline.after(seconds, CLOCK)
 
 

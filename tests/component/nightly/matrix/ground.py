@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from flashferry.lab.cml.standin import STRANGER, USERNAME, RunningController, st
 from flashferry.nightly.lab_notes import LabNotes, new_title
 from flashferry.nightly.link_measure import Pings
 from flashferry.nightly.product import ProductRun
-from tests.component.nightly.cml.standing import TEXT
+from tests.component.nightly.cml.standing import TEXT, FleetingClock
 from tests.component.nightly.matrix.faults import ROUTER
 from tests.unit.nightly.fakes import FakeProduct, FakeRouters, failed_device
 
@@ -29,28 +28,6 @@ NOBODY = 2**22 + 1
 
 HOSTS = (ROUTER, "wan50-csr1000v-2")
 _BOOTS = BootTimes(queued_s=3.0, started_s=20.0, stagger_s=1.0)
-_SPEED, _LATE_SPEED = 1.0, 60.0
-
-
-class FleetingClock:
-    """Waiting is free: time passes by what is waited for, and as it does for all else."""
-
-    def __init__(self) -> None:
-        self._slept_s, self._since_s, self._speed = 0.0, time.monotonic(), _SPEED
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def monotonic_s(self) -> float:
-        return (time.monotonic() - self._since_s) * self._speed + self._slept_s
-
-    def hurry(self, *, is_late: bool) -> None:
-        """Go faster where answers are waited for in vain, which is not free."""
-        self._slept_s = self.monotonic_s()
-        self._since_s, self._speed = time.monotonic(), _LATE_SPEED if is_late else _SPEED
-
-    def sleep(self, seconds: float) -> None:
-        self._slept_s += max(seconds, 0.001)
 
 
 class KnownConditions(ClockRuntime):

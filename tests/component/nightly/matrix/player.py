@@ -27,7 +27,7 @@ from flashferry.nightly.reaping import ReapRules, reap
 from flashferry.nightly.step_log import Watcher
 from tests.component.nightly.matrix.faults import LATE_S, PATIENT_S, ControllerFault, Span
 from tests.component.nightly.matrix.ground import HOSTS, Ground, LabProduct, LabRouters
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 RETRY_S = 6.0
 """So long a call is repeated, in short; where answers are late, as long as in any night."""
@@ -167,7 +167,8 @@ def play(ground: Ground, cell: Cell, folder: Path) -> Finding:
         }
 
     is_late = cell.fault.what.startswith("slow")
-    ground.clock.hurry(is_late=is_late)
+    # Waiting in vain for an answer is not free: a second is a minute then.
+    ground.clock.hurry(60.0 if is_late else 1.0)
     # A clean-up outlasts one answer that does not come.
     standin, clean_minutes = ground.standin, 5 if is_late else 1
     file = write_description(folder, standin.url, standin.ca_file, clean_minutes=clean_minutes)
@@ -182,8 +183,9 @@ def play(ground: Ground, cell: Cell, folder: Path) -> Finding:
         done = CliRunner().invoke(build(words), words)
     if not nights:
         raise done.exception or AssertionError(done.output)
-    if is_late:
-        time.sleep(LATE_S)
+    # A late order is carried out before labs are counted.
+    ground.clock.sleep(LATE_S)
+    until(lambda: not ground.standin.web.held, "late orders to be carried out")
     labs = ground.labs()
     ground.standin.faults.clear()
     leaked = tuple(leaks(ground, folder, done.stdout, done.stderr))

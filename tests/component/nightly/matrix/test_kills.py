@@ -6,20 +6,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from flashferry.nightly.night import StepName
+from tests.component.nightly.cml.standing import NEVER_S
 from tests.component.nightly.matrix.ground import Ground
 from tests.component.nightly.matrix.player import write_description
 from tests.component.nightly.matrix.rules import PRODUCT
 from tests.patience import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[4]
-HELD_S = 20.0
 STAYS = (*PRODUCT, StepName.JUDGE)
 """Steps that ask no controller: the process itself stays in them. In the others an answer is late, to an order done."""
 QUICK = {StepName.IMPORT}
@@ -27,7 +26,8 @@ QUICK = {StepName.IMPORT}
 
 def _await(what: str, is_so: Callable[[], bool], victim: subprocess.Popen[bytes], ground: Ground) -> None:
     def has_come() -> bool:
-        ground.clock.sleep(0.5)
+        # Its process has a clock of its own, on which waiting is free as well.
+        ground.clock.sleep(2.0)
         return is_so() or victim.poll() is not None
 
     until(has_come, what)
@@ -48,18 +48,18 @@ def _kill_in(step: StepName, ground: Ground, file: Path, environment: dict[str, 
             if name is StepName.IMPORT:
                 ground.begin_another()
             if name is step and step not in STAYS:
-                ground.standin.faults.set(slow_answer={"seconds": HELD_S, "count": 1})
+                ground.standin.faults.set(slow_answer={"seconds": NEVER_S, "count": 1})
             (folder / f"go-{name}").touch()
         if step in STAYS:
             _await("it was held", (folder / "held").exists, victim, ground)
         else:
-            # Set anew by nobody: the one selector counts what it hit.
-            _await("it was held", lambda: ground.standin.faults.value("slow_answer")[0].hits > 0, victim, ground)
-            time.sleep(0.2)
+            _await("it was held", lambda: bool(ground.standin.web.held), victim, ground)
     finally:
         victim.send_signal(signal.SIGKILL)
         victim.wait(timeout=PATIENCE_S)
     ground.standin.faults.clear()
+    ground.clock.sleep(NEVER_S)
+    until(lambda: not ground.standin.web.held, "the late answer")
 
 
 def _behind_import() -> tuple[StepName, ...]:
