@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from contextlib import suppress
 
 import pytest
@@ -12,6 +11,7 @@ from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
 DEVICE = "xe1"
+IN_COMMIT = {"hold_command_pattern": "^install commit"}
 NAME = "c8000v-universalk9.17.18.02.SPA.bin"
 SIZE_BYTES = 300_000
 QUICK = ("--boot-limit-min", "0.5", "--settle-min", "0.05", "--look-every-s", "0.3")
@@ -121,11 +121,13 @@ def test_a_run_killed_in_an_activation_is_ended_by_recover(router, phase):
     """Behind either of its steps: the device is committed in the end, restarted by no second command, nothing left."""
     plan, digest = planned(router)
     before = router.configurations()
+    router.world.fault(DEVICE, **{"activating": {"hold_boot": True}, "committing": IN_COMMIT}[phase])
     with router.started(*words(router, plan, digest)) as process:
-        assert router.until(lambda: in_phase(router, phase))
-        time.sleep(0.5 if phase == "activating" else 0.0)
+        router.until_held()
+        assert in_phase(router, phase)
         process.kill()
         process.wait()
+    router.release()
     recovered = router.run("recover", "--inventory", router.inventory, "--json")
     (seen,) = recovered.json["devices"]
     assert (recovered.code, seen["activation"]["outcome"]) == (0, "committed"), (recovered.err, seen)
@@ -138,12 +140,12 @@ def test_an_old_image_that_came_back_behind_a_dead_run_is_told(router):
     """Killed while it waits for the restart, and nobody looks: the device's own timer brings the old image back."""
     plan, digest = planned(router)
     before = router.configurations()
-    router.world.fault(DEVICE, seconds_per_minute=0.1)
+    router.world.fault(DEVICE, seconds_per_minute=0.1, hold_boot=True)
     with router.started(*words(router, plan, digest)) as process:
-        assert router.until(lambda: in_phase(router, "activating"))
-        time.sleep(1.0)
+        router.until_held()
         process.kill()
         process.wait()
+    router.release()
     assert router.until(lambda: "C    17.15.01a" in shown(router))
     recovered = router.run("recover", "--inventory", router.inventory, "--json")
     (seen,) = recovered.json["devices"]

@@ -10,9 +10,9 @@ from typing import Any
 ROUTER = "wan50-csr1000v-1"
 """The router of the night that a fault of a node hits; it has one neighbour that none hits."""
 
-PATIENT_S, LATE_S = 1.0, 24.0
-"""How long an answer is waited for where answers are late, the least that there is; and how much later the order is
-carried out, on everybody's clock."""
+PATIENT_S, HURRY, LATE_S = 1.0, 60.0, 84.0
+"""How long an answer is waited for where answers are late, the least that there is; how fast everybody's clock goes
+then, for such a wait is not free; and how late they are on it."""
 
 OVER_AND_OVER = 1_000_000
 
@@ -63,7 +63,7 @@ _LATE = ("slow", "slow_answer")
 
 def _answers() -> tuple[ControllerFault, ...]:
     def made(name: str, span: Span) -> ControllerFault:
-        selector: dict[str, object] = {"is_in_vain": True, "seconds": LATE_S} if name in _LATE else {}
+        selector: dict[str, object] = {"seconds": LATE_S} if name in _LATE else {}
         if span is Span.ONCE:
             selector["count"] = 1
         return ControllerFault(

@@ -25,7 +25,7 @@ from flashferry.nightly.flow import NightParts, run_night
 from flashferry.nightly.night import Night, NightStep, StepName, StepOutcome
 from flashferry.nightly.reaping import ReapRules, reap
 from flashferry.nightly.step_log import Watcher
-from tests.component.nightly.matrix.faults import LATE_S, PATIENT_S, ControllerFault, Span
+from tests.component.nightly.matrix.faults import HURRY, LATE_S, PATIENT_S, ControllerFault, Span
 from tests.component.nightly.matrix.ground import HOSTS, Ground, LabProduct, LabRouters
 from tests.patience import PATIENCE_S, until
 
@@ -167,8 +167,7 @@ def play(ground: Ground, cell: Cell, folder: Path) -> Finding:
         }
 
     is_late = cell.fault.what.startswith("slow")
-    # Waiting in vain for an answer is not free: a second is a minute then.
-    ground.clock.hurry(60.0 if is_late else 1.0)
+    ground.clock.hurry(HURRY if is_late else 1.0)
     # A clean-up outlasts one answer that does not come.
     standin, clean_minutes = ground.standin, 5 if is_late else 1
     file = write_description(folder, standin.url, standin.ca_file, clean_minutes=clean_minutes)
