@@ -94,10 +94,14 @@ class Line:
 
     Args:
         port: The broker's, on loopback.
+
+    Attributes:
+        has_dropped: Set once something was sent over the cut line.
     """
 
     def __init__(self, port: int) -> None:
         self._to = port
+        self.has_dropped = threading.Event()
         self._door = socket.create_server(("127.0.0.1", 0))
         self._cut, self._ends = threading.Event(), list[socket.socket]()
         self._thread = threading.Thread(target=self._serve)
@@ -135,7 +139,9 @@ class Line:
     def _carry(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
             while content := source.recv(65536):
-                if not self._cut.is_set():
+                if self._cut.is_set():
+                    self.has_dropped.set()
+                else:
                     target.sendall(content)
         if not self._cut.is_set():
             with suppress(OSError):

@@ -11,7 +11,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime
 
 import pytest
@@ -117,13 +116,12 @@ def test_eight_tabs_of_one_browser_stay_live(browser, state, has_worker):
         for page, path in zip(pages, paths, strict=True):
             page.goto(path)
         until(lambda: all(is_live(page) for page in pages))
-        # A page without a stream is grey by now, and stays so.
-        time.sleep(6)
-        until(lambda: all(is_live(page) for page in pages))
         # Of all devices and all that is told of them: a copy may be over by now, and its rate stands.
         before = [cells_on(page) for page in pages]
         for page, was in zip(pages, before, strict=True):
             until(lambda page=page, was=was: cells_on(page) != was)
+        # A page without a stream is grey by now, and stays so.
+        until(lambda: all(is_live(page) for page in pages))
         context.close()
 
 
@@ -165,7 +163,7 @@ def test_hostile_names_stay_text_nothing_is_fetched_elsewhere_and_no_page_scroll
                 answer = page.goto(path)
                 assert answer is not None
                 assert answer.status == 200, path
-                page.wait_for_timeout(1500)
+                until(lambda: is_live(page))
                 assert page.title() != "owned"
                 assert page.locator("img").count() == 0
                 assert is_as_wide_as_its_window(page), path

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -244,7 +243,7 @@ def test_an_agent_ends_though_its_broker_takes_all_and_answers_nothing(tmp_path:
         agent = stack.enter_context(agents.started())
         until(lambda: ground.centre.beats, "the agent beats")
         line.cut()
-        time.sleep(3)
+        until(line.has_dropped.is_set, "something that is said to nobody")
         agent.send_signal(signal.SIGTERM)
         # 10 s are meant; its connections' own patience, one behind the other, had it take 118 s.
         assert agent.wait(PATIENCE_S) == 0
