@@ -33,8 +33,6 @@ ALLOWED: dict[str, dict[str, str]] = {
     "component/ftpserver/test_fuzz.py": {"login_deadline_s": OF_A_FUZZER},
     "component/ftpserver/test_wan.py": {"unacked_limit_s": EXPIRES},
     "component/httpserver/test_hardening.py": {"sleep": PACE},
-    "component/lab/cml/test_https.py": {"timeout": EXPIRES},
-    "component/lab/cml/test_virl2_client.py": {"timeout": EXPIRES},
     "component/lab/conftest.py": {"timeout": "how often pyftpdlib's loop looks whether it is over"},
     "component/lab/test_http_pulls.py": {"REPLY_TIMEOUT_S": EXPIRES, "reply_timeout_s": EXPIRES},
     "component/nightly/cml/test_connect.py": {"timeout_s": EXPIRES},

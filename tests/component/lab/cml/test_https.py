@@ -132,18 +132,22 @@ def test_a_reset_comes_before_or_after_the_deed(
     assert [(each.status, each.faults) for each in running.exchanges if each.path == "import"] == [(0, (switch,))]
 
 
-def test_an_import_that_times_out_makes_the_lab(plain: Plain, running: RunningController) -> None:
-    """Its answer comes late; by then the lab has been there for a while."""
-    running.faults.set(slow_answer={"path": "^import$", "seconds": 30})
+@pytest.mark.parametrize(("switch", "labs"), [("slow", 0), ("slow_answer", 1)])
+def test_an_import_that_is_waited_for_in_vain_makes_the_lab(
+    plain: Plain, running: RunningController, switch: str, labs: int
+) -> None:
+    """Before or after the client has given up; and not a moment before, however long it waits."""
+    running.faults.set(**{switch: {"path": "^import$", "is_in_vain": True, "count": 1}})
     host, port = running.url.removeprefix("https://").split(":")
     tls = ssl.create_default_context(cafile=str(running.ca_file))
-    connection = http.client.HTTPSConnection(host, int(port), context=tls, timeout=0.3)
+    connection = http.client.HTTPSConnection(host, int(port), context=tls, timeout=PATIENCE_S)
     headers = {"Authorization": f"Bearer {plain.token}"}
     connection.request("POST", "/api/v0/import", ONE_ROUTER.encode(), headers)
-    with pytest.raises(TimeoutError):
-        connection.getresponse()
+    until(lambda: running.web.held == ["import"], "the request to be held")
+    assert len(plain.ask("GET", "labs").json) == labs
     connection.close()
-    assert len(plain.ask("GET", "labs").json) == 1
+    until(lambda: not running.web.held, "the request to be carried out")
+    until(lambda: len(plain.ask("GET", "labs").json) == 1, "the lab")
 
 
 def test_answers_in_plain_text(plain: Plain, running: RunningController) -> None:

@@ -16,7 +16,7 @@ from virl2_client.models.authentication import make_session
 
 from flashferry.lab.cml.standin import RunningController
 from tests.component.lab.cml.conftest import StartController
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from tests.unit.lab.cml.topologies import ONE_ROUTER
 
 pytestmark = pytest.mark.filterwarnings("ignore:.verify=<str>. is deprecated:DeprecationWarning")
@@ -196,8 +196,8 @@ def test_one_502_ends_a_start_that_waits(running: RunningController, connect: Co
 def test_a_slow_controller_comes_out_raw(running: RunningController, connect: Connect) -> None:
     """No exception of the client's own, but that of its transport."""
     client = connect(running)
-    client._session.timeout = 0.2
-    running.faults.set(slow={"path": "^labs$", "seconds": 5})
+    client._session.timeout = httpx.Timeout(PATIENCE_S, read=0.2)
+    running.faults.set(slow={"path": "^labs$", "is_in_vain": True})
     with pytest.raises(httpx.ReadTimeout):
         client.get_lab_list()
 
