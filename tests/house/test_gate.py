@@ -5,17 +5,16 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-import subprocess
 import sys
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.house.quarantine import MOST, MOST_DAYS, quarantine
-from tests.needs import need_root
-from tests.patience import PATIENCE_S
+from tests.needs import need_root, skip_lines
 
 ROOT = Path(__file__).parents[2]
 SECOND_LOOK = ROOT / ".ci" / "second_look.jsonl"
@@ -97,18 +96,14 @@ def test_the_second_look_runs_a_test_by_itself(again, tmp_path, monkeypatch):
     assert not again.passes_alone("test_one.py::test_missing")
 
 
-def test_each_reason_for_skipping_is_one_line_with_its_number(tmp_path):
-    """Wherever the tests stand: on one worker or several, skipped in a fixture, by a mark, or with their whole file."""
-    many = "import pytest\n@pytest.fixture\ndef thing(): pytest.skip('needs root: a thing')\n"
-    marked = "@pytest.mark.skip('a mark')\ndef test_d(): pass\n"
-    (tmp_path / "test_many.py").write_text(f"{many}def test_a(thing): pass\ndef test_b(thing): pass\n")
-    (tmp_path / "test_more.py").write_text(f"{many}def test_c(thing): pass\n{marked}")
-    (tmp_path / "test_none.py").write_text("import pytest\npytest.skip('a file', allow_module_level=True)\n")
-    ours = ["--numprocesses=1", f"--config-file={ROOT / 'pyproject.toml'}", "-p", "tests.conftest"]
-    words = [sys.executable, "-m", "pytest", *ours, str(tmp_path)]
-    ran = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
-    skipped = [line for line in ran.stdout.splitlines() if line.startswith("SKIPPED")]
-    assert skipped == ["SKIPPED [3] needs root: a thing", "SKIPPED [1] a file", "SKIPPED [1] a mark"], ran.stdout
+def test_each_reason_for_skipping_is_one_line_with_its_number(request):
+    """Wherever the tests stand; and pytest itself, which has a line for each file and line, prints none."""
+    here = [("tests/a.py", line, "Skipped: needs root: an sshd") for line in (3, 9)]
+    there = [["tests/b.py", 3, "Skipped: needs root: an sshd"], ["tests/b.py", 4, "Skipped: no docs"]]
+    reports = [SimpleNamespace(longrepr=one) for one in (*here, *there)]
+    assert skip_lines(reports) == ["SKIPPED [3] needs root: an sshd", "SKIPPED [1] no docs"]
+    ours = next(option for option in request.config.getini("addopts") if option.startswith("-r"))
+    assert not {"a", "A", "s"} & set(ours.removeprefix("-r"))
 
 
 def test_what_is_lacking_fails_in_ci_alone(monkeypatch):
