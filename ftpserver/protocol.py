@@ -39,7 +39,12 @@ class FtpListener:
     def __init__(self, listening: socket.socket, context: ServingContext, options: Mapping[str, object]) -> None:
         self._session_class = session_class(context, msgspec.convert(options, FtpOptions))
         self._loop = context.loop
-        self._server: Any = _ListeningSocket(listening, self._session_class, ioloop=context.loop, backlog=BACKLOG)
+        self._listening = listening
+        self._server: Any = None
+
+    def open(self) -> None:
+        """Take sessions from now on."""
+        self._server = _ListeningSocket(self._listening, self._session_class, ioloop=self._loop, backlog=BACKLOG)
         # The library counts sockets, ours counts sessions: see `BoundedControl.on_connect`.
         self._server.max_cons = 0
 
@@ -50,7 +55,7 @@ class FtpListener:
 
     def drain(self) -> None:
         """Take no new sessions, and send idle ones away."""
-        self._server.close()
+        self._stop_listening()
         for session in self._sessions():
             if session.data_channel is None and not session.waits_to_send:
                 session.respond("421 Server is going down.")
@@ -58,10 +63,15 @@ class FtpListener:
 
     def close(self, reason: str) -> None:
         """Close the listening socket and every session at once."""
-        self._server.close()
+        self._stop_listening()
         for session in self._sessions():
             session.end_waiting(reason)
             session.close()
+
+    def _stop_listening(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self._listening.close()
 
     def _sessions(self) -> list[ImageSession]:
         open_now = self._loop.socket_map.values()

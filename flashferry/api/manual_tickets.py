@@ -76,11 +76,15 @@ class ManualTickets:
         self._link_bytes_per_s = link_bytes_per_s
         self._offers: dict[str, Offer] = {}
         self._fixed = fixed
+        self._is_open = False
         if fixed is not None:
             server.admit(fixed)
 
     def renew(self) -> tuple[Offer, ...]:
-        """Issue tickets for images whose last one was used up or expired, or whose file was replaced."""
+        """Issue tickets for images whose last one was used up or expired, or whose file was replaced.
+
+        With the first ones the server takes sessions: until then it knew neither them nor the fixed login.
+        """
         fresh = []
         for name in self._server.catalogue.names():
             held = self._offers.get(name)
@@ -96,6 +100,9 @@ class ManualTickets:
                         raise
                     continue
                 fresh.append(self._offers[name])
+        if not self._is_open:
+            self._server.open()
+            self._is_open = True
         return tuple(fresh)
 
     def fixed_lines(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import fcntl
 import socket
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -165,7 +165,10 @@ class Serving:
 
 @contextmanager
 def serve(options: ServeOptions, *, password: str | None = None) -> Iterator[Serving]:
-    """Run our server for as long as the block lasts; whoever has a ticket of it may fetch one image.
+    """Run our server for as long as the block lasts; a client with a ticket of it may fetch one image.
+
+    Its ports are its own from the start, and clients that connect wait until the first tickets are issued, for which
+    the images are hashed: the right login is not refused before it is known.
 
     Args:
         options: How it is run.
@@ -180,7 +183,8 @@ def serve(options: ServeOptions, *, password: str | None = None) -> Iterator[Ser
         )
     told_addresses(options)
     try:
-        with FileServer(_settings(options)) as server:
+        with closing(FileServer(_settings(options))) as server:
+            server.start()
             yield Serving(server, options, _fixed_login(options, password))
     except ServerStartFailed as error:
         raise listening_error(error, options.served) from None

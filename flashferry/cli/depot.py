@@ -20,12 +20,11 @@ from flashferry import api
 from flashferry.cli.command_line import OUTPUT, App
 from flashferry.cli.depot_looks import list_held, verify
 from flashferry.cli.depot_probe import probe
-from flashferry.cli.depot_sync import sync
+from flashferry.cli.depot_sync import CatalogueOption, sync
 from flashferry.cli.options.server import listening_options
-from flashferry.cli.options.shared import CatalogueOption, StateOption, is_typed
+from flashferry.cli.options.shared import StateOption, is_typed
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import JSON_VARIABLE, echo, say
-from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.log_file import logging_to
 from flashferry.core.outside import told
@@ -163,14 +162,10 @@ def _tell_ready(running: Depot, *, as_json: bool) -> None:
 
 def _until_over(running: Depot, stop: threading.Event, tell: Callable[[str, str], None]) -> None:
     """Tell what it has to say of itself until it has ended; asked to end, let transfers finish, and asked again not."""
-    shown, is_ending = 0, False
+    is_ending = False
     while running.wait(LOOK_EVERY_S):
-        count, texts = running.server.notices_since(shown)
-        if missed := count - shown - len(texts):
-            tell("notice", f"{counted(missed, 'notice')} came too fast to be kept; the latest follow")
-        for text in texts:
+        for text in running.new_notices():
             tell("notice", text)
-        shown = count
         if stop.is_set() and is_ending:
             running.close()
         elif stop.is_set():

@@ -10,7 +10,9 @@ import itertools
 import os
 import threading
 import time
+from contextlib import suppress
 from multiprocessing.connection import Connection
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Self
 
 from flashferry.core.errors import ConfigInvalid
@@ -35,7 +37,7 @@ from flashferry.transports.listening import listening_error
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from flashferry.depot.options import DepotOptions
@@ -64,6 +66,7 @@ class Depot:
         self._publisher: Publisher | None = None
         self._numbers = itertools.count(1)
         self._has_news = threading.Event()
+        self._notices: SimpleQueue[str] = SimpleQueue()
 
     def __enter__(self) -> Self:
         options = self.options
@@ -74,7 +77,8 @@ class Depot:
         try:
             raise_soft_limit()
             self.server = FileServer(options.settings(), restarts=RESTARTS, guests=True)
-            self.server.__enter__()
+            self.server.events(self._hear)
+            self.server.start()
         except ServerStartFailed as error:
             self._door.close()
             raise listening_error(error, options.served) from None
@@ -92,10 +96,11 @@ class Depot:
             since=time.time(),
             catalogue="" if sites is None else str(options.offered.catalogue),
         )
-        self.server.events(self._hear)
         if sites is not None:
             self._publisher = Publisher(self.server, self._ground, sites, Offering(options.offered), self._tell)
             self._publisher.start()
+        # Now that the sites' logins are known: one that came before would have been refused, and banned.
+        self.server.open()
         threading.Thread(target=self._let_in, name="depot-door", daemon=True).start()
         return self
 
@@ -107,9 +112,10 @@ class Depot:
     def close(self) -> None:
         """Stop at once; running transfers fail. Twice is harmless."""
         self._door.close()
+        # First: a publisher that waits for an answer of a process that hangs ends with the server.
+        self.server.close()
         if self._publisher is not None:
             self._publisher.close()
-        self.server.close()
         for visit in self._ground.visits():
             visit.end()
 
@@ -131,6 +137,12 @@ class Depot:
         """Return how it stands."""
         return self._ground.view()
 
+    def new_notices(self) -> Iterator[str]:
+        """Yield what the server has reported of itself since this was called last."""
+        with suppress(Empty):
+            while True:
+                yield self._notices.get_nowait()
+
     def wait(self, timeout_s: float) -> bool:
         """Wait so long at most for something to be done; return whether the server runs still.
 
@@ -151,6 +163,8 @@ class Depot:
 
     def _hear(self, event: ServerEvent) -> None:
         if event.progress is None and event.kind in {EventKind.GONE, EventKind.NOTICE}:
+            if event.kind is EventKind.NOTICE:
+                self._notices.put(event.text)
             self._has_news.set()
 
     def _let_in(self) -> None:

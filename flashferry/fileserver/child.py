@@ -2,12 +2,14 @@
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from types import NoneType
@@ -27,11 +29,13 @@ from flashferry.fileserver.wire import (
     AdmitLogin,
     Answer,
     AtSite,
+    Beat,
     Call,
     Drain,
     GaveWay,
     Happened,
     Hello,
+    Open,
     Pulses,
     Ready,
     RefusedLogin,
@@ -67,7 +71,15 @@ T = TypeVar("T")
 
 _START_S = 20.0
 _ANSWER_S = 20.0
-_STOP_S = 5.0
+
+STOP_S = 5.0
+"""A process that is to end has so long for it; then it is killed."""
+
+SILENT_TURNS = 5
+"""So many turns of its watch, one a second, without a word, where two a second are due: it hangs."""
+
+_BLOCKED_TURNS = 2
+_LOCK_S = 1.0
 
 
 def _listening(listener: "ListenerSettings", settings: "ServerSettings") -> socket.socket:
@@ -103,10 +115,17 @@ class Child:
         self._lock = threading.Lock()
         self._answered = threading.Condition()
         self._answers: dict[int, Answer] = {}
+        self._awaited: set[int] = set()
         self._last_number = 0
         self._ended = False
-        self._closing = False
+        self._closing = self._is_closed = False
+        self._is_hung = self._is_blocking = False
         self._ready: Ready | None = None
+        self._killed_because = ""
+        # For its watch: how much it has said, and which request is being sent, 0 for none; each with the turns since.
+        self._said = self._sent = self._sending = 0
+        self._is_taking = False
+        self._silent, self._blocked = _Turns(), _Turns()
         sessions = sessions_allowed(settings.limits.sessions, hard_limit())
         settings = replace(settings, limits=replace(settings.limits, sessions=sessions))
         with contextlib.ExitStack() as handed_over:
@@ -139,6 +158,10 @@ class Child:
         """Have it take a new ticket in, and return the first snapshot; raises what `_ask` does, as do all of these."""
         return self._ask(AddTicket(grant=grant, is_shared=is_shared), TransferProgress)
 
+    def open(self) -> None:
+        """Have it take sessions from now on; again is harmless."""
+        self._ask(Open(), NoneType)
+
     def admit(self, grant: "FixedGrant") -> None:
         """Have it let a fixed login in."""
         self._ask(AdmitLogin(grant=grant), NoneType)
@@ -170,10 +193,20 @@ class Child:
             OSError: It is gone.
         """
         with self._lock:
-            self._channel.send_bytes(encode(Call(number=0, request=request)))
+            self._send(Call(number=0, request=request))
+
+    def _send(self, call: Call) -> None:
+        self._sent += 1
+        self._sending = self._sent
+        try:
+            self._channel.send_bytes(encode(call))
+        finally:
+            self._sending = 0
 
     def _ask(self, request: "Request", kind: type[T]) -> T:
         """Send a request and return the answer, which is of a kind.
+
+        A process that hangs is not waited for; should it go on, it does what it was asked.
 
         Raises:
             ServerGone: It ended or does not answer.
@@ -183,12 +216,16 @@ class Child:
         with self._lock:
             self._last_number += 1
             number = self._last_number
+            with self._answered:
+                self._awaited.add(number)
             try:
-                self._channel.send_bytes(encode(Call(number=number, request=request)))
+                self._send(Call(number=number, request=request))
             except OSError as error:
+                self._awaited.discard(number)
                 raise ServerGone(f"the server's process is gone: {error.strerror or error}") from error
         with self._answered:
-            self._answered.wait_for(lambda: number in self._answers or self._ended, _ANSWER_S)
+            self._answered.wait_for(lambda: number in self._answers or self._ended or self._is_hung, _ANSWER_S)
+            self._awaited.discard(number)
             answer = self._answers.pop(number, None)
         if answer is None:
             raise ServerGone(f"the server's process gave no answer to {name}")
@@ -199,16 +236,56 @@ class Child:
         except msgspec.DecodeError as error:
             raise RequestRefused(f"{name}: not understood: {error}") from error
 
-    def close(self) -> None:
-        """Stop it, kindly at first; twice is harmless."""
+    def take_turn(self) -> bool:
+        """Take a turn of its watch, one a second; return whether it hangs: it was to speak, and did not for long.
+
+        Turns are counted and not seconds: where this process stood still itself, nothing is concluded from that.
+        """
+        is_sending_on = self._blocked.take(self._sending) >= _BLOCKED_TURNS and self._sending != 0
+        is_silent = self._silent.take(self._said) >= SILENT_TURNS and not self._is_taking
+        self._is_blocking = is_silent and is_sending_on
+        if is_silent != self._is_hung:
+            with self._answered:
+                self._is_hung = is_silent
+                self._answered.notify_all()
+        return is_silent
+
+    @property
+    def is_blocking(self) -> bool:
+        """Whether it hangs and reads nothing any more, so that a thread of ours waits for it to do so."""
+        return self._is_blocking
+
+    def kill(self, why: str) -> None:
+        """End it at once, also where it is stopped; what became of it is the reason given."""
+        self._killed_because = why
+        self._process.kill()
+
+    def ask_to_stop(self) -> None:
+        """Ask it to end, and do not wait for that; one that reads nothing is not asked. Twice is harmless."""
         if self._closing:
             return
         self._closing = True
-        with contextlib.suppress(OSError):
-            self.tell(Stop())
-        self._ended_status()
+        if self._lock.acquire(timeout=_LOCK_S):
+            try:
+                with contextlib.suppress(OSError, ValueError):
+                    if select.select((), (self._channel,), (), 0)[1]:
+                        self._send(Call(number=0, request=Stop()))
+            finally:
+                self._lock.release()
+
+    def close(self, deadline_s: float | None = None) -> None:
+        """Stop it, kindly at first; twice is harmless.
+
+        Args:
+            deadline_s: When it is killed, monotonic seconds; None: in `STOP_S`.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self.ask_to_stop()
+        self._ended_status(deadline_s)
         if threading.current_thread() is not self._reader:
-            self._reader.join(_STOP_S)
+            self._reader.join(STOP_S)
         self._channel.close()
         self._stderr.close()
 
@@ -260,7 +337,11 @@ class Child:
             # One that was killed leaves half a message behind.
             with contextlib.suppress(EOFError, ConnectionError):
                 while True:
-                    self._take(saying_of(self._channel.recv_bytes(MOST_BYTES)))
+                    message = saying_of(self._channel.recv_bytes(MOST_BYTES))
+                    self._said += 1
+                    self._is_taking = True
+                    self._take(message)
+                    self._is_taking = False
         except Exception:  # noqa: BLE001
             # Whatever it said, who waits for it must be woken: it is of no use any more.
             LOG.exception("the server's process was not understood")
@@ -275,15 +356,18 @@ class Child:
         in_order = self._ended_status() == 0
         if self._ready is None:
             return
-        if self._closing or in_order:
+        if self._killed_because:
+            self._voice.take_end(f"the server's process ended: {self._killed_because}", False)
+        elif self._closing or in_order:
             self._voice.take_end("the server was stopped", in_order)
         else:
             self._voice.take_end(f"the server's process ended: {self._last_words()}", False)
 
-    def _ended_status(self) -> int:
-        """Return the exit status of the process, which has been told to end or has left the channel."""
+    def _ended_status(self, deadline_s: float | None = None) -> int:
+        """Return the exit status of the process, which was asked to end or has left the channel."""
+        left_s = STOP_S if deadline_s is None else max(0.0, deadline_s - time.monotonic())
         try:
-            return self._process.wait(_STOP_S)
+            return self._process.wait(left_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
             return self._process.wait()
@@ -296,8 +380,7 @@ class Child:
                     self._answered.notify_all()
             case Answer(number):
                 with self._answered:
-                    # Nobody waits for what comes of those that were only told.
-                    if number:
+                    if number in self._awaited:
                         self._answers[number] = message
                     self._answered.notify_all()
             case Happened(event):
@@ -312,6 +395,9 @@ class Child:
                 self._voice.take_gave_way(ticket_id)
             case AtSite(load):
                 self._voice.take_load(load)
+            case Beat():
+                # That it said something is all.
+                pass
 
     def _last_words(self) -> str:
         """Return the last line it wrote to standard error, which names the exception if there was one."""
@@ -324,6 +410,20 @@ class Child:
         if code is None:
             return "no answer in time"
         return f"killed by {_signal_name(-code)}" if code < 0 else f"exit status {code}"
+
+
+class _Turns:
+    """How many turns in a row a number has stayed as it is."""
+
+    def __init__(self) -> None:
+        self._last = -1
+        self._turns = 0
+
+    def take(self, number: int) -> int:
+        """Take a turn; return how many have passed since the number changed."""
+        self._turns = self._turns + 1 if number == self._last else 0
+        self._last = number
+        return self._turns
 
 
 def _signal_name(number: int) -> str:

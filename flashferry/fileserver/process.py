@@ -31,10 +31,12 @@ from flashferry.fileserver.wire import (
     AdmitLogin,
     Answer,
     AtSite,
+    Beat,
     DecideTry,
     Drain,
     GaveWay,
     Happened,
+    Open,
     Pulse,
     Pulses,
     Ready,
@@ -126,6 +128,11 @@ class ControlLink(AsyncChat):
             # Together with that of all other transfers read in this turn of the loop.
             self._post_in(0)
 
+    def beat(self) -> None:
+        """Let the parent know that this process answers, where nothing else is on its way to it."""
+        if not self.producer_fifo and not self._outgoing:
+            self.say(Beat())
+
     def _post_in(self, seconds: float) -> None:
         if not self._is_post_due:
             self._is_post_due = True
@@ -183,6 +190,7 @@ class Service:
         factories = [load_protocol(listener.protocol) for listener in hello.settings.listeners]
         self._loop = _loop_for(factories)
         self._running = True
+        self._is_open = False
         self._terminated = False
         self._drain_until_s: float | None = None
         self._link = ControlLink(control, self._loop, self)
@@ -219,6 +227,8 @@ class Service:
         match request:
             case AddTicket(grant, is_shared):
                 return tickets.add(_with_shared_image(grant), is_shared=is_shared)
+            case Open():
+                self.open()
             case Drain():
                 return self.drain()
             case AdmitLogin(fixed):
@@ -240,6 +250,13 @@ class Service:
             case Stop():
                 self.stop()
         return None
+
+    def open(self) -> None:
+        """Take sessions from now on; nothing changes where that is so already, or all is to end."""
+        if not self._is_open and self._drain_until_s is None:
+            self._is_open = True
+            for listener in self._listeners:
+                listener.open()
 
     def stop(self) -> None:
         """Leave the loop."""
@@ -283,6 +300,7 @@ class Service:
             self.drain()
         self.tickets.sweep()
         self.tickets.tell_loads()
+        self._link.beat()
         if self._drain_until_s is not None and (not self._under_way() or self.tickets.clock() >= self._drain_until_s):
             self.stop()
 

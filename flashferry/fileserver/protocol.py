@@ -76,6 +76,9 @@ class Listener(Protocol):
     def transfers_to_come(self) -> int:
         """Transfers that were granted and have not begun; those that have are known to the ticket service."""
 
+    def open(self) -> None:
+        """Take sessions from now on: called once, when tickets and fixed logins are known."""
+
     def drain(self) -> None:
         """Take no new sessions, and send away those without a transfer, granted or under way."""
 
@@ -91,10 +94,10 @@ class ProtocolFactory(Protocol):
     """
 
     def __call__(self, listening: socket.socket, context: ServingContext, options: Mapping[str, object]) -> Listener:
-        """Serve the clients of a socket from now on.
+        """Make a listener, which takes no session before it is opened.
 
         Args:
-            listening: Bound, and not listened on yet.
+            listening: Bound; clients that connect before the listener is opened wait in its queue.
             context: What it works with.
             options: The protocol's own settings, see `settings.ListenerSettings.options`.
 

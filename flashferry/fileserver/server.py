@@ -35,7 +35,7 @@ _PUSHES = "Make it with pushes=True"
 
 
 class FileServer:
-    """A running server; enter it to start, leave it to stop. Methods may be called from any thread.
+    """A running server; enter it to start and open it, leave it to stop. Methods may be called from any thread.
 
     Its process may die, of a fault or by somebody's hand. Then everybody who watches is told (`EventKind.GONE`), every
     ticket that was not at its end is void, and who waits for one gets `ServerGone`. Where new processes may take its
@@ -71,13 +71,37 @@ class FileServer:
             self._push_desk = self._desk()
 
     def __enter__(self) -> Self:
-        self._household.start()
+        self.start()
+        try:
+            self.open()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: "TracebackType | None"
     ) -> None:
         self.close()
+
+    def start(self) -> None:
+        """Start the processes, which have their ports from now on; who connects before `open` waits.
+
+        So tickets and fixed logins, which may take a long time for the digests of their images, are known before the
+        first client is asked for one.
+
+        Raises:
+            ServerStartFailed: A process did not come up, or a port is not to be had.
+        """
+        self._household.start()
+
+    def open(self) -> None:
+        """Take sessions from now on, those that wait first; again is harmless.
+
+        Raises:
+            ServerGone: The server's processes have ended.
+        """
+        self._household.open()
 
     def close(self) -> None:
         """Stop the server at once; running transfers fail. Stopping twice is harmless."""

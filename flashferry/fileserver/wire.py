@@ -56,6 +56,10 @@ class AddTicket(_Request, frozen=True):
     is_shared: bool = False
 
 
+class Open(_Request, frozen=True):
+    """Take sessions from now on: what they may log in with is known."""
+
+
 class AdmitLogin(_Request, frozen=True):
     """Let a fixed login in from now on."""
 
@@ -123,6 +127,7 @@ class Stop(_Request, frozen=True):
 
 Request: TypeAlias = (
     AddTicket
+    | Open
     | AdmitLogin
     | Revoke
     | SetCap
@@ -192,6 +197,10 @@ class AtSite(_Saying, frozen=True):
     load: SiteLoad
 
 
+class Beat(_Saying, frozen=True):
+    """It answers; said twice a second, unless the parent has yet to read what was said before."""
+
+
 class Moment(msgspec.Struct, frozen=True, array_like=True):
     """What changes of a `TransferProgress` while data flows, by the same names; the other side knows the rest."""
 
@@ -247,7 +256,7 @@ class Pulses(_Saying, frozen=True):
     pulses: list[Pulse]
 
 
-Saying: TypeAlias = Ready | Answer | Happened | RefusedLogin | Tried | GaveWay | AtSite | Pulses
+Saying: TypeAlias = Ready | Answer | Happened | RefusedLogin | Tried | GaveWay | AtSite | Pulses | Beat
 
 _READINGS = tuple(Sample.__dataclass_fields__)
 _readings_of = attrgetter(*_READINGS)

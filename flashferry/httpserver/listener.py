@@ -37,8 +37,12 @@ class HttpListener(Acceptor):
         if context.settings.profile.mss_bytes is not None:
             # It goes into the SYN-ACK, and one connection carries request and image.
             sockets.set_mss(listening, context.settings.profile.mss_bytes)
-        listening.setblocking(False)
-        self.set_socket(listening)
+        self._listening = listening
+
+    def open(self) -> None:
+        """Take sessions from now on."""
+        self._listening.setblocking(False)
+        self.set_socket(self._listening)
         self.listen(BACKLOG)
 
     @property
@@ -56,16 +60,20 @@ class HttpListener(Acceptor):
 
     def drain(self) -> None:
         """Take no new sessions, and send idle ones away."""
-        super().close()
+        self._stop_listening()
         for session in tuple(self.sessions):
             session.send_away_idle()
 
     def close(self, reason: str = "") -> None:
         """Close the listening socket and every session at once."""
-        super().close()
+        self._stop_listening()
         for session in tuple(self.sessions):
             session.cut_reason = reason or session.cut_reason
             session.close()
+
+    def _stop_listening(self) -> None:
+        super().close()
+        self._listening.close()
 
     def handle_error(self) -> None:
         """Go on: one connection that could not be taken is no reason to take none."""

@@ -25,7 +25,7 @@ from flashferry.planning.inspection import CheckRecord, look
 from flashferry.planning.local_images import random_image
 from flashferry.run.device_plan import offer_to
 from flashferry.run.run import RunOptions
-from flashferry.run.server import depot_for, own_fingerprints, port_notices, serving
+from flashferry.run.server import depot_for, own_fingerprints, port_notices, server_notes, serving
 from flashferry.run.transports import left_out, reach_by, served_for
 from flashferry.store.leases import Lease, leases
 from flashferry.tcp.syn import SynOptions
@@ -82,8 +82,13 @@ def reach_fleet(
         served = served_for(choices)
         image = stack.enter_context(random_image(REACH_BYTES, folder, "reach.bin"))
         server = stack.enter_context(serving((image,), options, state=folder, transports=served, depot=depot))
+
+        def tell(text: str) -> None:
+            never_failing(emit)(Event(host=None, step="server", status="note", text=text, at_s=0.0))
+
+        stack.enter_context(server_notes(server, tell))
         for notice in (*filter(None, (note,)), *port_notices(server, options, served)):
-            never_failing(emit)(Event(host=None, step="server", status="note", text=f"note: {notice}", at_s=0.0))
+            tell(f"note: {notice}")
         shown = own_fingerprints(folder, served, options)
         visit = _Visit(server, image, wanted, options, never_failing(emit), interrupted, leases(folder), choices, shown)
         results = nornir.run(task=visit, name="reach")

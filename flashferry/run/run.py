@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ from flashferry.run.resume import with_earlier
 from flashferry.run.runner import share_arenas
 from flashferry.run.scheduler import Fleet, WaveScheduler
 from flashferry.run.second_look import look_again
-from flashferry.run.server import depot_for, own_fingerprints, port_notices, serving, site_caps
+from flashferry.run.server import depot_for, own_fingerprints, port_notices, server_notes, serving, site_caps
 from flashferry.run.slots import SlotPools
 from flashferry.run.stored_request import to_stored
 from flashferry.run.transports import may_push, served_for, transports_of
@@ -191,14 +192,17 @@ class _Run:
         options, files = self._options, self._request.files
         self._tell("server", "started", f"hashing {', '.join(path.name for path in files)}")
         served = served_for(self._choices)
-        with serving(
-            (*files, *self._request.more_images),
-            options,
-            state=self._journal.directory,
-            transports=served,
-            pushes=may_push(self._choices),
-            depot=self._depot,
-        ) as server:
+        with (
+            serving(
+                (*files, *self._request.more_images),
+                options,
+                state=self._journal.directory,
+                transports=served,
+                pushes=may_push(self._choices),
+                depot=self._depot,
+            ) as server,
+            server_notes(server, partial(self._tell, "server", "note")),
+        ):
             if self._note:
                 self._tell("server", "note", f"note: {self._note}")
             images = self._offered(server)

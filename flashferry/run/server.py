@@ -6,7 +6,7 @@ A run that finds a depot uses it: its port and the caps and slots of its sites a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.places import AUTO, NobodyThere, NotForUs, socket_of
 from flashferry.depot.server import Server
-from flashferry.fileserver import FileServer, FileServerError, ServerSettings, ServerStartFailed
+from flashferry.fileserver import (
+    EventKind,
+    FileServer,
+    FileServerError,
+    ServerEvent,
+    ServerSettings,
+    ServerStartFailed,
+)
 from flashferry.images.errors import ImageError
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.run.options import RunOptions
@@ -238,6 +245,31 @@ def port_notices(server: Server, options: RunOptions, transports: Iterable[Trans
             told.add(port)
             if (notice := port_notice(port, one)) is not None:
                 yield notice
+
+
+@contextmanager
+def server_notes(server: Server, tell: Callable[[str], None]) -> Iterator[None]:
+    """Pass on what a run's own server reports of itself while the block lasts: a process that hangs or died, say.
+
+    Not what the depot does: that is its operator's, who has it from the depot.
+
+    Args:
+        server: The server.
+        tell: Takes a sentence; called on a thread of the server's.
+    """
+    if server.whose:
+        yield
+        return
+
+    def take(event: ServerEvent) -> None:
+        if event.kind is EventKind.NOTICE and event.progress is None:
+            tell(f"note: {event.text}")
+
+    unsubscribe = server.events(take)
+    try:
+        yield
+    finally:
+        unsubscribe()
 
 
 def site_caps(devices: Iterable[HostView]) -> dict[str, int]:

@@ -27,7 +27,7 @@ class SshListener:
     """SSH on one listening socket, see `flashferry.fileserver.protocol`.
 
     Args:
-        listening: Bound, and not listened on yet.
+        listening: Bound; clients that connect before `open` wait in its queue.
         context: What it works with.
         options: Where the host keys are.
 
@@ -52,9 +52,13 @@ class SshListener:
         if context.settings.profile.mss_bytes is not None:
             # Before the handshake: it goes into the SYN-ACK.
             sockets.set_mss(listening, context.settings.profile.mss_bytes)
-        listening.setblocking(False)
-        listening.listen(BACKLOG)
-        self._loop.add_reader(listening.fileno(), self._accept)
+
+    def open(self) -> None:
+        """Take sessions from now on."""
+        if self._listening is not None:
+            self._listening.setblocking(False)
+            self._listening.listen(BACKLOG)
+            self._loop.add_reader(self._listening.fileno(), self._accept)
 
     @property
     def transfers_to_come(self) -> int:

@@ -19,6 +19,7 @@ _BOOT = _PROC / "sys/kernel/random/boot_id"
 _STATE, _BEGAN = 0, 19
 """Places of fields 3 and 22 behind the program's name."""
 _GONE = frozenset({"Z", "X", "x"})
+_STOPPED = frozenset({"T", "t"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,12 @@ class ProcessMark:
     def is_alive(self) -> bool:
         """Return whether this very process lives; one that ended and that nobody has fetched yet does not."""
         return ProcessMark.of(self.pid) == self
+
+
+def is_stopped(pid: int) -> bool:
+    """Return whether a process was stopped by a signal such as SIGSTOP, or by a debugger, and has not gone on yet."""
+    found = _stat(pid)
+    return found is not None and found[0] in _STOPPED
 
 
 def read_mark(path: Path) -> ProcessMark | None:

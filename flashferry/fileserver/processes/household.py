@@ -10,10 +10,13 @@ Facts
 """
 
 import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
+from flashferry.core.apart.processes import is_stopped
 from flashferry.fileserver.caps import SiteLoad, elsewhere
+from flashferry.fileserver.child import SILENT_TURNS, STOP_S, Child
 from flashferry.fileserver.errors import FileServerError, ServerGone, SettingsInvalid
 from flashferry.fileserver.records import EventKind
 from flashferry.fileserver.wire import DecideTry, SetElsewhere, UseElsewhere
@@ -21,7 +24,6 @@ from flashferry.fileserver.wire import DecideTry, SetElsewhere, UseElsewhere
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flashferry.fileserver.child import Child
     from flashferry.fileserver.fixed_login import FixedGrant
     from flashferry.fileserver.records import LoginFailure, ServerEvent
     from flashferry.fileserver.settings import ServerSettings
@@ -29,6 +31,18 @@ if TYPE_CHECKING:
     from flashferry.fileserver.ticket_accounts import TicketUse
     from flashferry.fileserver.tickets import TicketGrant
     from flashferry.fileserver.wire import Pulse
+
+
+_WATCH_S = 1.0
+
+
+def _hangs(name: str, pid: int) -> str:
+    stopped = is_stopped(pid)
+    state = f"was stopped by a signal; 'kill -CONT {pid}' has it go on" if stopped else "hangs"
+    return (
+        f"the server's process '{name}' (process {pid}) has not answered for {SILENT_TURNS * _WATCH_S:.0f} s: "
+        f"it {state}. Its copies stand still; 'kill -KILL {pid}' ends it and them"
+    )
 
 
 class Guest(Protocol):
@@ -124,6 +138,12 @@ class Household:
         self._guests: dict[str, Guest] = {}
         self._telemetry = telemetry
         self._restarts_left = restarts
+        self._is_open = False
+        # Those that hang, and whether all are to end: who hangs then is not waited for.
+        self._hung: frozenset[str] = frozenset()
+        self._is_ending = False
+        self._is_over = threading.Event()
+        self._watching = threading.Thread(target=self._watch, name="fileserver-watch", daemon=True)
         self._starting = threading.Lock()
         self._children: dict[str, Child] = {}
         # What a new process has to be told: the last word on each site's cap and link, and each fixed login.
@@ -135,7 +155,7 @@ class Household:
         self._loads: dict[str, dict[str, SiteLoad]] = {}
 
     def start(self) -> None:
-        """Start all of them; where one does not come up, those that did are stopped.
+        """Start all of them, which take no session yet; where one does not come up, those that did are stopped.
 
         Raises:
             ServerStartFailed: One did not come up.
@@ -146,12 +166,32 @@ class Household:
         except FileServerError:
             self.close()
             raise
+        self._watching.start()
+
+    def open(self) -> None:
+        """Have all of them take sessions from now on; again is harmless.
+
+        Raises:
+            ServerGone: None runs.
+        """
+        # First: one that is replaced meanwhile is opened as its place is taken.
+        self._is_open = True
+        self.tell_living(lambda child: child.open())
 
     def close(self) -> None:
-        """Stop all of them at once; none is replaced any more."""
+        """Stop all of them at once, and kill what has not ended after `child.STOP_S`; none is replaced any more."""
         self._restarts_left = 0
-        for child in self._children.values():
-            child.close()
+        self._is_ending = True
+        children = tuple(self._children.values())
+        for child in children:
+            child.ask_to_stop()
+        # Together: each has as long as if it were the only one, and all of them no longer than that.
+        deadline_s = time.monotonic() + STOP_S
+        for child in children:
+            child.close(deadline_s)
+        self._is_over.set()
+        if self._watching.is_alive() and threading.current_thread() is not self._watching:
+            self._watching.join()
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -179,8 +219,18 @@ class Household:
         names = self._serving(grant)
         living = [name for name in names if self._is_alive(name)] or names[:1]
         is_shared = len(living) > 1
-        added = [(name, self._running(name).add_ticket(grant, is_shared=is_shared)) for name in living]
-        self._telemetry.add(added[0][1], tuple(name for name, _ in added))
+        first, gone = None, ServerGone("none of its processes runs")
+        for name in living:
+            try:
+                first = self._running(name).add_ticket(grant, is_shared=is_shared)
+            except ServerGone as error:
+                # One that hangs takes it in should it go on; meanwhile the others serve it.
+                if name not in self._hung:
+                    raise
+                gone = error
+        if first is None:
+            raise gone
+        self._telemetry.add(first, tuple(living))
 
     def tell_for_good(self, what: str, name: str, tell: "Callable[[Child], None]") -> None:
         """Tell all of them something that one in their place has to be told too; raises what `tell_living` does."""
@@ -233,9 +283,31 @@ class Household:
             ServerGone: None runs.
         """
         self._restarts_left = 0
+        self._is_ending = True
         under_way: list[int] = []
         self.tell_living(lambda child: under_way.append(child.drain()))
         return sum(under_way)
+
+    # Whether they answer.
+
+    def _watch(self) -> None:
+        """Take a turn with each process every second: one that hangs is reported, and when it answers again."""
+        while not self._is_over.wait(_WATCH_S):
+            for name, child in tuple(self._children.items()):
+                if not self._telemetry.gone_of(name):
+                    self._look_at(name, child, is_hung=child.take_turn())
+
+    def _look_at(self, name: str, child: "Child", *, is_hung: bool) -> None:
+        if is_hung and name not in self._hung:
+            self._hung |= {name}
+            self._telemetry.notice(_hangs(name, child.pid))
+            # Its copies stand still. Should it go on, the first it reads is that a newer try has taken their place.
+            self.forget_tries(name)
+        elif not is_hung and name in self._hung:
+            self._hung -= {name}
+            self._telemetry.notice(f"the server's process '{name}' answers again")
+        if is_hung and (self._is_ending or child.is_blocking):
+            child.kill(f"'{name}' did not answer, and was killed")
 
     # What one process says and others have to know.
 
@@ -265,7 +337,9 @@ class Household:
                 if self._send(name, UseElsewhere(ticket_id=use.ticket_id, tries=tries, gives_way=is_newest))
             }
             if is_newest:
-                self._asked[use.ticket_id] = _Asked(process=process, here=use.here, awaited=reached)
+                # One that hangs says nothing, and gives way as soon as it reads again.
+                awaited = reached - self._hung
+                self._asked[use.ticket_id] = _Asked(process=process, here=use.here, awaited=awaited)
                 self._decide(use.ticket_id)
             else:
                 self._send(process, DecideTry(ticket_id=use.ticket_id, here=use.here, goes_on=False))
@@ -372,9 +446,6 @@ class Household:
             return self._children[name]
 
     def _started(self, name: str, settings: "ServerSettings") -> "Child":
-        # Here, for most commands end without a server, and what the processes speak in takes time to load.
-        from flashferry.fileserver.child import Child
-
         voice = Voice(name, self, self._telemetry)
         is_one_of_several = self._has_guests or len(self._settings.processes) > 1
         return Child(settings, voice, is_one_of_several=is_one_of_several)
@@ -385,6 +456,7 @@ class Household:
         Raises:
             ServerGone: It does not come up.
         """
+        self._hung -= {name}
         why = self._telemetry.begin_anew(name)
         self._restarts_left -= 1
         try:
@@ -394,6 +466,9 @@ class Household:
             for tell in tuple(self._standing.values()):
                 tell(child)
             self._tell_loads(name)
+            # Last: a client that comes before its login is known would be refused, and banned after a few tries.
+            if self._is_open:
+                child.open()
         except FileServerError as error:
             gone = f"{why}; a new one did not come up: {error.message}"
             self._telemetry.stay_gone(gone, name)

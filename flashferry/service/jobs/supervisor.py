@@ -6,13 +6,14 @@ moment goes on where it was with its first look. Nothing but this begins jobs, a
 
 from __future__ import annotations
 
+import logging
 import subprocess
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from http import HTTPStatus
 
 from flashferry.core.apart.folder import JobFolder
-from flashferry.core.apart.processes import ProcessMark, claim, read_mark
+from flashferry.core.apart.processes import ProcessMark, claim, is_stopped, read_mark
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.actor import SYSTEM
 from flashferry.service.auditing import note
@@ -46,6 +47,8 @@ from flashferry.store.service.jobs import (
 from flashferry.store.tables import held_devices, run_of_job, run_row, wishes_of
 from flashferry.store.wishes import WishKind
 
+_LOG = logging.getLogger("flashferry.service.jobs")
+
 LOOK_EVERY_S = 0.5
 
 _ANSWERS_KEPT_S = 7 * 24 * 3600.0
@@ -54,6 +57,8 @@ _FORGETS_EVERY_S = 3600.0
 _BEGINS_WITHIN_S = 120.0
 """A process that has not taken its job after so long will not: systemd refused its unit, or the disk is full."""
 
+
+_STOPPED = "its process {pid} was stopped by a signal, and so is what it does; 'kill -CONT {pid}' has it go on"
 
 Starter = Callable[[Service, Job], "subprocess.Popen[bytes] | None"]
 
@@ -129,6 +134,7 @@ class Supervisor:
         lives = mark.is_alive()
         job = _seen(service, job, pid=mark.pid, process_started=mark.started)
         if lives:
+            _note_stopped(service, job, mark.pid)
             return
         if (outcome := folder.outcome()) is not None:
             end(service, job, state=JobState.ENDED, exit_code=outcome.exit_code, sentence=outcome.sentence)
@@ -174,6 +180,16 @@ def _mark_of(job: Job) -> ProcessMark | None:
     if job.state is not JobState.RUNNING or job.pid is None or job.process_started is None:
         return None
     return ProcessMark(pid=job.pid, started=job.process_started)
+
+
+def _note_stopped(service: Service, job: Job, pid: int) -> None:
+    """Report that a job's process was stopped by a signal, and that it goes on; once each."""
+    sentence = _STOPPED.format(pid=pid) if is_stopped(pid) else ""
+    if sentence == job.sentence or not (sentence or job.sentence.startswith(_STOPPED.partition("{")[0])):
+        return
+    with service.database.writing() as database:
+        set_sentence(database, job.job_id, sentence, state=JobState.RUNNING)
+    _LOG.warning("job %s: %s", job.job_id, sentence or f"its process {pid} goes on")
 
 
 def _is_given_up(service: Service, job: Job) -> bool:

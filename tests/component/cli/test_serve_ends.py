@@ -63,13 +63,8 @@ class Serving:
                 return bool(client.connect("127.0.0.1", self.port, timeout=PATIENCE_S))
             return False
 
-        def is_let_in() -> bool:
-            with contextlib.suppress(ftplib.error_perm):
-                return bool(client.login("lab", WORD))
-            return False
-
         until(is_connected, "the server listens")
-        until(is_let_in, "the fixed login is let in")  # it listens a moment before it knows its logins
+        client.login("lab", WORD)
         return client
 
     def slow_copy(self) -> tuple[ftplib.FTP, socket.socket]:

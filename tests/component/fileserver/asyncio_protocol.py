@@ -19,19 +19,26 @@ class Echo:
     def __init__(self, listening: socket.socket, context: ServingContext, options: Mapping[str, object]) -> None:
         self._context = context
         self._clients: set[asyncio.StreamWriter] = set()
-        listening.listen(5)
-        starting = asyncio.start_server(self._serve, sock=listening)
-        self._server = context.loop.asyncio.run_until_complete(starting)
+        self._listening = listening
+        self._server: asyncio.Server | None = None
+
+    def open(self) -> None:
+        self._opening = self._context.loop.asyncio.create_task(self._open())
+
+    async def _open(self) -> None:
+        self._server = await asyncio.start_server(self._serve, sock=self._listening)
 
     @property
     def transfers_to_come(self) -> int:
         return len(self._clients)
 
     def drain(self) -> None:
+        assert self._server is not None
         self._server.close()
 
     def close(self, reason: str) -> None:
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
         for client in self._clients:
             client.write(f"{reason}\n".encode())
 

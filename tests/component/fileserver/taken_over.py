@@ -18,8 +18,11 @@ class TakenOver(Acceptor):
 
     def __init__(self, listening: socket.socket, context: ServingContext, options: Mapping[str, object]) -> None:
         super().__init__(ioloop=context.loop)
-        listening.setblocking(False)
-        self.set_socket(listening)
+        self._listening = listening
+
+    def open(self) -> None:
+        self._listening.setblocking(False)
+        self.set_socket(self._listening)
         self.listen(5)
 
     def handle_accepted(self, sock: socket.socket, addr: Any) -> None:

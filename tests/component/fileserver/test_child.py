@@ -34,7 +34,7 @@ def _framed(body: bytes) -> bytes:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
-    monkeypatch.setattr(module, "_STOP_S", 0.5)
+    monkeypatch.setattr(module, "STOP_S", 0.5)
 
 
 @pytest.mark.parametrize(

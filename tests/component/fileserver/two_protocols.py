@@ -19,8 +19,11 @@ class LineListener(Acceptor):
         self.context = context
         self.greeting = str(options["greeting"])
         self.sessions: set[LineSession] = set()
-        listening.setblocking(False)
-        self.set_socket(listening)
+        self._listening = listening
+
+    def open(self) -> None:
+        self._listening.setblocking(False)
+        self.set_socket(self._listening)
         self.listen(5)
 
     def handle_accepted(self, sock: socket.socket, addr: Any) -> None:

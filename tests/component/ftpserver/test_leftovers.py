@@ -37,6 +37,7 @@ class _Here:
         self.address = listening.getsockname()
         context = ServingContext(tickets=self.tickets, settings=settings, loop=self.loop)
         self.listener = FtpListener(listening, context, listener.options)
+        self.listener.open()
 
     def serve(self, client: Callable[[], None]) -> None:
         """Serve until the client is done and its sessions are gone, for at most five seconds."""

@@ -652,14 +652,9 @@ def test_views_of_the_server(view, width, capsys):
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_depot_tells_what_happens(as_json, capsys, monkeypatch, tmp_path):
     """What its server has to say of itself, in words or as JSON lines, to people and in its log, and that it ended."""
-    notices, asked = [], iter((True, False))
-
-    def wait(_timeout_s):
-        notices.append(HOSTILE)
-        return next(asked)
-
-    server = SimpleNamespace(notices_since=lambda count: (len(notices), tuple(notices[count:])), ended_in_order=True)
-    running = SimpleNamespace(server=server, wait=wait)
+    asked = iter((True, False))
+    server = SimpleNamespace(ended_in_order=True)
+    running = SimpleNamespace(server=server, wait=lambda _timeout_s: next(asked), new_notices=lambda: (HOSTILE,))
     log = tmp_path / "depot.log"
     with depot.logging_to(log, is_json=as_json):
         depot._until_over(running, threading.Event(), depot.partial(depot._tell, as_json=as_json))

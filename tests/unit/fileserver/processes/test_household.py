@@ -132,3 +132,46 @@ def test_a_delivery_is_told_with_the_tries(house: House) -> None:
     house.voices["main"].take_use(TicketUse(ticket_id="t", here=1, elsewhere=0))
     house.voices["main"].take_event(_event(EventKind.DONE, TransferState.DELIVERED, 1))
     assert house.children["other"].heard[-1][0] == UseElsewhere(ticket_id="t", tries=1, is_delivered=True)
+
+
+class Started:
+    """A process that keeps what it is asked."""
+
+    ports = (2121,)
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def ask_to_stop(self) -> None:
+        self.asked.append("stop")
+
+    def close(self, *_: Any) -> None:
+        self.asked.append("close")
+
+    def take_turn(self) -> bool:
+        return False
+
+    def open(self) -> None:
+        self.asked.append("open")
+
+    def set_site_cap(self, *_: Any) -> None:
+        self.asked.append("cap")
+
+
+def test_a_process_in_the_place_of_another_opens_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that came to it before its login is known there would be refused."""
+    telemetry = Telemetry()
+    settings = ServerSettings(image_paths=(), listeners=(ListenerSettings(protocol="nobody:LISTENS"),))
+    household = Household(settings, telemetry, restarts=1)
+    first, second = made = (Started(), Started())
+    starting: Any = iter(made)
+    monkeypatch.setattr(household, "_started", lambda *_: next(starting))
+    household.start()
+    household.tell_for_good("cap", "AMS", lambda child: child.set_site_cap("AMS", 1, ""))
+    assert first.asked == ["cap"]
+    household.open()
+    telemetry.take_end("killed", False)
+    household.tell_living(lambda _: None)
+    assert (first.asked, second.asked) == (["cap", "open", "close"], ["cap", "open"])
+    household.close()
+    assert second.asked[2:] == ["stop", "close"]

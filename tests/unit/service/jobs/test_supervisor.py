@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -12,7 +13,7 @@ from datetime import timedelta
 import pytest
 
 from flashferry.core.apart.folder import JobFolder
-from flashferry.core.apart.processes import ProcessMark, claim
+from flashferry.core.apart.processes import ProcessMark, claim, is_stopped
 from flashferry.service.actor import SYSTEM
 from flashferry.service.jobs.cancelling import cancel
 from flashferry.service.jobs.requesting import request_job
@@ -23,6 +24,7 @@ from flashferry.store.journal import Journal
 from flashferry.store.service.audit import entries
 from flashferry.store.service.jobs import JobKind, JobState, add_job, claim_job, job_of, latest_jobs
 from flashferry.store.wishes import Origin
+from tests.patience import until
 
 from .conftest import AT, DIGEST
 
@@ -462,3 +464,27 @@ def test_what_two_keepers_see_is_told_once(service, anna, supervisor, processes,
     with Journal(service.state) as journal:
         journal._write("UPDATE devices SET touched = 0", ())
     assert look(hours=3) == []
+
+
+def test_a_job_whose_process_is_stopped_says_so_until_it_goes_on(service, anna, supervisor, processes, caplog):
+    """It lives, and does nothing: its row and the log say so once, and what to do."""
+    job_id = ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
+    supervisor.look(service)
+    pid = processes.begun[0][1].pid
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: is_stopped(pid), "a process that is stopped")
+    for _ in range(2):
+        supervisor.look(service)
+    job = seen(service, job_id)
+    assert job.state is JobState.RUNNING
+    assert job.sentence == (
+        f"its process {pid} was stopped by a signal, and so is what it does; 'kill -CONT {pid}' has it go on"
+    )
+    os.kill(pid, signal.SIGCONT)
+    until(lambda: not is_stopped(pid), "a process that goes on")
+    supervisor.look(service)
+    assert seen(service, job_id).sentence == ""
+    assert [record.getMessage() for record in caplog.records if record.name == "flashferry.service.jobs"] == [
+        f"job {job_id}: {job.sentence}",
+        f"job {job_id}: its process {pid} goes on",
+    ]
