@@ -20,9 +20,9 @@ from flashferry import api
 from flashferry.cli.command_line import OUTPUT, App
 from flashferry.cli.depot_looks import list_held, verify
 from flashferry.cli.depot_probe import probe
-from flashferry.cli.depot_sync import CatalogueOption, sync
+from flashferry.cli.depot_sync import sync
 from flashferry.cli.options.server import listening_options
-from flashferry.cli.options.shared import StateOption, is_typed
+from flashferry.cli.options.shared import CatalogueOption, StateOption, is_typed
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import JSON_VARIABLE, echo, say
 from flashferry.core.errors import ConfigInvalid

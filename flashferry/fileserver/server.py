@@ -194,10 +194,6 @@ class FileServer:
         """What the server reported about itself, such as a congestion control the kernel refused; the latest 200."""
         return self._telemetry.notices
 
-    def notices_since(self, count: int) -> tuple[int, tuple[str, ...]]:
-        """Return how many notices there were in all, and those after the first `count` that are still kept."""
-        return self._telemetry.notices_since(count)
-
     def note(self, text: str) -> None:
         """Have something told to all that watch, as what the server has to say about itself."""
         self._telemetry.notice(text)

@@ -169,7 +169,6 @@ class Telemetry:
         self._snapshots = Snapshots()
         self._failures: list[LoginFailure] = []
         self._notices: list[str] = []
-        self._notice_count = 0
         self._callbacks: list[Callable[[ServerEvent], None]] = []
         # Tickets that died with their process, each with the reason.
         self._void: dict[str, str] = {}
@@ -208,15 +207,8 @@ class Telemetry:
         with self._changed:
             return tuple(self._notices)
 
-    def notices_since(self, count: int) -> tuple[int, tuple[str, ...]]:
-        """Return how many notices there were in all, and those after the first `count` that are still kept."""
-        with self._changed:
-            new = min(self._notice_count - count, len(self._notices))
-            return self._notice_count, tuple(self._notices[len(self._notices) - new :])
-
     def _keep_notice(self, text: str) -> None:
         self._notices = [*self._notices, text][-_MOST_NOTICES:]
-        self._notice_count += 1
 
     def add(self, first: TransferProgress, processes: tuple[str, ...]) -> None:
         """Keep which processes a ticket is good in, and its first snapshot, unless there is news of it already."""

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import sys
-import threading
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from flashferry import api
-from flashferry.cli.depot import _until_over
 from flashferry.cli.depot_looks import _print
 from flashferry.cli.main import main
 from flashferry.cli.terminal.output import verb_given
 from flashferry.depot.catalogue.proof import now
-from flashferry.fileserver.telemetry import Telemetry
 
 CASES = {
     ("--socket", "/x", "list"): "--socket: expected behind 'depot list', found before it",
@@ -142,21 +137,3 @@ def test_the_list_breaks_no_word(
     assert f"a{IMAGE}: 15.8 MB here, of them 0 B verified" in told or is_full
     assert "15.8 MB here, of them 0 B verified" in told
     assert "chunks 2, 17; its name is taken away" in told
-
-
-def test_a_daemon_prints_notices_for_as_long_as_it_runs() -> None:
-    """The server keeps the latest 200; what comes after them is printed all the same, and a gap is reported."""
-    telemetry, printed = Telemetry(), list[str]()
-    batches = iter([range(3), range(3, 300), range(300, 302)])
-
-    def wait(_timeout_s: float) -> bool:
-        batch = next(batches, None)
-        for number in batch or ():
-            telemetry.notice(f"offers {number} images")
-        return batch is not None
-
-    running = SimpleNamespace(server=telemetry, wait=wait)
-    _until_over(cast("api.Depot", running), threading.Event(), lambda _event, text: printed.append(text))
-    assert printed[:3] == [f"offers {number} images" for number in range(3)]
-    assert printed[3] == "97 notices came too fast to be kept; the latest follow"
-    assert printed[4:] == [f"offers {number} images" for number in range(100, 302)]

@@ -6,7 +6,7 @@ import pytest
 
 from flashferry.fileserver.errors import TicketUnknown
 from flashferry.fileserver.records import SenderReport, TransferProgress, TransferRecord, TransferState
-from flashferry.fileserver.telemetry import BRIEF_RECORDS, WHOLE_RECORDS, Snapshots, Telemetry
+from flashferry.fileserver.telemetry import BRIEF_RECORDS, WHOLE_RECORDS, Snapshots
 from flashferry.fileserver.tickets import TicketRequest, issue
 from flashferry.fileserver.transfer import Transfer, TransferStart
 from flashferry.images.digests import ImageFile
@@ -78,15 +78,3 @@ def test_a_record_stays_until_a_new_transfer_begins() -> None:
     assert snapshots.get("t").record == record
     snapshots.put(_progress("t", TransferState.TRANSFERRING), new_transfer=True)
     assert snapshots.get("t").record is None
-
-
-def test_notices_are_numbered_however_many_came() -> None:
-    """A reader that has seen the first 200 gets the next one, and can tell how many it missed."""
-    telemetry = Telemetry()
-    for number in range(250):
-        telemetry.notice(str(number))
-    assert len(telemetry.notices) == 200
-    assert telemetry.notices_since(249) == (250, ("249",))
-    assert telemetry.notices_since(250) == (250, ())
-    count, kept = telemetry.notices_since(10)
-    assert (count, len(kept), kept[0], kept[-1]) == (250, 200, "50", "249")
