@@ -148,6 +148,18 @@ def test_a_server_that_is_killed_is_told_and_ends_it(serve):
     assert "killed by SIGKILL; what it was sending was cut. Start it again" in told
 
 
+def test_a_process_that_hangs_is_reported_and_holds_up_no_end(serve):
+    """By an event with what to do; asked to end, the server kills it, says so and has status 3."""
+    serving = serve()
+    serving.login().close()
+    os.kill(serving.child(), signal.SIGSTOP)
+    until(lambda: any("has not answered" in event.get("text", "") for event in serving.events), "the notice")
+    serving.process.send_signal(signal.SIGTERM)
+    assert serving.ended() == 3
+    assert serving.events[-1]["text"] == "the server's process ended: 'main' did not answer, and was killed"
+    assert any("did not answer, and was killed; what it was sending was cut" in line for line in serving.said)
+
+
 def test_every_copy_under_way_at_sigterm_has_its_record(serve):
     """A hundred copies are finished and each is told as done, before the server says that it is gone."""
     serving = serve()

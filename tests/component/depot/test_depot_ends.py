@@ -50,6 +50,15 @@ def test_it_ends_with_its_last_transfer(depot):
     depot.process.communicate()
 
 
+def test_a_process_that_hangs_is_reported_and_holds_up_no_end(depot):
+    """It is among the depot's notices; asked to end, it kills the process and has status 3."""
+    children = Path(f"/proc/{depot.process.pid}/task/{depot.process.pid}/children").read_text(encoding="ascii")
+    os.kill(int(children.split()[0]), signal.SIGSTOP)
+    state = depot.folder / "state"
+    until(lambda: any("has not answered" in text for text in look_for_depot(state).view.notices))
+    assert depot.end(signal.SIGTERM) == 3
+
+
 def _only_site(depot):
     (site,) = look_for_depot(depot.folder / "state").view.sites
     return site

@@ -16,8 +16,9 @@ from flashferry.depot.places import NAME, NotForUs, socket_of
 from flashferry.fileserver import FileServer
 from flashferry.run import server
 from flashferry.run.options import RunOptions
-from flashferry.run.server import depot_for, own_fingerprints, port_notices, serving
+from flashferry.run.server import depot_for, own_fingerprints, port_notices, server_notes, serving
 from flashferry.transports import HTTP, USUAL
+from tests.patience import until
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +67,26 @@ def test_one_in_the_state_folder_is_found(depot, image):
             assert there.whose == f" of the depot at {depot.options.at}"
             assert list(port_notices(there, same, (USUAL,))) == []
             assert own_fingerprints(depot.options.state, (USUAL,), same) == ()
+
+
+def test_what_its_own_server_reports_of_itself_is_among_a_run_s_events(depot, tmp_path, image):
+    """Such as a process that hangs, for as long as the block lasts; what the depot reports is the depot's."""
+    told: list[str] = []
+    options = RunOptions(listen_address="127.0.0.1")
+    with serving((image,), options, state=tmp_path) as own:
+        with server_notes(own, told.append):
+            own.note("a process hangs")
+        own.note("a process answers again")
+    assert told == ["note: a process hangs"]
+    state = depot.options.state
+    with (
+        depot_for(RunOptions(), state) as (found, same, _),
+        serving((image,), same, state=state, depot=found) as there,
+        server_notes(there, told.append),
+    ):
+        depot.server.note("offers an image")
+        until(lambda: "offers an image" in there.notices, "what the depot reports")
+    assert told == ["note: a process hangs"]
 
 
 def refusal(context) -> str:
