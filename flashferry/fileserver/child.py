@@ -78,6 +78,9 @@ STOP_S = 5.0
 SILENT_TURNS = 5
 """So many turns of its watch, one a second, without a word, where two a second are due: it hangs."""
 
+ENDING_TURNS = 3
+"""So many are enough where it is to end, and has not answered that."""
+
 _BLOCKED_TURNS = 2
 _LOCK_S = 1.0
 
@@ -105,6 +108,9 @@ class Child:
         voice: Is told everything that it says by itself, and its end, on a thread of ours.
         is_one_of_several: Whether the server has other processes, which share with it what sites may take.
 
+    Attributes:
+        is_draining: Whether it has answered that it ends with its last transfer.
+
     Raises:
         ServerStartFailed: It did not come up, or the host allows too few open files for the sessions wanted.
     """
@@ -122,6 +128,7 @@ class Child:
         self._is_hung = self._is_blocking = False
         self._ready: Ready | None = None
         self._killed_because = ""
+        self.is_draining = False
         # For its watch: how much it has said, and which request is being sent, 0 for none; each with the turns since.
         self._said = self._sent = self._sending = 0
         self._is_taking = False
@@ -184,7 +191,9 @@ class Child:
 
     def drain(self) -> int:
         """Have it end with its last transfer, and return how many are under way."""
-        return self._ask(Drain(), int)
+        under_way = self._ask(Drain(), int)
+        self.is_draining = True
+        return under_way
 
     def tell(self, request: "Request") -> None:
         """Send a request whose answer nobody waits for.
@@ -236,19 +245,20 @@ class Child:
         except msgspec.DecodeError as error:
             raise RequestRefused(f"{name}: not understood: {error}") from error
 
-    def take_turn(self) -> bool:
-        """Take a turn of its watch, one a second; return whether it hangs: it was to speak, and did not for long.
+    def take_turn(self) -> int:
+        """Take a turn of its watch, one a second; return for how many it has been silent: it hangs at `SILENT_TURNS`.
 
         Turns are counted and not seconds: where this process stood still itself, nothing is concluded from that.
         """
         is_sending_on = self._blocked.take(self._sending) >= _BLOCKED_TURNS and self._sending != 0
-        is_silent = self._silent.take(self._said) >= SILENT_TURNS and not self._is_taking
+        silent = 0 if self._is_taking else self._silent.take(self._said)
+        is_silent = silent >= SILENT_TURNS
         self._is_blocking = is_silent and is_sending_on
         if is_silent != self._is_hung:
             with self._answered:
                 self._is_hung = is_silent
                 self._answered.notify_all()
-        return is_silent
+        return silent
 
     @property
     def is_blocking(self) -> bool:

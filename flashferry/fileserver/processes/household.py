@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from flashferry.core.apart.processes import is_stopped
 from flashferry.fileserver.caps import SiteLoad, elsewhere
-from flashferry.fileserver.child import SILENT_TURNS, STOP_S, Child
+from flashferry.fileserver.child import ENDING_TURNS, SILENT_TURNS, STOP_S, Child
 from flashferry.fileserver.errors import FileServerError, ServerGone, SettingsInvalid
 from flashferry.fileserver.records import EventKind
 from flashferry.fileserver.wire import DecideTry, SetElsewhere, UseElsewhere
@@ -295,9 +295,10 @@ class Household:
         while not self._is_over.wait(_WATCH_S):
             for name, child in tuple(self._children.items()):
                 if not self._telemetry.gone_of(name):
-                    self._look_at(name, child, is_hung=child.take_turn())
+                    self._check(name, child, child.take_turn())
 
-    def _look_at(self, name: str, child: "Child", *, is_hung: bool) -> None:
+    def _check(self, name: str, child: "Child", silent: int) -> None:
+        is_hung = silent >= SILENT_TURNS
         if is_hung and name not in self._hung:
             self._hung |= {name}
             self._telemetry.notice(_hangs(name, child.pid))
@@ -306,7 +307,8 @@ class Household:
         elif not is_hung and name in self._hung:
             self._hung -= {name}
             self._telemetry.notice(f"the server's process '{name}' answers again")
-        if is_hung and (self._is_ending or child.is_blocking):
+        is_awaited = self._is_ending and silent >= (SILENT_TURNS if child.is_draining else ENDING_TURNS)
+        if is_awaited or child.is_blocking:
             child.kill(f"'{name}' did not answer, and was killed")
 
     # What one process says and others have to know.

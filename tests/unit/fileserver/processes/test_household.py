@@ -148,8 +148,10 @@ class Started:
     def close(self, *_: Any) -> None:
         self.asked.append("close")
 
-    def take_turn(self) -> bool:
-        return False
+    is_draining = is_blocking = False
+
+    def take_turn(self) -> int:
+        return 0
 
     def open(self) -> None:
         self.asked.append("open")
