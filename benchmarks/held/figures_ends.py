@@ -268,7 +268,7 @@ def run_of_other_site_begins_s() -> float:
                 start_s = time.monotonic()
                 with service.database.writing() as database:
                     job_id = request_job(service, database, anna, JobWish(kind=JobKind.STAGE, digest=digest)).job_id
-                until(lambda: _has_begun(service, job_id), "the run is under way")
+                until(lambda: _has_started(service, job_id), "the run is under way")
                 took_s = time.monotonic() - start_s
         finally:
             depot.close()
@@ -281,7 +281,7 @@ def _under_way(service: Service) -> list[int]:
         return [job.pid for job in jobs_in(database, UNDER_WAY) if job.pid is not None]
 
 
-def _has_begun(service: Service, job_id: str) -> bool:
+def _has_started(service: Service, job_id: str) -> bool:
     with service.database.reading() as database:
         job = job_of(database, job_id)
     return job is not None and job.state not in (JobState.QUEUED, JobState.STARTING)

@@ -71,22 +71,22 @@ def test_one_in_the_state_folder_is_found(depot, image):
 
 def test_what_its_own_server_reports_of_itself_is_among_a_run_s_events(depot, tmp_path, image):
     """Such as a process that hangs, for as long as the block lasts; what the depot reports is the depot's."""
-    told: list[str] = []
+    notes: list[str] = []
     options = RunOptions(listen_address="127.0.0.1")
     with serving((image,), options, state=tmp_path) as own:
-        with server_notes(own, told.append):
+        with server_notes(own, notes.append):
             own.note("a process hangs")
         own.note("a process answers again")
-    assert told == ["note: a process hangs"]
+    assert notes == ["note: a process hangs"]
     state = depot.options.state
     with (
         depot_for(RunOptions(), state) as (found, same, _),
         serving((image,), same, state=state, depot=found) as there,
-        server_notes(there, told.append),
+        server_notes(there, notes.append),
     ):
         depot.server.note("offers an image")
         until(lambda: "offers an image" in there.notices, "what the depot reports")
-    assert told == ["note: a process hangs"]
+    assert notes == ["note: a process hangs"]
 
 
 def refusal(context) -> str:
