@@ -58,6 +58,7 @@ class _Command:
 
     def __init__(self, state: Path, *words: str) -> None:
         self.events: list[dict[str, str]] = []
+        self._stopped = 0
         self.process = subprocess.Popen(
             [*_FERRY, *words, "--json", "--listen", "127.0.0.1", "--port", "0", "--state-dir", str(state)],
             stdin=subprocess.DEVNULL,
@@ -79,9 +80,14 @@ class _Command:
     def stop_child(self) -> None:
         """Stop its serving process by a signal."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text(encoding="ascii")
-        os.kill(int(children.split()[0]), signal.SIGSTOP)
+        self._stopped = int(children.split()[0])
+        os.kill(self._stopped, signal.SIGSTOP)
 
     def close(self) -> None:
+        # While its parent lives, which has not fetched it: a process that is stopped does not notice the end of that.
+        if self._stopped and self.process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self._stopped, signal.SIGKILL)
         self.process.kill()
         self.process.wait()
         self._reader.join()
