@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
+import socket
+import sys
+import termios
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from tests.adversary.router.copying import Copy, Goal
-from tests.adversary.router.ftp import FtpError, Source
+from tests.adversary.router.ftp import LEAST_BUFFER_BYTES, FtpError, Source, connected
 from tests.adversary.router.storage import Owner
 from tests.adversary.test_router import device
 from tests.patience import PATIENCE_S
@@ -131,6 +135,25 @@ def test_a_copy_ends_with_its_session(moment: str):
 def test_a_full_flash():
     """The copy ends with IOS's words, and what fitted is gone."""
     assert pull(room_bytes=50_000) == (None, "No space left on device")
+
+
+def test_what_a_copy_in_part_does_not_read_is_not_acknowledged():
+    """Else the server would have delivered a small image as a whole, and the lie could not be found."""
+    share, image = 18_000, IMAGE[:60_000]
+
+    async def unacknowledged() -> int:
+        with socket.create_server((ADDRESS, 0)) as server:
+            reader, writer = await connected(ADDRESS, *server.getsockname(), buffer_bytes=LEAST_BUFFER_BYTES)
+            peer, _ = server.accept()
+            with peer:
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * len(image))
+                peer.sendall(image)
+                await reader.readexactly(share)
+                left = fcntl.ioctl(peer, termios.TIOCOUTQ, bytes(4))
+                writer.close()
+        return int.from_bytes(left, sys.byteorder)
+
+    assert asyncio.run(unacknowledged()) > len(image) // 2
 
 
 @pytest.mark.parametrize(

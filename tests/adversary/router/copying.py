@@ -9,7 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.adversary.router.ftp import FtpError, Source, opened, pieces, source_of
+from tests.adversary.router.ftp import (
+    LEAST_BUFFER_BYTES,
+    RECEIVE_BUFFER_BYTES,
+    FtpError,
+    Source,
+    opened,
+    pieces,
+    source_of,
+)
 from tests.adversary.router.knobs import CARET
 from tests.adversary.router.shows import DIRT, digest_of
 from tests.adversary.router.storage import File, Flash, Owner
@@ -97,7 +105,8 @@ class Copy:
         try:
             async with opened(self._source, self._address) as (control, size_bytes):
                 self.told_bytes = size_bytes
-                async for piece in pieces(control, self._source, self._address):
+                buffer_bytes = RECEIVE_BUFFER_BYTES if self._claims_at is None else LEAST_BUFFER_BYTES
+                async for piece in pieces(control, self._source, self._address, buffer_bytes=buffer_bytes):
                     await self._take(piece, size_bytes)
                     if self._claims_at is not None and self.copied_bytes >= self._claims_at:
                         self._claim()

@@ -13,6 +13,8 @@ REPLY_LIMIT_S = 8.0
 RECEIVE_BUFFER_BYTES = 16_384
 """A small window, so that the server sees the copy advance as the flash takes it."""
 PIECE_BYTES = 8_192
+LEAST_BUFFER_BYTES = 2_048
+"""What is not read is hardly acknowledged: with the usual buffers a small image is taken whole before it is read."""
 
 
 class FtpError(Exception):
@@ -103,8 +105,16 @@ async def opened(source: Source, address: str) -> AsyncIterator[tuple[Control, i
         control.close()
 
 
-async def pieces(control: Control, source: Source, address: str) -> AsyncIterator[bytes]:
+async def pieces(
+    control: Control, source: Source, address: str, *, buffer_bytes: int = RECEIVE_BUFFER_BYTES
+) -> AsyncIterator[bytes]:
     """Yield the file piece by piece; whoever takes them slowly slows the transfer.
+
+    Args:
+        control: The control connection, logged in.
+        source: The file.
+        address: The device's own address.
+        buffer_bytes: How much the device's TCP takes before it is read, about.
 
     Raises:
         FtpError: The server does not give it, or breaks off.
@@ -114,7 +124,7 @@ async def pieces(control: Control, source: Source, address: str) -> AsyncIterato
     if code != 227 or found is None:
         raise FtpError("Protocol error")
     host, port = ".".join(found.groups()[:4]), int(found[5]) * 256 + int(found[6])
-    reader, writer = await connected(address, host, port)
+    reader, writer = await connected(address, host, port, buffer_bytes=buffer_bytes)
     try:
         code, _ = await control.command(f"RETR {source.path}")
         if code not in {125, 150}:
@@ -139,20 +149,22 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
         raise FtpError("I/O error") from None
 
 
-async def connected(address: str, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def connected(
+    address: str, host: str, port: int, *, buffer_bytes: int = RECEIVE_BUFFER_BYTES
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect from the device's address.
 
     Raises:
         FtpError: Nobody answers.
     """
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
     sock.setblocking(False)
     try:
         sock.bind((address, 0))
         async with asyncio.timeout(REPLY_LIMIT_S):
             await asyncio.get_running_loop().sock_connect(sock, (host, port))
-        return await asyncio.open_connection(sock=sock, limit=RECEIVE_BUFFER_BYTES)
+        return await asyncio.open_connection(sock=sock, limit=buffer_bytes)
     except ConnectionRefusedError:
         sock.close()
         raise FtpError("Connection refused by remote host") from None
