@@ -66,16 +66,19 @@ def apply_other_plan(
     kept = tuple(change for change in held if change not in gone and not _is_as_before(change, seen))
     there = {(change.keyword, change.ours) for change in kept}
     missing = tuple(change for change in plan.changes if (change.keyword, change.ours) not in there)
-    if missing:
-        # Whose the device is stands with what is set, and is looked for behind it: the mark is set again with it.
-        missing = (*(change for change in kept if is_mark(change.ours)), *missing)
-        kept = tuple(change for change in kept if not is_mark(change.ours))
-    remember((*kept, *missing))
     if not missing:
+        remember(kept)
         return TuneReport(running=seen.tcp, not_shown=(), is_marked=any(is_mark(change.ours) for change in kept))
+    # Whose the device is stands with what is set, and is looked for after it: the mark is set again with it.
+    marks = tuple(change for change in kept if is_mark(change.ours))
+    kept = tuple(change for change in kept if change not in marks)
+    missing = (*marks, *missing)
+    remember((*kept, *missing))
 
     def remember_all(changes: tuple[Change, ...]) -> None:
-        remember((*kept, *changes))
+        # A mark stands there also where nothing was set again after all.
+        known = {change.ours for change in changes}
+        remember((*kept, *(mark for mark in marks if mark.ours not in known), *changes))
 
     return apply_plan(session, replace(plan, changes=missing), before=before, remember=remember_all)
 

@@ -112,6 +112,17 @@ def test_what_both_need_stays_and_the_rest_goes_first():
     assert {one.ours for one in disk.changes} == set(router.lines)
 
 
+def test_a_mark_is_known_as_long_as_it_is_there():
+    """A colleague's line comes between: nothing of the other transport is typed, and our own mark is not forgotten."""
+    router, disk, before = tuned()
+    router.lines.append("ip http client source-interface Loopback9")
+    snapshot = SimpleNamespace(startup=None, archives=())
+    with pytest.raises(DeviceRefused, match="changed since the snapshot"):
+        apply_other_plan(router, disk.changes, other(before), remember=disk.remember, before=snapshot)
+    assert MARK in router.lines
+    assert {one.ours for one in disk.changes} == {WINDOW, SACK, MARK}
+
+
 def test_the_journal_has_each_line_before_it_is_typed_and_until_it_is_gone():
     """What was written while FTP's line was there has it, what was written before HTTP's has that."""
     router, disk, before = tuned()

@@ -11,6 +11,7 @@ from flashferry.devices.errors import DeviceOverloaded, DeviceRefused, DeviceUnr
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.model.recovery_rules import Decision
 from flashferry.model.states import Restored
+from flashferry.run.device.change_over import apply_other_plan
 from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from flashferry.transports import USUAL
 from tasks.dead_man import DeadManReport
@@ -19,6 +20,7 @@ from tasks.tune import apply_plan, reapply, without_scaling
 from tests.unit.run.device.scripted import Router, Steps, checked, context, order
 
 PATH = "ip ftp source-interface Loopback0"
+SNAPSHOT = SimpleNamespace(startup=None, archives=())
 WINDOW = "ip tcp window-size 2500000"
 SACK = "ip tcp selective-ack"
 
@@ -28,7 +30,9 @@ def tuning(router):
 
     def tune(task, **given):
         if task.__name__ == "tune":
-            return apply_plan(router, given["plan"], remember=given["remember"])
+            return apply_plan(router, given["plan"], before=given["before"], remember=given["remember"])
+        if task.__name__ == "change_over":
+            return apply_other_plan(router, **given)
         if task.__name__ == "set_again":
             return reapply(router, given["changes"])
         return without_scaling(router, given["changes"], remember=given["remember"])
@@ -96,7 +100,7 @@ def run_arms(parts, plan, probe=None):
     test._arm = arm
     test._forecast = lambda arm: 1.0
     test._decide = lambda *, has_tuning: None
-    test.deliver(SimpleNamespace(tune=plan, target="null:"), None)
+    test.deliver(SimpleNamespace(tune=plan, target="null:"), SNAPSHOT)
     return on_disk
 
 
@@ -105,7 +109,23 @@ def test_a_lost_session_leaves_the_copy_as_it_is_untuned():
     parts, _, pull, plan = speed_test(DeviceUnreachable("lost"))
     on_disk = run_arms(parts, plan)
     assert pull.seen == [{PATH}, {PATH}, {PATH, WINDOW, SACK}]
-    assert on_disk == [(PATH,), (WINDOW, SACK, PATH)]
+    assert list(map(set, on_disk)) == [{PATH}, {WINDOW, SACK, PATH}]
+
+
+def test_lines_of_an_arm_are_never_forgotten_for_what_comes_between_the_arms():
+    """A colleague's window appears before the tuned arm: nothing more is typed, and the first arm's line is ours."""
+    parts, router, pull, plan = speed_test(DeviceUnreachable("lost"))
+
+    def colleague():
+        router.lines["window-size"] = "ip tcp window-size 8000"
+
+    pull.before = colleague
+    parts.keeper.update(restored=Restored.INCOMPLETE)
+    with pytest.raises(DeviceRefused, match="changed since the snapshot"):
+        run_arms(parts, plan)
+    assert parts.keeper.record.restored is Restored.INCOMPLETE
+    assert parts.context.journal.changes == (PATH,)
+    assert set(router.lines.values()) == {PATH, "ip tcp window-size 8000"}
 
 
 def test_an_overloaded_device_is_not_given_a_window_in_the_arm_as_it_is():
