@@ -14,11 +14,11 @@ from enum import StrEnum
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
-from flashferry.devices.errors import InstallRefused, OutputNotUnderstood
+from flashferry.devices.errors import DeviceUnreachable, InstallFailed, InstallRefused, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
 from flashferry.images.file_name import FileName, read_file_name
 from flashferry.images.release import ImageRelease, release_in
-from tasks.install import InstallAnswer, InstallOutcome, run_install, without_add
+from tasks.install import InstallAnswer, InstallOutcome, read_answer, run_install, without_add
 from tasks.software_state import Issu, Mode, Outcome, SoftwareState, Topic, read_software
 from tasks.step import Step
 from tasks.verify import MEASURABLE_S
@@ -73,10 +73,12 @@ def add(
     path: str,
     release: ImageRelease | None,
     size_bytes: int | None = None,
+    failed_before: str | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Result:
     """Nornir task: return an AddReport. See `add_image`."""
-    return Result(host=task.host, result=add_image(session_of(task), path, release, size_bytes=size_bytes, tell=tell))
+    report = add_image(session_of(task), path, release, size_bytes=size_bytes, failed_before=failed_before, tell=tell)
+    return Result(host=task.host, result=report)
 
 
 def add_image(
@@ -85,6 +87,7 @@ def add_image(
     release: ImageRelease | None,
     *,
     size_bytes: int | None = None,
+    failed_before: str | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> AddReport:
     """Have a device add an image that lies on its flash, unless that was done before.
@@ -94,11 +97,13 @@ def add_image(
         path: The image's file, for example `bootflash:image.bin`; it was proven by its hash.
         release: The image's release, or None where its name tells none.
         size_bytes: The file's size, or None: then how fast it was added is not told.
+        failed_before: Why the image may lack parts where it is listed as added, by an earlier run; or None.
         tell: Told the device's lines of progress.
 
     Raises:
-        InstallRefused: The device does not add it now, its release has no command that only adds, or another version is
-            added.
+        InstallRefused: The device does not add it now, its release has no command that only adds, another version is
+            added, or this one is listed as added by a command that failed.
+        InstallFailed: It printed that it failed, whatever its tables show, and also where its session was lost then.
         OutputNotUnderstood: What the device shows cannot be read, or behind the command it does not show the image.
         DeviceUnreachable: The session was lost.
     """
@@ -111,6 +116,8 @@ def add_image(
     if (other := _other_feature_set(session.name, state, release, named)) is not None:
         raise other
     if (known := already(state, release)) is not None:
+        if known.outcome is AddOutcome.ALREADY_ADDED and failed_before is not None:
+            raise _refused(session.name, f"{known.version} is listed in state I, but {failed_before}", _FAILED_BEFORE)
         return known
     if (older := without_add(state.version, path, knows_summary=_knows_summary(state))) is not None:
         raise _refused(session.name, older.reason, older.hint)
@@ -119,11 +126,33 @@ def add_image(
         return AddReport(outcome=AddOutcome.NOT_APPLICABLE, lines=booted)
     if (reason := objection(session.name, state, release)) is not None:
         raise reason
-    answer = run_install(session, session.platform.add_command(path), step=STEP, tell=tell)
+    answer = _run_add(session, session.platform.add_command(path), tell)
     report = judge(session.name, answer, before=state, after=read_software(session), release=release)
     if size_bytes is None or report.duration_s < MEASURABLE_S:
         return report
     return replace(report, bytes_per_s=size_bytes / report.duration_s)
+
+
+def _run_add(session: DeviceSession, command: str, tell: Callable[[str], None]) -> InstallAnswer:
+    """Give the command. What it printed until its session was lost, or it was left, is evidence, too."""
+    printed: list[str] = []
+
+    def take(line: str) -> None:
+        printed.append(line)
+        tell(line)
+
+    try:
+        return run_install(session, command, step=STEP, tell=take)
+    except (DeviceUnreachable, OutputNotUnderstood) as error:
+        answer = read_answer(command, "\n".join(printed))
+        if answer.outcome not in _FAILURES:
+            raise
+        raise InstallFailed(
+            f"'{command}': {_said(answer)}; then {error.message}",
+            host=session.name,
+            step=STEP,
+            hint=_HINTS[answer.outcome],
+        ) from error
 
 
 def already(state: SoftwareState, release: ImageRelease | None) -> AddReport | None:
@@ -207,6 +236,7 @@ def judge(
 
     Raises:
         InstallRefused: It did not add the image, and says why.
+        InstallFailed: It printed that it failed, or shows a part of the image as added.
         OutputNotUnderstood: It says that it did, and does not show it; or it says nothing that we know.
     """
     summary = after.answers[Topic.INSTALL]
@@ -224,7 +254,7 @@ def judge(
             lines=(*answer.lines, *_rows_of(after, found[0])),
             duration_s=answer.duration_s,
         )
-    said = "; ".join(line.strip() for line in answer.lines) or "nothing"
+    said = _said(answer)
     missing = f", missing on {', '.join(lacking)}" if lacking else ""
     if may_be_done:
         raise OutputNotUnderstood(
@@ -235,19 +265,30 @@ def judge(
             hint="Look at the device: what it says and what it shows do not agree",
         )
     shown = f"; '{summary.command}' shows {', '.join(found)} in state I all the same" if found and not missing else ""
-    raise InstallRefused(
-        f"'{answer.command}'{missing}: {said}{shown}", host=host, step=STEP, hint=_HINTS[answer.outcome]
-    )
+    failure = InstallFailed if found or answer.outcome in _FAILURES else InstallRefused
+    raise failure(f"'{answer.command}'{missing}: {said}{shown}", host=host, step=STEP, hint=_HINTS[answer.outcome])
+
+
+def _said(answer: InstallAnswer) -> str:
+    return "; ".join(line.strip() for line in answer.lines) or "nothing"
 
 
 def _rows_of(state: SoftwareState, version: str) -> tuple[str, ...]:
     return state.answers[Topic.INSTALL].lines_with(version)
 
 
+_FAILURES = frozenset({InstallOutcome.FAILED, InstallOutcome.NO_ROOM})
+"""The device had begun: what its tables show afterwards may lack parts."""
+
 _PENDING = "Somebody's upgrade is not over: have it committed or aborted, then stage again with --add"
 _OTHER = (
     "'install remove inactive' discards it, and with it every image file that was only copied: look at the list that "
     "the device shows before you confirm, then stage again with --add"
+)
+_FAILED_BEFORE = (
+    "Parts of it may be missing, whatever the table shows. 'install remove inactive' discards it, and with it every "
+    "image file that was only copied: look at the list that the device shows before you confirm, then stage again "
+    "with --add"
 )
 _PATCH = (
     "A patch, a part of an image or a boot loader goes its owner's way, and stays on the flash: "

@@ -88,7 +88,7 @@ def ready(
     from flashferry.planning.image_hasher import image_hasher
     from flashferry.planning.readiness import Asking, by_plan, by_rules, ready_fleet
     from flashferry.store.leases import leases
-    from flashferry.store.staged import last_staged
+    from flashferry.store.staged import doubts, last_staged
     from flashferry.store.status import last_hash_speeds
     from inventory.image_rules import ImageChoice
 
@@ -110,6 +110,7 @@ def ready(
         asking = Asking(
             choose=choose,
             held=leases(folder),
+            doubted=doubts(folder),
             staged=last_staged(folder, frozenset(nornir.inventory.hosts)),
             hash_speeds=last_hash_speeds(folder),
             signature=request.signature,

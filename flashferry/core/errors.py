@@ -30,6 +30,7 @@ class Kind(StrEnum):
     HOST_KEY_REFUSED = "HostKeyRefused"
     DEVICE_REFUSED = "DeviceRefused"
     INSTALL_REFUSED = "InstallRefused"
+    INSTALL_FAILED = "InstallFailed"
     OTHER_DEVICE = "OtherDevice"
     OUTPUT_NOT_UNDERSTOOD = "OutputNotUnderstood"
     QUESTION_LEFT = "QuestionLeft"

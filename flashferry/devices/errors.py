@@ -46,6 +46,12 @@ class InstallRefused(DeviceRefused):
     kind: ClassVar[Kind] = Kind.INSTALL_REFUSED
 
 
+class InstallFailed(InstallRefused):
+    """The device began to add an image and printed that it failed: what its tables show of it then may lack parts."""
+
+    kind: ClassVar[Kind] = Kind.INSTALL_FAILED
+
+
 class OtherDevice(DeviceRefused):
     """Another device answers than the one that a run began with, or that a journal means: nothing was set on it."""
 

@@ -29,6 +29,7 @@ from flashferry.planning.scenario import Scenario
 from flashferry.planning.simulation import Timeline
 from flashferry.store.history import History
 from flashferry.store.leases import leases
+from flashferry.store.staged import doubts
 from flashferry.store.status import last_add_speeds, last_flash_speeds, last_hash_speeds
 from flashferry.transports.choice import NotServed, Wish, candidates, check_asked, unserved
 from inventory.image_rules import ImageChoice, ImageRules, Traits, image_path
@@ -166,6 +167,7 @@ def _gathered(
             hasher=hasher,
             links=links,
             held=leases(request.state_directory),
+            doubted=doubts(request.state_directory),
             logins=request.limits.logins,
             emit=never_failing(emit),
             interrupted=interrupted,

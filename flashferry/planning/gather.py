@@ -19,6 +19,7 @@ from flashferry.devices.errors import Interrupted
 from flashferry.devices.identity import identity_of
 from flashferry.devices.session import DeviceSession
 from flashferry.images.fit import ImageFit
+from flashferry.model.doubts import Doubted
 from flashferry.model.fleet_plan import Action, PlannedDevice
 from flashferry.model.links import LinkRate, LinkRates
 from flashferry.model.record import Failure, failure_of
@@ -75,6 +76,7 @@ class Inspection:
         hasher: The image files.
         links: What is known of the links.
         held: Devices that runs have in hand, or left.
+        doubted: What is remembered against the word of devices.
         logins: Logins at the same time.
         emit: Takes events.
         interrupted: Whether the operator wants to stop.
@@ -85,6 +87,7 @@ class Inspection:
     hasher: ImageHasher
     links: LinkRates
     held: tuple[Lease, ...]
+    doubted: Doubted
     logins: int
     emit: Emit
     interrupted: Callable[[], bool]
@@ -146,7 +149,8 @@ def _found(task: Task, device: HostView, inspection: Inspection) -> Found:
         return _without_image(base, device, traits, missing)
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' plan
         return Found(planned=_failed(base, failure_of("check", error)), view=device)
-    seen = look(task, replace(wanted, adds=choice.adds), inspection.is_over, held=inspection.held)
+    its = replace(wanted, adds=choice.adds)
+    seen = look(task, its, inspection.is_over, held=inspection.held, doubted=inspection.doubted)
     link = inspection.links.of(device, session.peer_address)
     planned = _planned(base, seen, wanted, choice)
     check = seen.check

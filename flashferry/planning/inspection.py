@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
@@ -13,13 +14,15 @@ from nornir.core.task import Result, Task
 from flashferry.core.errors import FlashferryError, Kind
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.errors import Interrupted, Stopped
-from flashferry.devices.identity import member_serials
+from flashferry.devices.identity import identity_of, member_serials
 from flashferry.devices.session import DeviceSession
+from flashferry.model.doubts import COPY_HINT, Doubted, Doubts, doubts_about
 from flashferry.model.probe_result import Connectivity
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.store.leases import Lease, lease_by_name, lease_on, leases
+from flashferry.store.staged import doubts
 from inventory.access import state_directory
 from inventory.view import view
 from tasks.check import CheckReport, ReturnPath, Wanted, check_device
@@ -65,21 +68,22 @@ def check_fleet(
     Args:
         nornir: The devices, with credentials.
         wanted: The image that they are to have, or None for a look without one.
-        state: Folder where it stands which devices runs have in hand, read only; None: the usual one.
+        state: Folder with what runs have in hand and remember of devices, read only; None: the usual one.
         emit: Takes events; called from several threads.
         interrupted: Whether the operator wants to stop.
 
     Raises:
         ConfigInvalid: The inventory is wrong, or the journal cannot be read.
     """
-    held = leases(state_directory(state))
+    folder = state_directory(state)
+    held, doubted = leases(folder), doubts(folder)
     started = time.monotonic()
     emit = never_failing(emit)
     for host in nornir.inventory.hosts.values():
         view(host)
 
     def one(task: Task) -> Result:
-        record = look(task, wanted, interrupted, held=held)
+        record = look(task, wanted, interrupted, held=held, doubted=doubted)
         task.host.close_connections()
         text = record.failure.reason if record.failure else ""
         status = "failed" if record.failure else "done"
@@ -97,6 +101,7 @@ def look(
     interrupted: Callable[[], bool] = lambda: False,
     *,
     held: Sequence[Lease] = (),
+    doubted: Doubted = MappingProxyType({}),
 ) -> CheckRecord:
     """Return what a look at one device found; its session stays open. A device's fault is in the record.
 
@@ -105,6 +110,7 @@ def look(
         wanted: The image that it is to have, or None.
         interrupted: Whether the operator wants to stop.
         held: Devices that runs have in hand, or left: nothing else is said of those.
+        doubted: What is remembered against the word of devices.
     """
     name = task.host.name
     host = view(task.host)
@@ -123,11 +129,28 @@ def look(
             outcome = Outcome.INTERRUPTED
         failure = failure_of("check", error, recent_of(task).lines())
         return CheckRecord(host=name, outcome=outcome, check=None, failure=failure)
+    if wanted is not None:
+        known = doubts_about(doubted, name, identity_of(report.facts), wanted.image.name)
+        report = with_doubts(report, known, wanted.image.name)
     if report.refusal:
         failure = Failure(step="check", reason=report.refusal, hint=report.refusal_hint, kind=Kind.POLICY_VIOLATION)
         return CheckRecord(host=name, outcome=Outcome.REFUSED, check=report, failure=failure)
     outcome = Outcome.ALREADY_THERE if report.already_there else Outcome.DONE
     return CheckRecord(host=name, outcome=outcome, check=report, failure=None)
+
+
+def with_doubts(report: CheckReport, known: Doubts, image: str) -> CheckReport:
+    """Return what a check found with what is remembered against the device's word. Pure.
+
+    Args:
+        report: What the device shows.
+        known: What earlier runs saw of it.
+        image: Name of the image.
+    """
+    if report.already_there and (refusal := known.of_file(f"{report.file_system}{image}")):
+        return replace(report, already_there=False, refusal=refusal, refusal_hint=COPY_HINT)
+    notes = () if report.already_there else tuple(filter(None, (known.of_copy, known.of_add)))
+    return replace(report, notes=(*report.notes, *notes)) if notes else report
 
 
 def others_of(session: DeviceSession, check: CheckReport) -> int:

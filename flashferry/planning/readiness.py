@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nornir.core import Nornir
@@ -14,10 +14,11 @@ from nornir.plugins.runners import ThreadedRunner
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.errors import Interrupted, Stopped
-from flashferry.devices.identity import member_serials
+from flashferry.devices.identity import identity_of, member_serials
 from flashferry.devices.session import DeviceSession
 from flashferry.images.digests import Image, PlannedImage
 from flashferry.images.release import release_of_image
+from flashferry.model.doubts import Doubted, doubts_about
 from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
@@ -77,6 +78,7 @@ class Asking:
     Attributes:
         choose: Which image for which device.
         held: Devices that runs have in hand, or left.
+        doubted: What is remembered against the word of devices.
         staged: How devices were when they were staged, by name and image.
         hash_speeds: How fast devices hashed before, by name, in bytes per second.
         signature: Whether devices are to verify the vendor's signature too.
@@ -85,6 +87,7 @@ class Asking:
 
     choose: Chooser
     held: tuple[Lease, ...] = ()
+    doubted: Doubted = field(default_factory=dict)
     staged: Mapping[tuple[str, str], Staged]
     hash_speeds: Mapping[str, float]
     signature: bool = True
@@ -136,16 +139,20 @@ def _looked(
         wanted = asking.choose(device, session)
         staged = asking.staged.get((device.name, wanted.image.name))
         lease = lease_by_name(asking.held, device) or _lease_on(session, asking.held)
+        image, facts = wanted.image.name, session.facts()
+        doubts = doubts_about(asking.doubted, device.name, identity_of(facts), image)
         found = look_at_readiness(
             session,
             wanted,
             signature=asking.signature,
             owed=lease.refusal(device.name).message if lease is not None else None,
+            false_copy=doubts.of_hash,
+            failed_add=doubts.of_add,
             expected_members=staged.members if staged is not None and staged.members else None,
             known_bytes_per_s=asking.hash_speeds.get(device.name),
             interrupted=interrupted,
         )
-        since = since_staging(staged, found, session.facts().serial_number) if staged is not None else ()
+        since = since_staging(staged, found, facts.serial_number) if staged is not None else ()
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' look
         outcome = Outcome.FAILED if isinstance(error, FlashferryError) else Outcome.ERROR
         if isinstance(error, Stopped):

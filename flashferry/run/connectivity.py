@@ -17,6 +17,7 @@ from flashferry.depot.server import Server
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.platforms.platform import Platform
 from flashferry.fileserver import FileServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
+from flashferry.model.doubts import Doubted
 from flashferry.model.probe_result import Connectivity
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
@@ -28,6 +29,7 @@ from flashferry.run.run import RunOptions
 from flashferry.run.server import depot_for, own_fingerprints, port_notices, server_notes, serving
 from flashferry.run.transports import left_out, reach_by, served_for
 from flashferry.store.leases import Lease, leases
+from flashferry.store.staged import doubts
 from flashferry.tcp.syn import SynOptions
 from flashferry.transports.algorithms import ssh_offer
 from flashferry.transports.choice import allowed
@@ -90,7 +92,18 @@ def reach_fleet(
         for notice in (*filter(None, (note,)), *port_notices(server, options, served)):
             tell(f"note: {notice}")
         shown = own_fingerprints(folder, served, options)
-        visit = _Visit(server, image, wanted, options, never_failing(emit), interrupted, leases(folder), choices, shown)
+        visit = _Visit(
+            server,
+            image,
+            wanted,
+            options,
+            never_failing(emit),
+            interrupted,
+            leases(folder),
+            doubts(folder),
+            choices,
+            shown,
+        )
         results = nornir.run(task=visit, name="reach")
         return tuple(results[name][0].result for name in nornir.inventory.hosts)
 
@@ -148,12 +161,13 @@ class _Visit:
         emit: Emit,
         interrupted: Callable[[], bool],
         held: tuple[Lease, ...],
+        doubted: Doubted,
         choices: Mapping[str, tuple[Transport, ...]],
         fingerprints: tuple[str, ...] = (),
     ) -> None:
         self._choices, self._fingerprints = choices, fingerprints
         self._server = server
-        self._held = held
+        self._held, self._doubted = held, doubted
         self._image = image
         self._wanted = wanted
         self._options = options
@@ -163,7 +177,7 @@ class _Visit:
 
     def __call__(self, task: Task) -> Result:
         self._tell(task, "check", "started", "")
-        record = look(task, self._wanted, self._interrupted, held=self._held)
+        record = look(task, self._wanted, self._interrupted, held=self._held, doubted=self._doubted)
         self._tell_end(task, "check", record.failure)
         if record.check is not None and record.failure is None:
             tried = self._choices[task.host.name]

@@ -15,6 +15,7 @@ from nornir.core.task import Result, Task
 
 from flashferry.core.errors import Kind
 from flashferry.devices.connection import recent_of, session_of
+from flashferry.model.doubts import Doubted
 from flashferry.model.links import LinkRate, LinkRates
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
@@ -27,7 +28,7 @@ from flashferry.run.device_plan import DevicePlan, plan_device
 from flashferry.run.run import RunOptions
 from flashferry.run.transports import served_for, transports_of
 from flashferry.store.leases import Lease, leases
-from flashferry.store.staged import dead_man_proven
+from flashferry.store.staged import dead_man_proven, doubts
 from flashferry.transports.listening import free_port
 from flashferry.transports.transport import Transport, checked_name
 from inventory.view import view
@@ -96,6 +97,7 @@ def dry_run_fleet(
     chosen = nornir.filter(filter_func=lambda host: host.name in images)
     choices = transports_of([view(host) for host in chosen.inventory.hosts.values()], options, first=first)
     held, proven = leases(state_directory), dead_man_proven(state_directory)
+    doubted = doubts(state_directory)
     links, started, emit = LinkRates(state_directory), time.monotonic(), never_failing(emit)
     ports = {one.name: _port(one, options) for one in served_for(choices)}
 
@@ -105,7 +107,7 @@ def dry_run_fleet(
         transport = choices[name][0]
         its = replace(wanted[images[name]], adds=options.device.add or name in adds)
         port = ports.get(transport.name, 0)
-        record = _planned(task, its, mine, links, transport, port, interrupted, held, given)
+        record = _planned(task, its, mine, links, transport, port, interrupted, held, doubted, given)
         task.host.close_connections()
         status, text = ("failed", record.failure.reason) if record.failure else ("done", "")
         emit(Event(host=task.host.name, step="plan", status=status, text=text, at_s=time.monotonic() - started))
@@ -136,9 +138,10 @@ def _planned(
     port: int,
     interrupted: Callable[[], bool],
     held: tuple[Lease, ...],
+    doubted: Doubted,
     given: GivenImages,
 ) -> DryRecord:
-    seen = look(task, wanted, interrupted, held=held)
+    seen = look(task, wanted, interrupted, held=held, doubted=doubted)
     if seen.outcome is not Outcome.DONE or seen.check is None:
         return _without_plan(seen, seen.failure)
     shared = None if wanted.is_insisted else given.refusal(wanted.image.name, seen.host, seen.check.image)

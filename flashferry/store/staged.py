@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flashferry.core.errors import Kind
 from flashferry.core.json_access import Node, parsed
+from flashferry.model.doubts import Doubted, Doubts
 from flashferry.model.states import Outcome, Restored
 from flashferry.store.reader import reading
-from flashferry.store.tables import attempts_of, runs_of, staged_rows
+from flashferry.store.tables import attempts_of, doubtful_devices, image_rows, staged_rows
+from tasks.add import AddOutcome
 
 _THERE = frozenset({Outcome.DONE.value, Outcome.ALREADY_THERE.value})
+_ADDED = frozenset({AddOutcome.ADDED.value, AddOutcome.RUNS_IT.value})
+"""An image that is only listed as added proves nothing: so is one whose add failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,30 +96,51 @@ def dead_man_proven(directory: Path) -> frozenset[str]:
     return frozenset(host for host, is_proven in took.items() if is_proven)
 
 
-def undelivered_copy(directory: Path, host: str, image: str) -> str | None:
-    """Return the run whose server did not deliver an image that a device reported as copied; None where there is none.
+def doubts(directory: Path, *names: str) -> Doubted:
+    """Return what is remembered against the word of devices, by device and image.
 
-    What lies on such a device by that name is proven by the device's word alone, which was found false once; a copy
-    that was delivered since stands for itself.
+    A device is known by its inventory name and, where it was renamed there, by what it calls itself.
 
     Args:
         directory: State directory; need not exist.
-        host: Name of the device.
-        image: Name of the image.
+        names: Inventory names and identities of the devices that are meant; none: all.
 
     Raises:
         ConfigInvalid: There is a journal and it cannot be read.
     """
+    found: dict[tuple[str, str], Doubts] = {}
     with reading(directory) as database:
-        for row in runs_of(database, host) if database is not None else ():
+        for name, image in doubtful_devices(database, names) if database is not None else ():
             assert database is not None
-            if row.image != image:
-                continue
-            former = [one.record for one in attempts_of(database, row.run_id) if one.host == host]
-            for text in (row.record, *reversed(former)):
-                record = Node(parsed(text) or {})
-                if record.text("outcome") == Outcome.DONE.value:
-                    return None
-                if record.text("failure", "kind") == Kind.NOT_DELIVERED.value:
-                    return row.run_id
-    return None
+            found[name, image] = _doubts(database, name, image)
+    return found
+
+
+def _doubts(database: sqlite3.Connection, name: str, image: str) -> Doubts:
+    """Return what the runs of a device come to, in their order."""
+    known = Doubts()
+    for row in image_rows(database, name, image):
+        former = (one.record for one in attempts_of(database, row.run_id) if one.host == row.host)
+        for text in (*former, row.record):
+            known = _after(known, row.run_id, Node(parsed(text) or {}))
+    return known
+
+
+def _after(known: Doubts, run_id: str, record: Node) -> Doubts:
+    """Return what is remembered after one more record."""
+    kind = record.text("failure", "kind")
+    if kind == Kind.NOT_DELIVERED.value:
+        known = replace(known, false_copy=run_id)
+    elif record.text("outcome") == Outcome.DONE.value or _was_delivered(record):
+        known = replace(known, false_copy=None)
+    if kind == Kind.INSTALL_FAILED.value:
+        known = replace(known, failed_add=run_id)
+    elif record.text("added", "outcome") in _ADDED:
+        known = replace(known, failed_add=None)
+    return known
+
+
+def _was_delivered(record: Node) -> bool:
+    """Return whether a copy to flash was held against the server's account, whatever came later."""
+    target = record.text("pull", "target")
+    return bool(target) and target != "null:"

@@ -8,9 +8,11 @@ the journal itself. All functions take a connection: that of the journal's write
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
+from flashferry.core.errors import Kind
 from flashferry.store.schema import OLDEST_TRANSPORT, TABLES, sound
 
 
@@ -250,6 +252,31 @@ def runs_of(database: sqlite3.Connection, host: str) -> list[RecordRow]:
 def staged_rows(database: sqlite3.Connection) -> list[RecordRow]:
     """Return what runs have of devices that were to get an image and have a record, the earliest first."""
     return _rows(database, RecordRow, "WHERE image IS NOT NULL AND record IS NOT NULL ORDER BY rowid")
+
+
+def image_rows(database: sqlite3.Connection, name: str, image: str) -> list[RecordRow]:
+    """Return what runs have of an image on a device, by its inventory name or its identity, the earliest first."""
+    where = "WHERE ?1 IN (host, identity) AND image = ?2 ORDER BY rowid"
+    return _rows(database, RecordRow, where, (name, image))
+
+
+def doubtful_devices(database: sqlite3.Connection, names: Collection[str] = ()) -> list[tuple[str, str]]:
+    """Return the devices, by each of their names, and the image that a record may have something against.
+
+    Args:
+        database: The journal.
+        names: Inventory names and identities of the devices that are meant; none: all. Records of others are not read.
+    """
+    marks = ", ".join("?" * len(names))
+    meant = f"(host IN ({marks}) OR identity IN ({marks}))" if names else "1"
+    kinds = " OR ".join(f"record LIKE '%{kind.value}%'" for kind in (Kind.NOT_DELIVERED, Kind.INSTALL_FAILED))
+    query = (
+        f"SELECT host, identity, image FROM devices WHERE image IS NOT NULL AND {meant} AND ({kinds} OR (run_id, host) "  # noqa: S608 -- our own words
+        f"IN (SELECT run_id, host FROM attempts WHERE {kinds}))"
+    )
+    rows = database.execute(query, (*names, *names))
+    found = ((name, image) for host, identity, image in rows for name in (host, identity) if name)
+    return [one for one in dict.fromkeys(found) if not names or one[0] in names]
 
 
 def held_devices(database: sqlite3.Connection) -> list[DeviceRow]:

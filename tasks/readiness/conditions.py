@@ -62,6 +62,8 @@ def _is_held(evidence: Evidence, held: Held) -> _Found:
     if entry.size_bytes != evidence.image.size_bytes:
         sizes = f"{entry.size_bytes} bytes, expected {evidence.image.size_bytes}"
         return Met.NOT_MET, f"{place}{name} is not whole: {sizes}", rows
+    if held.proof is Proof.EQUAL and evidence.false_copy is not None:
+        return Met.UNKNOWN, f"{place}{name} has the expected hash by {evidence.false_copy}", (held.words,)
     met, words = _PROOFS[held.proof or Proof.NONE]
     return met, words.format(f"{place}{name}") + ("" if met is Met.MET else f": {held.words}"), (held.words,)
 
@@ -140,7 +142,15 @@ def _is_installed(evidence: Evidence) -> tuple[Met, str]:
         return Met.NOT_MET, f"expected one committed image everywhere, found {', '.join(committed)}"
     wrong = (found for place in places if (found := _wrong_at(evidence, place)) is not None)
     right = f"{evidence.wanted} is added everywhere ({', '.join(places)}), one image is committed"
-    return next(wrong, None) or _lacks_packages(evidence) or (Met.MET, right)
+    return next(wrong, None) or _lacks_packages(evidence) or _added_in_part(evidence) or (Met.MET, right)
+
+
+def _added_in_part(evidence: Evidence) -> tuple[Met, str] | None:
+    """Return why an image that waits for its activation may lack parts; None where it runs, or nothing says so."""
+    waits = any(release_in(one) == evidence.wanted for one in evidence.software.versions("I"))
+    if evidence.failed_add is None or not waits:
+        return None
+    return Met.UNKNOWN, f"{evidence.wanted} is listed as added, but {evidence.failed_add}"
 
 
 def _lacks_packages(evidence: Evidence) -> tuple[Met, str] | None:

@@ -55,6 +55,8 @@ def look_at_readiness(
     signature: bool = True,
     proven: Mapping[str, str] = MappingProxyType({}),
     owed: str | None = None,
+    false_copy: str | None = None,
+    failed_add: str | None = None,
     expected_members: tuple[int, ...] | None = None,
     known_bytes_per_s: float | None = None,
     interrupted: Callable[[], bool] = lambda: False,
@@ -69,6 +71,8 @@ def look_at_readiness(
         proven: Digests that the device computed a moment ago, in the same run, by the file's path: none of these files
             is hashed again.
         owed: Why a run still has the device in hand by the journal, or None.
+        false_copy: By whose word the image has its hash, where an earlier run found that word false; or None.
+        failed_add: Why the image may lack parts where it is listed as added, by an earlier run; or None.
         expected_members: Members at the time of the staging, or None where that is not known.
         known_bytes_per_s: How fast this device hashed before, or None.
         interrupted: Whether the operator wants to stop, asked while the image is hashed.
@@ -104,6 +108,8 @@ def look_at_readiness(
             compared_by=by,
             leftovers=leftovers,
             owed=owed,
+            false_copy=false_copy,
+            failed_add=failed_add,
             expected_members=expected_members,
             is_virtual=any(_VIRTUAL.search(model) for model in look.models),
         )

@@ -192,6 +192,8 @@ class Evidence:
         compared_by: The command that this rests on.
         leftovers: Lines of ours; None where the configuration could not be read.
         owed: Why a run still has the device in hand by the journal, or None.
+        false_copy: By whose word the image has its hash, where an earlier run found that word false; or None.
+        failed_add: Why the image may lack parts where it is listed as added, by an earlier run; or None.
         expected_members: Members at the time of the staging, or None where that is not known.
         is_virtual: Whether it is a virtual router, whose boot loader goes by no variable.
     """
@@ -207,6 +209,8 @@ class Evidence:
     compared_by: str = "show running-config"
     leftovers: tuple[Leftover, ...] | None = None
     owed: str | None = None
+    false_copy: str | None = None
+    failed_add: str | None = None
     expected_members: tuple[int, ...] | None = None
     is_virtual: bool = False
 

@@ -14,6 +14,7 @@ from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, Interrup
 from flashferry.devices.identity import LoginGuard, guard_logins, identity_of, member_serials
 from flashferry.images.release import release_in
 from flashferry.model.activation import Activation, ActivationOutcome, Phase
+from flashferry.model.doubts import doubts_about
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.record import DeviceRecord, failure_of, sentence_of
 from flashferry.model.states import Outcome, State
@@ -22,6 +23,7 @@ from flashferry.run.activation.following import Following
 from flashferry.run.activation.keeping import ActivationKeeper
 from flashferry.run.activation.waiting import Look
 from flashferry.store.leases import lease_by_name, lease_on, leases
+from flashferry.store.staged import doubts
 from inventory.time_window import closes_at
 from tasks.activating.boot_order import BootOrder, boot_lines, boot_orders, objection_to, save, set_boot_order
 from tasks.activating.restart import STEP, activate_added, reload_device
@@ -125,11 +127,15 @@ class _Work:
     def _is_ready(self, session: DeviceSession) -> bool:
         """Ask whether the device is ready to boot the image, anew: between staging and now much may have happened."""
         with self.keeper.step("ready"):
+            image, names = self._device.wanted.image.name, (self._name, identity_of(session.facts()))
+            known = doubts_about(doubts(self._context.journal.directory, *names), *names, image)
             found = look_at_readiness(
                 session,
                 self._device.wanted,
+                false_copy=known.of_hash,
+                failed_add=known.of_add,
                 signature=self._context.signature,
-                expected_members=self._context.staged_members.get((self._name, self._device.wanted.image.name)),
+                expected_members=self._context.staged_members.get((self._name, image)),
                 known_bytes_per_s=self._context.hash_speeds.get(self._name),
                 interrupted=self._context.interrupted,
             )

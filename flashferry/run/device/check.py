@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from flashferry.core.errors import Kind
 from flashferry.devices.identity import identity_of, member_serials
+from flashferry.model.doubts import COPY_HINT, doubts_about
 from flashferry.model.record import Failure
 from flashferry.model.states import Outcome, State
 from flashferry.planning.image_platforms import HINT as ONE_PLATFORM
@@ -17,13 +18,11 @@ from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.tickets import CopyTraces
 from flashferry.run.device.waiting import HashSlot
 from flashferry.store.leases import lease_by_name, lease_on, leases
-from flashferry.store.staged import undelivered_copy
+from flashferry.store.staged import doubts
 from inventory.view import HostView
 from tasks.check import CHECK, CheckReport, Wanted, check
 from tasks.check_report import ProvenFile
 from tasks.partial_file import file_at, in_words
-
-_UNDELIVERED_HINT = "Delete that file on the device, then stage again: a copy that our server delivers counts"
 
 
 class DeviceCheck:
@@ -138,23 +137,18 @@ class DeviceCheck:
         """Return why a device must not be staged and what to do about it; None for each that there is not."""
         if drift := self._drift(report):
             return drift, None
-        if report.already_there and (undelivered := self._undelivered(report)):
-            return undelivered, _UNDELIVERED_HINT
+        if report.already_there and (doubt := self._doubt(report)):
+            return doubt, COPY_HINT
         if report.refusal or report.already_there or self._context.options.any_image:
             return report.refusal, report.refusal_hint
         shared = self._context.given.refusal(self._context.image.name, self._host.name, report.image)
         return shared, ONE_PLATFORM if shared else None
 
-    def _undelivered(self, report: CheckReport) -> str | None:
+    def _doubt(self, report: CheckReport) -> str | None:
         """Return why the device's proof of a file that is there already does not count, or None."""
-        name = self._context.image.name
-        run_id = undelivered_copy(self._context.journal.directory, self._host.name, name)
-        if run_id is None:
-            return None
-        return (
-            f"{report.file_system}{name} is there with its size and hash by the device's word, which was false in run "
-            f"{run_id}: it reported a copy that our server had not delivered"
-        )
+        image, names = self._context.image.name, (self._host.name, identity_of(report.facts))
+        known = doubts_about(doubts(self._context.journal.directory, *names), *names, image)
+        return known.of_file(f"{report.file_system}{image}")
 
     def _drift(self, report: CheckReport) -> str | None:
         """Return why this is not the device that was planned; a router that was exchanged needs a plan of its own."""

@@ -7,7 +7,9 @@ next run finds the image there, and does what is left.
 from __future__ import annotations
 
 from flashferry.core.errors import FlashferryError
+from flashferry.devices.identity import identity_of
 from flashferry.images.file_name import read_file_name
+from flashferry.model.doubts import doubts_about
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import Outcome
 from flashferry.run.context import RunContext
@@ -15,6 +17,7 @@ from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.waiting import HashSlot
+from flashferry.store.staged import doubts
 from tasks.add import ADD, AddOutcome, AddReport, add
 from tasks.check_report import Wanted
 from tasks.distribute import DISTRIBUTE, DistributionReport, distribute, has_members
@@ -73,6 +76,7 @@ class DeviceFinish:
                 ready,
                 wanted=Wanted.of(self._context.image, is_insisted=self._context.options.any_image),
                 proven=_proven(record),
+                failed_add=self._failed_before() if record.added is None else None,
                 signature=self._context.options.verify_signature,
                 expected_members=tuple(member.number for member in check.version.members) or None,
                 known_bytes_per_s=self._context.hash_speeds.get(record.host),
@@ -121,11 +125,18 @@ class DeviceFinish:
             path=path,
             release=release,
             size_bytes=image.size_bytes,
+            failed_before=self._failed_before(),
             tell=lambda line: self._events.tell(ADD.word, "note", line),
         )
         self._keeper.keep(ADD, report)
         self._events.tell(ADD.word, "note", in_words(report))
         self._keeper.note(f"install add: {in_words(report)}")
+
+    def _failed_before(self) -> str | None:
+        """Return why the image may lack parts where it is listed as added, by an earlier run of this journal."""
+        names = (self._keeper.record.host, identity_of(self._keeper.checked.facts))
+        known = doubts_about(doubts(self._context.journal.directory, *names), *names, self._context.image.name)
+        return known.of_add
 
 
 def in_words(report: AddReport) -> str:

@@ -14,6 +14,7 @@ from flashferry.cli import main as cli
 from flashferry.lab.standin.signature import sign
 from flashferry.lab.world import DeviceSpec, Rung, World, WorldSpec, start_world
 from flashferry.lab.world_inventory import write_inventory
+from flashferry.store.journal import Journal
 
 Run = Callable[..., tuple[int, str, str]]
 IMAGE = "isr4300-universalk9.16.12.04.SPA.bin"
@@ -81,6 +82,40 @@ def test_one_that_is_not_ready_is_told_with_its_reason(world, image, run, monkey
         "r2: ready",
         "r2: image (bootflash:)",
     }
+
+
+def test_the_word_of_a_device_that_reported_a_false_copy_is_no_proof(world, image, run, tmp_path):
+    """Check, plan, a dry run and ready say what stage would: one file is refused, the other device has a note."""
+    place(world, "r1", image)
+    with Journal(tmp_path / "state") as journal:
+        run_id = journal.begin_run("stage")
+        for host in ("r1", "r2"):
+            journal.add_device(run_id, host=host, address="127.0.0.1", port=22, platform="ios", image=IMAGE)
+            journal.record(run_id, host, {"outcome": "failed", "failure": {"kind": "NotDelivered"}})
+        journal.finish_run(run_id)
+    file, copy = f"bootflash:{IMAGE} is there", f"its last copy was false: in run {run_id}"
+
+    code, out, _ = run("check", "--image", image, "--json")
+    r1, r2 = json.loads(out)["devices"]
+    assert (code, r1["outcome"], r2["outcome"]) == (4, "refused", "done")
+    assert r1["failure"]["reason"].startswith(file)
+    assert any(note.startswith(copy) for note in r2["check"]["notes"])
+
+    _, out, err = run("plan", "--image", image, "--json")
+    r1, r2 = json.loads(out)["devices"]
+    assert (r1["action"], r2["action"]) == ("refused", "stage"), err
+    assert r1["reason"].startswith(file)
+    assert any(note.startswith(copy) for note in r2["notes"])
+
+    _, out, err = run("stage", "--image", image, "--dry-run", "--json")
+    r1, r2 = json.loads(out)["devices"]
+    assert (r1["outcome"], r2["outcome"]) == ("refused", "done"), err
+    assert r1["failure"]["reason"].startswith(file)
+    assert any(note.startswith(copy) for note in r2["notes"])
+
+    code, out, err = run("ready", "--image", image, "--json")
+    assert code == 4, err
+    assert answers(out)["r1"] == "unknown"
 
 
 def test_nobody_at_home_is_another_answer_than_not_ready(world, image, run, tmp_path):

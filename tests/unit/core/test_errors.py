@@ -18,6 +18,7 @@ STORED = (
         "HostKeyRefused",
         "DeviceRefused",
         "InstallRefused",
+        "InstallFailed",
         "OtherDevice",
         "OutputNotUnderstood",
     ),

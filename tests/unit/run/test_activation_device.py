@@ -9,6 +9,7 @@ import pytest
 
 from flashferry.devices.errors import DeviceUnreachable, InstallRefused
 from flashferry.model.activation import ActivationOutcome
+from flashferry.model.doubts import Doubts
 from flashferry.run.activation import device as one_device
 from tests.unit.model.test_activation import ACTIVE, OLD, activation, installed
 from tests.unit.run.test_activation_following import ADDED, AFTER, BEFORE, PENDING, Device, away, follows
@@ -62,8 +63,8 @@ def test_a_device_that_does_not_answer_behind_its_no_stays_in_hand(monkeypatch):
         ended(monkeypatch, *[away] * 100_000)
 
 
-def test_readiness_knows_the_members_of_the_staging(monkeypatch):
-    """A member that left since then is in none of the device's tables; `flashferry ready` would miss it, too."""
+def test_readiness_knows_what_earlier_runs_saw(monkeypatch, tmp_path):
+    """A member that left is in none of the device's tables, nor is an add that failed or a copy that was false."""
     asked = {}
 
     def look(*_, **given):
@@ -75,8 +76,17 @@ def test_readiness_knows_the_members_of_the_staging(monkeypatch):
     work._name = "r1"
     work._device = SimpleNamespace(wanted=SimpleNamespace(image=SimpleNamespace(name="cat9k.bin")))
     work._context = SimpleNamespace(
-        signature=True, hash_speeds={}, interrupted=lambda: False, staged_members={("r1", "cat9k.bin"): (1, 2, 3)}
+        signature=True,
+        hash_speeds={},
+        interrupted=lambda: False,
+        staged_members={("r1", "cat9k.bin"): (1, 2, 3)},
+        journal=SimpleNamespace(directory=tmp_path),
     )
+    known = {("9X/sw-1", "cat9k.bin"): Doubts(false_copy="RUN1", failed_add="RUN2")}
+    monkeypatch.setattr(one_device, "doubts", lambda directory, *names: known)
     work.keeper = SimpleNamespace(step=lambda _: nullcontext(), update=lambda **_: None, refuse=lambda _: None)
-    assert work._is_ready(None) is False
+    session = SimpleNamespace(facts=lambda: SimpleNamespace(serial_number="9X", hostname="sw-1"))
+    assert work._is_ready(session) is False
     assert asked["expected_members"] == (1, 2, 3)
+    assert "RUN1" in asked["false_copy"]
+    assert "RUN2" in asked["failed_add"]

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from flashferry.model.doubts import Doubts, doubts_about
 from flashferry.store.journal import Journal
-from flashferry.store.staged import last_staged, undelivered_copy
+from flashferry.store.staged import doubts, last_staged
+from tasks.configuration import Fingerprint
+from tasks.snapshot import Snapshot
+from tasks.tcp_config import TcpLines
 
 STAGED = {"outcome": "done", "check": {"version": {"members": [{"number": 1}, {"number": 2}, {"number": 3}]}}}
 
@@ -20,9 +24,36 @@ def test_an_activation_does_not_stand_for_the_staging(tmp_path):
     assert last_staged(tmp_path, {"r1"})["r1", "cat9k.bin"].members == (1, 2, 3)
 
 
+SNAPSHOT = Snapshot(
+    running=TcpLines(lines=()),
+    startup=TcpLines(lines=()),
+    running_fingerprint=Fingerprint(whole="w", lines=()),
+    salt="s",
+)
 UNDELIVERED = {"outcome": "failed", "failure": {"kind": "NotDelivered"}}
 REFUSED = {"outcome": "refused", "failure": {"kind": "PolicyViolation"}}
 DELIVERED = {"outcome": "done"}
+CORRUPT = {"outcome": "failed", "pull": {"target": "flash:cat9k.bin"}, "failure": {"kind": "ImageCorrupt"}}
+TIMED = {"outcome": "failed", "pull": {"target": "null:"}, "failure": {"kind": "CopyFailed"}}
+ADD_FAILED = {"outcome": "failed", "pull": {"target": "flash:cat9k.bin"}, "failure": {"kind": "InstallFailed"}}
+ADDED = {"outcome": "already there", "added": {"outcome": "added"}}
+LISTED = {"outcome": "already there", "added": {"outcome": "already added"}}
+RUNS_IT = {"outcome": "already there", "added": {"outcome": "runs it already"}}
+
+
+def kept(folder, *records, host="r1", identity="9X/edge-1", image="cat9k.bin"):
+    """Return the runs of which each left a record of one device, and an untouched one of another."""
+    runs = []
+    with Journal(folder) as journal:
+        for record in records:
+            runs.append(journal.begin_run("stage"))
+            for name, what in ((host, image), ("r2", "other.bin")):
+                journal.add_device(runs[-1], host=name, address="192.0.2.1", port=22, platform="ios-xe", image=what)
+            journal.acquire_lease(
+                runs[-1], host, identity=identity, snapshot=SNAPSHOT, changes=(), target=f"flash:{image}"
+            )
+            journal.release(runs[-1], host, record)
+    return runs
 
 
 @pytest.mark.parametrize(
@@ -33,21 +64,47 @@ DELIVERED = {"outcome": "done"}
         ((UNDELIVERED,), 0),
         ((DELIVERED, UNDELIVERED), 1),
         ((UNDELIVERED, REFUSED), 0),
+        ((UNDELIVERED, TIMED), 0),
         ((UNDELIVERED, DELIVERED), None),
+        ((UNDELIVERED, CORRUPT), None),
+        ((UNDELIVERED, ADD_FAILED), None),
     ],
 )
 def test_a_false_report_of_a_copy_is_remembered_until_a_copy_was_delivered(tmp_path, records, found):
-    """Of that device and image alone; a refusal in between changes nothing."""
-    runs = []
-    with Journal(tmp_path) as journal:
-        for record in records:
-            runs.append(journal.begin_run("stage"))
-            for host, image in (("r1", "cat9k.bin"), ("r2", "other.bin")):
-                journal.add_device(runs[-1], host=host, address="192.0.2.1", port=22, platform="ios-xe", image=image)
-            journal.record(runs[-1], "r1", record)
-    assert undelivered_copy(tmp_path, "r1", "cat9k.bin") == (runs[found] if found is not None else None)
-    assert undelivered_copy(tmp_path, "r1", "other.bin") is None
-    assert undelivered_copy(tmp_path, "r2", "other.bin") is None
+    """Of that device and image alone; a refusal or a speed test in between changes nothing."""
+    runs = kept(tmp_path, *records)
+    known = {key: one.false_copy for key, one in doubts(tmp_path).items() if one.false_copy}
+    expected = {} if found is None else {("r1", "cat9k.bin"): runs[found], ("9X/edge-1", "cat9k.bin"): runs[found]}
+    assert known == expected
+
+
+@pytest.mark.parametrize(
+    ("records", "found"),
+    [
+        ((LISTED,), None),
+        ((ADD_FAILED,), 0),
+        ((ADDED, ADD_FAILED), 1),
+        ((ADD_FAILED, LISTED), 0),
+        ((ADD_FAILED, DELIVERED), 0),
+        ((ADD_FAILED, ADDED), None),
+        ((ADD_FAILED, RUNS_IT), None),
+    ],
+)
+def test_an_add_that_failed_is_remembered_until_one_was_reported_done(tmp_path, records, found):
+    """That the image is listed as added later is no proof: so is one whose add failed."""
+    runs = kept(tmp_path, *records)
+    known = doubts(tmp_path, "r1").get(("r1", "cat9k.bin"), Doubts()).failed_add
+    assert known == (None if found is None else runs[found])
+
+
+def test_what_is_remembered_of_a_device_goes_with_it_to_another_name(tmp_path):
+    """By its serial number and host name; a device that took its name in the inventory has its own copies."""
+    (run_id,) = kept(tmp_path, UNDELIVERED, host="r1", identity="9X/edge-1")
+    kept(tmp_path, DELIVERED, host="r1", identity="9Y/edge-9")
+    known = doubts(tmp_path)
+    assert doubts_about(known, "r7", "9X/edge-1", "cat9k.bin").false_copy == run_id
+    assert doubts_about(known, "r1", "9Y/edge-9", "cat9k.bin").false_copy is None
+    assert doubts(tmp_path, "r7", "9X/edge-1") == {("9X/edge-1", "cat9k.bin"): Doubts(false_copy=run_id)}
 
 
 def test_a_false_report_in_a_former_attempt_of_the_run_counts(tmp_path):
@@ -57,4 +114,9 @@ def test_a_false_report_in_a_former_attempt_of_the_run_counts(tmp_path):
         journal.add_device(run_id, host="r1", address="192.0.2.1", port=22, platform="ios-xe", image="cat9k.bin")
         journal.record(run_id, "r1", UNDELIVERED)
         journal.again(run_id, "r1")
-    assert undelivered_copy(tmp_path, "r1", "cat9k.bin") == run_id
+    assert doubts(tmp_path)["r1", "cat9k.bin"].false_copy == run_id
+
+
+def test_there_is_nothing_against_a_device_without_a_journal(tmp_path):
+    """A first check has no state folder yet."""
+    assert doubts(tmp_path / "none") == {}

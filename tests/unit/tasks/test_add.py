@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.devices.errors import InstallRefused, OutputNotUnderstood
+from flashferry.devices.errors import DeviceUnreachable, InstallFailed, InstallRefused, OutputNotUnderstood
 from flashferry.images.release import release_of_image
 from tasks.add import AddOutcome, add_image
 from tests.unit.tasks.test_install import ADDED, ALREADY, MODIFIED, NO_ROOM
@@ -133,8 +133,52 @@ def test_a_refusal_says_what_to_do(router, answer, words) -> None:
 )
 def test_a_failure_is_no_success_whatever_the_summary_shows(router, failure) -> None:
     """The release stands in the table, and the device says that it failed: a part of it may be missing."""
-    with pytest.raises(InstallRefused, match=r"shows 17\.12\.04a\.01\.79 in state I all the same"):
+    with pytest.raises(InstallFailed, match=r"shows 17\.12\.04a\.01\.79 in state I all the same"):
         add(router(answer=failure))
+
+
+FAILED_BEFORE = "'install add' of it failed in run RUN1, and none was reported done since"
+
+
+def test_what_an_add_that_failed_left_is_not_added_already(router) -> None:
+    """The table shows it inactive, as after an add that was done; nothing is typed, and the way out is named."""
+    device = router(before=(OLD, NEW))
+    with pytest.raises(InstallRefused, match="failed in run RUN1") as refused:
+        add_image(device.device, f"bootflash:{NAME}", WANTED, failed_before=FAILED_BEFORE)
+    assert not isinstance(refused.value, InstallFailed)
+    assert "'install remove inactive' discards it" in refused.value.hint
+    assert device.typed == []
+
+
+@pytest.mark.parametrize(("before", "outcome"), [((OLD,), AddOutcome.ADDED), ((("C", NEW[1]),), AddOutcome.RUNS_IT)])
+def test_an_add_that_failed_once_is_over_where_nothing_is_left_of_it(router, before, outcome) -> None:
+    """It was discarded meanwhile and is added anew, or the device boots from it for good."""
+    report = add_image(router(before=before).device, f"bootflash:{NAME}", WANTED, failed_before=FAILED_BEFORE)
+    assert report.outcome is outcome
+
+
+def test_a_failure_that_was_read_counts_where_the_session_is_lost_after_it(router) -> None:
+    """The next run is to know of it; a session that is lost without a word of it says nothing."""
+    answers = {"FAILED: install_add exit(1)\n": InstallFailed, "--- Starting Add ---\n": DeviceUnreachable}
+    for answer, error in answers.items():
+        device = router(answer=answer)
+        converse = device.device.converse
+
+        def lose(command, dialogue, on_wait, converse=converse):
+            converse(command, dialogue, on_wait)
+            raise DeviceUnreachable("the session was lost")
+
+        device.device.converse = lose
+        with pytest.raises(error, match="lost"):
+            add(device)
+
+
+@pytest.mark.parametrize(("answer", "error"), [(NO_ROOM, InstallFailed), (MODIFIED, InstallRefused)])
+def test_a_device_that_had_begun_failed_and_one_that_had_not_refused(router, answer, error) -> None:
+    """Only what was begun may have left parts."""
+    with pytest.raises(InstallRefused) as failed:
+        add(router(answer=answer, after=(OLD,)))
+    assert type(failed.value) is error
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.devices.errors import CopyFailed, DeviceUnreachable
+from flashferry.model.doubts import Doubts
 from flashferry.model.record import failure_of
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.run.device import finish as device_finish
@@ -42,7 +43,11 @@ class Staged:
         given = replace(context(**options), interrupted=interrupted, emit=self.events.append)
         self.parts = checked(steps, given)
         facts = SimpleNamespace(
-            rtt_s=0.1, file_system="flash:", proof=None, version=SimpleNamespace(members=(SimpleNamespace(number=1),))
+            rtt_s=0.1,
+            file_system="flash:",
+            proof=None,
+            version=SimpleNamespace(members=(SimpleNamespace(number=1),)),
+            facts=SimpleNamespace(serial_number="9X", hostname="r1"),
         )
         self.parts.keeper.update(outcome=outcome, state=State.DONE, check=facts, verify=OWN, restored=Restored.RESTORED)
         monkeypatch.setattr(device_finish, "has_members", self._has_members)
@@ -211,6 +216,20 @@ def test_the_look_is_given_what_the_run_proved(staged):
     given = one.given["ready"]
     assert given["proven"] == {"flash:x.bin": "a" * 32, "flash-2:x.bin": "b" * 32}
     assert (given["signature"], given["expected_members"]) == (True, (1,))
+
+
+@pytest.mark.parametrize("name", ["r1", "9X/r1"])
+def test_an_add_that_failed_in_an_earlier_run_is_known_to_the_next_one(staged, monkeypatch, name):
+    """To its own add, and to a look alone, also where the device has another name in the inventory by now."""
+    known = {(name, "x.bin"): Doubts(failed_add="RUN1")}
+    monkeypatch.setattr(device_finish, "doubts", lambda directory, *names: known)
+    one = staged(add=True)
+    one.finish()
+    assert "failed in run RUN1" in one.given["add"]["failed_before"]
+    assert one.given["ready"]["failed_add"] is None
+    alone = staged(ready=True)
+    alone.finish()
+    assert "failed in run RUN1" in alone.given["ready"]["failed_add"]
 
 
 def test_what_the_check_proved_counts_where_nothing_was_copied(staged):

@@ -555,6 +555,22 @@ def test_a_standby_of_which_the_summary_says_nothing_is_unknown(look):
         assert (found.verdict, [one.name for one in found.in_the_way]) == (Verdict.UNKNOWN, [Asked.INSTALLED])
 
 
+@pytest.mark.parametrize(
+    ("known", "name"),
+    [
+        ({"false_copy": "the device's word, which was false in run RUN1"}, Asked.IMAGE),
+        ({"failed_add": "'install add' of it failed in run RUN1"}, Asked.INSTALLED),
+    ],
+)
+def test_what_a_run_saw_outweighs_the_device_s_own_word(look, known, name):
+    """Hash and table are as they should be, and an earlier run saw them false: nobody knows, and the run is named."""
+    found = look(stack(), **known)
+    assert {one.name for one in found.in_the_way} == {name}
+    assert "RUN1" in found.in_the_way[0].sentence
+    assert found.verdict is Verdict.UNKNOWN
+    assert look(stack() | RUNNING, **known).verdict is Verdict.RUNS_IT
+
+
 RUNNING = {
     "show version": VERSION.replace("17.06.01", "17.12.04"),
     "show install summary": SUMMARY.replace("17.06.01.0.250", "17.12.04.0.5457").replace(
