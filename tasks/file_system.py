@@ -95,8 +95,14 @@ def read_listing(output: str) -> Listing:
     totals = first(DirTotals, output)
     if totals is not None and sum(row.size_bytes for row in files) > totals.total_bytes:
         unread.append(next(row.name for row in sorted(files, key=lambda row: -row.size_bytes)))
-    is_ended = totals is not None or "No space information available" in output
+    is_ended = _is_last(output)
     return Listing(path=path, files=files, unread=tuple(unread), is_ended=is_ended)
+
+
+def _is_last(output: str) -> bool:
+    """Return whether nothing but log lines stands after the line that tells the room: rows after it were cut."""
+    lines = [line for line in output.splitlines() if line.strip() and not is_syslog(line)]
+    return bool(lines) and (first(DirTotals, lines[-1]) is not None or "No space information available" in lines[-1])
 
 
 def _is_name(line: str) -> bool:

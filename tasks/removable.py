@@ -178,8 +178,9 @@ def _said(software: SoftwareState, lines: Iterable[str], kept: Iterable[str]) ->
 def is_named(name: str, text: str) -> bool:
     """Return whether a file's name stands anywhere in a text, in whatever letters, or fits a pattern in it.
 
-    Also as a part of another name: that costs a file at most.
+    Also as a part of another name: that costs a file at most. Signs may be escaped in it, as in a regular expression,
+    and a set of letters be excluded by `^`.
     """
-    name, text = name.casefold(), text.casefold()
+    name, text = name.casefold(), text.casefold().replace("\\", "").replace("[^", "[!")
     patterns = (one for one in _PATTERN.findall(text) if any(letter.isalnum() for letter in one))
     return name in text or any(fnmatchcase(name, one) for one in patterns)

@@ -231,6 +231,9 @@ def _behind_doubt(lines: list[str], at: int, ends: frozenset[str]) -> int:
     after: int | None = None
     if opening.endswith("{"):
         after = _behind_braces(lines, at) if "}" in ends else None
+        if after is None and not opening.startswith((" ", "\t")):
+            # No brace closes it: the commands that IOS has separated from it by `!` are none of it.
+            after = next((number for number in range(at, len(lines)) if lines[number].startswith("!")), len(lines))
     elif ends and (found := _DELIMITER.fullmatch(opening)) is not None and found["delimiter"] in ends:
         after = next((number + 1 for number in range(at, len(lines)) if lines[number] == found["delimiter"]), None)
     elif opening.count("^C") + opening.count("\x03") == 1 and _GLUED.search(opening) and not _QUOTES.search(opening):

@@ -48,6 +48,7 @@ class FileKind(StrEnum):
         APSP: A service pack for access points.
         APDP: A device pack for access points.
         SUB_PACKAGE: A part of an image: `.pkg`, or the wireless package of a switch.
+        PACKAGE_LIST: The list of an image's parts: `packages.conf`, `cat9k_iosxe.17.09.05.SPA.conf`.
         ROMMON: A boot loader.
         ARCHIVE: `.tar` or `.zip`, which boots by no copy.
     """
@@ -57,6 +58,7 @@ class FileKind(StrEnum):
     APSP = "service pack for access points (APSP)"
     APDP = "device pack for access points (APDP)"
     SUB_PACKAGE = "sub-package"
+    PACKAGE_LIST = "list of packages"
     ROMMON = "ROMMON"
     ARCHIVE = "archive"
 
@@ -118,6 +120,8 @@ def _kind(folded: str) -> FileKind:
         return FileKind.ROMMON
     if _SUB_PACKAGE.search(folded):
         return FileKind.SUB_PACKAGE
+    if folded.endswith(".conf"):
+        return FileKind.PACKAGE_LIST
     return FileKind.ARCHIVE if _ARCHIVE.search(folded) else FileKind.IMAGE
 
 

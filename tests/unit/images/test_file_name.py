@@ -26,6 +26,7 @@ NAMES = [
     ("cat9k_iosxe.17.06.01.SPA.smu.bin", FileKind.SMU, "cat9k_iosxe", ""),
     ("C9800-CL-universalk9.17.03.01.CSCvx00001.SPA.apsp.bin", FileKind.APSP, "c9800-cl", ""),
     ("C9800-universalk9_wlc.17.03.01.SPA.apdp.bin", FileKind.APDP, "c9800", ""),
+    ("cat9k_iosxe.17.09.05.SPA.conf", FileKind.PACKAGE_LIST, "cat9k_iosxe", ""),
     ("isr4200_4300_rommon_1612_2r_SPA.pkg", FileKind.ROMMON, None, ""),
     ("asr1000-rommon.173-1r.SPA.pkg", FileKind.ROMMON, "asr1000", ""),
     ("C1900_RM2.srec.SPA.150-1r.M15", FileKind.ROMMON, None, ""),

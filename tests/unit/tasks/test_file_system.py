@@ -92,6 +92,14 @@ def test_a_listing_that_was_cut_off_is_in_doubt():
     assert "the line that tells the room" in str(read_listing(WRAPPED[: WRAPPED.index(TOTALS)]).doubt)
 
 
+def test_rows_after_the_last_line_were_cut():
+    """The room stands in front, of another answer or in another order: what else there was is not known."""
+    text = f"{TOTALS}\n{WRAPPED[: WRAPPED.index(TOTALS)]}"
+    assert "the line that tells the room" in str(read_listing(text).doubt)
+    log = "*Nov 21 14:07:31.000: %SYS-5-CONFIG_I: Configured from console by vty0 (10.0.0.9)\n"
+    assert read_listing(f"{WRAPPED}\n{log}").doubt is None
+
+
 def test_a_line_that_breaks_inside_a_name():
     """The rest of a name that the 80th column cut is put to it; that is not certain, so absence stays unproven."""
     row = f"    3  -rwx    24436736  Jun 30 2011 00:34:09 +00:00  {LONG}"

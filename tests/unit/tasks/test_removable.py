@@ -77,12 +77,14 @@ def test_old_images_that_nothing_names_could_go():
         {"lines": ("event manager applet X", f' action 010 cli command "copy flash:{OLD} usb0:"')},
         {"lines": ("kron policy-list a", " cli copy flash:cat9k_iosxe.17.03* usb0:")},
         {"lines": (f"boot config flash:{OLD}",)},
+        {"lines": ("event manager applet X", ' event syslog pattern "' + OLD.replace(".", r"\.") + '"')},
+        {"lines": ("kron policy-list a", " cli copy flash:[^d]at9k_iosxe.17.03* usb0:")},
         {"packages": PACKAGES + f"boot   rp 0 0   rp_x {OLD}\n"},
         {"install": INSTALL.replace("IMG   C    17", "IMG   I    17.03.05.0.6600\nIMG   C    17")},
         {"listing": LISTING.replace(OLD, WANTED)},
         {"listing": LISTING.replace(OLD, "cat9k_iosxe.17.06.01.SPA.bin")},
     ],
-    ids=["next", "now", "line", "short line", "served", "applet", "pattern", "config",
+    ids=["next", "now", "line", "short line", "served", "applet", "pattern", "config", "escaped", "excluded",
          "packages.conf", "added", "the wanted one", "runs"],
 )  # fmt: skip
 def test_what_anything_names_stays(changed):

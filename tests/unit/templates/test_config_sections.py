@@ -85,6 +85,14 @@ def test_what_may_be_a_text_of_an_unknown_kind_is_in_doubt(text):
     assert TRAP in [one.line for one in sections(configuration) if one.is_doubtful]
 
 
+def test_a_brace_that_nothing_closes_puts_what_follows_in_doubt():
+    """Up to the separator that IOS writes between commands; a line of ours in between is not taken for one."""
+    configuration = f"version 17.12\nservice-script X {{\n{TRAP}\n!\nip tcp timestamp\nend\n"
+    assert global_lines(configuration) == ("version 17.12", "service-script X {", "ip tcp timestamp", "end")
+    cut = f"version 17.12\nservice-script X {{\n{TRAP}\n"
+    assert global_lines(cut) == ("version 17.12", "service-script X {")
+
+
 @pytest.mark.parametrize("end", ["}", "@", "quit", "^C", "\x03", "#", "%", "^G", "ABCD\n  quit"])
 def test_an_end_without_a_beginning_is_told(end):
     """A text of an unknown kind was read as configuration: which lines are commands cannot be told."""
