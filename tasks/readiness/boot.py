@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from flashferry.images.file_name import read_file_name
+from flashferry.images.release import release_in
 from tasks.file_system import file_named, free_bytes, same_file
 from tasks.readiness.values import Asked, Condition, Evidence, Held, Met
 from tasks.software.boot_variables import STANDBY, Boot
 from tasks.software_state import Answer, Mode, Topic
+from templates.rows import DirFile, rows
 
 PASSES_STARTUP_OVER = 0x40
 OF_OLD_CATALYSTS = 0xF
@@ -56,7 +59,7 @@ def _boots(evidence: Evidence, boot: Boot) -> tuple[Met, str]:
     if there is None:
         return Met.UNKNOWN, f"whether {first} is there cannot be told"
     if not there:
-        return Met.NOT_MET, f"{first} is booted next, and is not there"
+        return Met.NOT_MET, f"{first} is booted next, and is not there, or empty"
     if mode is not Mode.INSTALL and _is(evidence, first, evidence.image.name):
         return Met.MET, f"{first}, the image itself, is booted next, and is there"
     if not same_file(_own(first), _own(running), evidence.names):
@@ -77,13 +80,26 @@ def _without_packages(evidence: Evidence, place: str, path: str) -> tuple[Met, s
     held = _flash_of(evidence, place, path)
     if held is None:
         return Met.UNKNOWN, f"whether the packages of {path} are there is unknown"
+    running = release_in(software.version.release)
     for name in software.package_files:
-        there = _lists(held.listing, name)
+        there, release = _lists(held.listing, name), read_file_name(name).release
         if there is None:
             return Met.UNKNOWN, f"whether {name} is on {held.file_system} is unknown"
         if not there:
-            return Met.NOT_MET, f"{path} boots {name}, which is not on {held.file_system}"
+            return Met.NOT_MET, f"{path} boots {name}, which is not on {held.file_system}, or empty"
+        if None not in {running, release} and running != release:
+            return Met.NOT_MET, f"{path} boots {name}, but {running} is what it runs"
+        if (other := _other_size(evidence, held, name)) is not None:
+            return Met.NOT_MET, f"{path} boots {name}: {other}"
     return None
+
+
+def _other_size(evidence: Evidence, held: Held, name: str) -> str | None:
+    """Return how large a file is there and on the active member's flash, where that differs; None where it does not."""
+    here, active = (sizes_on(one).get(name) for one in (held, evidence.held[0]))
+    if here is None or active is None or here == active:
+        return None
+    return f"{here} bytes on {held.file_system}, {active} on {evidence.held[0].file_system}"
 
 
 def _boots_without(evidence: Evidence) -> tuple[Met, str]:
@@ -134,7 +150,7 @@ def _is_there(evidence: Evidence, place: str, path: str) -> bool | None:
 
 
 def _lists(listing: Answer, name: str) -> bool | None:
-    """Tell whether a listing has a file of a name, spelt alike; None where that cannot be read from it."""
+    """Tell whether a listing has a file of a name, spelt alike, with contents; None where that cannot be read."""
     if not listing.is_read:
         return None
     try:
@@ -143,7 +159,16 @@ def _lists(listing: Answer, name: str) -> bool | None:
         return None
     if found is None and free_bytes(listing.text) is None and "No such file" not in listing.text:
         return None
-    return found is not None and found.name == name and not found.permissions.startswith("d")
+    return found is not None and found.name == name and _is_filled(found)
+
+
+def _is_filled(row: DirFile) -> bool:
+    return not row.permissions.startswith("d") and row.size_bytes > 0
+
+
+def sizes_on(held: Held) -> dict[str, int]:
+    """Return the sizes of the files with contents on a file system, by name, in bytes."""
+    return {row.name: row.size_bytes for row in rows(DirFile, held.listing.text) if _is_filled(row)}
 
 
 def _flash_of(evidence: Evidence, place: str, path: str) -> Held | None:

@@ -20,12 +20,12 @@ from flashferry.core.described import counted
 from flashferry.images.file_name import FileKind, read_file_name
 from flashferry.images.release import ImageRelease, release_in
 from tasks.file_system import file_named, free_bytes
+from tasks.readiness.boot import sizes_on
 from tasks.readiness.values import Asked, Condition, Evidence, Held, Met, Proof, Sealed
 from tasks.room import needed_bytes
 from tasks.signature import Signature
 from tasks.software.boot_variables import STANDBY
 from tasks.software_state import IMAGE, Answer, Issu, Mode, Outcome, SoftwareState, Topic
-from templates.rows import DirFile, rows
 
 _Found = tuple[Met, str, tuple[str, ...]]
 """What is known, in words, and the lines that it rests on."""
@@ -160,13 +160,16 @@ def _lacks_packages(evidence: Evidence) -> tuple[Met, str] | None:
     """
     running = {_part_of(name) for name in evidence.software.package_files}
     parts = {held.file_system: _parts_on(held, evidence.wanted) for held in evidence.held if held.listing.is_read}
-    whole = set[str]().union(*parts.values())
+    whole = {part: size for found in parts.values() for part, size in found.items()}
     for file_system, found in parts.items():
         if not found:
             return Met.NOT_MET, f"{file_system} has no package of {evidence.wanted}, though it is listed as added"
-        if missing := min(whole - found, default=None):
-            return Met.NOT_MET, f"{missing} of {evidence.wanted} is not on {file_system}"
-    if missing := min(running - whole, default=None):
+        if missing := min(whole.keys() - found, default=None):
+            return Met.NOT_MET, f"{missing} of {evidence.wanted} is not on {file_system}, or empty"
+        if other := min((part for part in found if found[part] != whole[part]), default=None):
+            sizes = f"{found[other]} bytes on {file_system}, {whole[other]} elsewhere"
+            return Met.NOT_MET, f"{other} of {evidence.wanted} is not the same everywhere: {sizes}"
+    if missing := min(running - whole.keys(), default=None):
         return Met.UNKNOWN, f"what runs has a package {missing}, and none of {evidence.wanted} is on flash"
     return None
 
@@ -175,10 +178,11 @@ def _part_of(package: str) -> str:
     return package.partition(".")[0]
 
 
-def _parts_on(held: Held, release: ImageRelease | None) -> set[str]:
-    """Return which packages of a release lie on a file system, by their names without the release."""
-    names = (read_file_name(row.name) for row in rows(DirFile, held.listing.text))
-    return {_part_of(one.name) for one in names if one.kind is FileKind.SUB_PACKAGE and one.release == release}
+def _parts_on(held: Held, release: ImageRelease | None) -> dict[str, int]:
+    """Return the sizes of a release's packages on a file system, by their names without the release, in bytes."""
+    files = [(read_file_name(name), size) for name, size in sizes_on(held).items()]
+    packages = [(one, size) for one, size in files if one.kind is FileKind.SUB_PACKAGE and one.release == release]
+    return {_part_of(one.name): size for one, size in packages}
 
 
 def _wrong_at(evidence: Evidence, place: str) -> tuple[Met, str] | None:

@@ -534,16 +534,18 @@ def test_what_the_run_has_proven_is_not_hashed_again(table_device):
 
 
 ADDED_ON_BOTH = READY_ROUTER | {
-    name: READY_ROUTER[name].replace("asr1000rp2-adventerprisek9.16.09.03.SPA.bin", "packages.conf")
+    name: READY_ROUTER[name]
+    .replace("asr1000rp2-adventerprisek9.16.09.03.SPA.bin", "packages.conf")
+    .replace(RUNNING_PACKAGE, RUNNING_PACKAGE.replace("17.06.01", "16.09.03"))
     for name in ("show version", "show boot", "dir bootflash:", "dir stby-bootflash:")
 }
-ADDED_ON_BOTH["more bootflash:packages.conf"] = PACKAGES
+ADDED_ON_BOTH["more bootflash:packages.conf"] = PACKAGES.replace("17.06.01", "16.09.03")
 ADDED_ON_BOTH["show install summary"] = SUMMARY.replace("Switch 1 2 3", "R0 R1")
 
 
 def test_supervisors_named_by_the_summary_need_no_file_and_no_more_room(look):
     """Where `install add` handed the standby its packages, as members."""
-    full = ADDED_ON_BOTH | {"dir stby-bootflash:": listing(name="x", free=20_000_000)}
+    full = ADDED_ON_BOTH | {"dir stby-bootflash:": listing(name="x", free=20_000_000).replace("17.06.01", "16.09.03")}
     assert [one.sentence for one in look(full).in_the_way] == []
     assert look(full).verdict is Verdict.YES
 
@@ -553,6 +555,51 @@ def test_a_standby_of_which_the_summary_says_nothing_is_unknown(look):
     for place in ("R0", "Chassis 1/R0"):
         found = look(ADDED_ON_BOTH | {"show install summary": SUMMARY.replace("Switch 1 2 3", place)})
         assert (found.verdict, [one.name for one in found.in_the_way]) == (Verdict.UNKNOWN, [Asked.INSTALLED])
+
+
+def sized(package: str, size: int) -> str:
+    """Return a listing in which a file has another size."""
+    row = next(line for line in listing().splitlines() if line.endswith(package))
+    return listing().replace(row, f"18  -rw-  {size}  Apr 22 2024 09:55:24 +02:00  {package}")
+
+
+OTHER_PACKAGES = PACKAGES.replace("17.06.01", "17.09.04")
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"more flash:packages.conf": PACKAGES.replace("17.06.01", "17.12.04")}, "but 17.6.1 is what it runs"),
+        (
+            {"more flash:packages.conf": OTHER_PACKAGES}
+            | {
+                f"dir {place}": listing(packages=(RUNNING_PACKAGE, ADDED_PACKAGE, "cat9k-rpboot.17.09.04.SPA.pkg"))
+                for place in ("flash:", "flash-2:", "flash-3:")
+            },
+            "but 17.6.1 is what it runs",
+        ),
+        ({"dir flash-3:": sized(ADDED_PACKAGE, 104_808)}, "is not the same everywhere"),
+        ({"dir flash-2:": sized(ADDED_PACKAGE, 0)}, "has no package of 17.12.4"),
+        (
+            {f"dir {place}": sized(ADDED_PACKAGE, 0) for place in ("flash:", "flash-2:", "flash-3:")},
+            "has no package of 17.12.4",
+        ),
+        ({"dir flash:": sized(RUNNING_PACKAGE, 0)}, "or empty"),
+        ({"dir flash-2:": sized(RUNNING_PACKAGE, 4096)}, "4096 bytes on flash-2:, 94808711 on flash:"),
+        ({"dir flash-2:": sized("packages.conf", 0)}, "or empty"),
+        (
+            {"dir flash-2:": sized(ADDED_PACKAGE, 7).replace("18  -rw-  7 ", "18  drwx  7 ")},
+            "has no package of 17.12.4",
+        ),
+    ],
+    ids=["booted next", "a third release", "short on one", "empty on one", "empty on all", "empty of the running one",
+         "short of the running one", "empty list", "a folder"],
+)  # fmt: skip
+def test_a_name_on_flash_is_no_package(look, changed, words):
+    """Files that are booted have contents, the same on all members, and are those of the release that runs."""
+    found = look(stack() | changed)
+    assert found.verdict is Verdict.NO
+    assert any(words in one.sentence for one in found.in_the_way)
 
 
 @pytest.mark.parametrize(
@@ -659,7 +706,7 @@ def test_a_file_put_in_the_place_of_the_running_one_is_not_run(look):
 def test_virtual_routers_need_no_boot_variable(look):
     """A C8000V that runs packages.conf comes up as it is; what an IOSv boots nothing tells."""
     version = (
-        "Cisco IOS XE Software, Version 17.15.01a\n"
+        "Cisco IOS XE Software, Version 17.06.01\n"
         "cisco C8000V (VXE) processor (revision VXE) with 2074799K/3075K bytes of memory.\n"
         'System image file is "bootflash:packages.conf"\n'
         "Configuration register is 0x2102\n"
