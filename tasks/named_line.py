@@ -43,7 +43,7 @@ class NamedLine:
     def rest_of(self, line: str) -> str:
         """Return what follows the name; empty where nothing does, or it is none of them."""
         found = self._found(line)
-        return found[2] if found is not None else ""
+        return found[2] or "" if found is not None else ""
 
     def without(self, line: str) -> str:
         """Return the line that takes one back."""

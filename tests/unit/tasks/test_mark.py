@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.devices.platforms import PLATFORMS
 from flashferry.transports import ALL_WAYS
-from tasks.mark import LOOK, first_mark, is_mark, mark_line, mark_of
+from tasks.mark import LOOK, first_mark, is_mark, is_shown_of, mark_line, mark_of, other_mark
 
 
 def test_whoever_looks_by_hand_sees_all_that_a_run_may_leave():
@@ -44,3 +44,25 @@ def test_an_alias_of_a_colleague_is_no_mark(line, expected):
     assert first_mark(["alias exec flashferry-status dir", line]) == (line if expected else None)
     if expected:
         assert mark_of(line).startswith("flashferry-2026")
+
+
+OURS = mark_line("20261122-101112-abcd", "ops@nms")
+
+
+@pytest.mark.parametrize(
+    ("line", "is_ours"),
+    [
+        (OURS, True),
+        ("alias exec flashferry-20261122-1011 ops@nms", True),
+        ("alias exec flashferry-20261122-1011 ops", False),
+        ("alias exec flashferry-20261122-101112-abcd", True),
+        ("alias exec flashferry-20261122", True),
+        ("alias exec flashferry-2026 ops@nms", False),
+        (mark_line("20261122-101112-abce", "ops@nms"), False),
+        (mark_line("20261122-101112-abcd", "ops@other"), False),
+    ],
+)
+def test_a_mark_that_a_device_cut_is_its_own_run_s_alone(line, is_ours):
+    """A part of its name or no owner, as long as it cannot be another run's; a cut that is no mark is none of ours."""
+    assert is_shown_of(line, OURS) is is_ours
+    assert other_mark([line], [OURS]) == (line if is_mark(line) and not is_ours else None)
