@@ -35,7 +35,6 @@ LatencyOption = Annotated[
 
 _DESCRIPTION = """\
 # A night on the stand-in of a CML controller: routers on two conditions.
-backend: cml
 controller:
   url: {url}
   ca_file: {ca_file}

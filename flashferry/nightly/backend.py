@@ -1,8 +1,8 @@
 """What takes labs up and down, as a night sees it: a protocol of a few methods, and its values.
 
-Cisco Modeling Labs has it in `flashferry.nightly.cml`, containerlab in `flashferry.nightly.containerlab`. A backend
-waits for nothing but the end of a lab: the flow of the night polls, within its deadlines. What a backend cannot do is
-the lab's fault, raised as `NightFault`; a single error of transport, such as a page of 502, it tries again by itself.
+Cisco Modeling Labs has it in `flashferry.nightly.cml`, tests have one in memory. A backend waits for nothing but the
+end of a lab: the flow of the night polls, within its deadlines. What a backend cannot do is the lab's fault, raised as
+`NightFault`; a single error of transport, such as a page of 502, it tries again by itself.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from flashferry.nightly.deadline import Deadline
 
@@ -209,7 +209,7 @@ class LabBackend(Protocol):
     """What takes labs up and down. Every method may raise `NightFault`, none anything else that is expected.
 
     Attributes:
-        name: `cml`, `containerlab`.
+        name: `cml`.
     """
 
     @property
@@ -257,11 +257,6 @@ class LabBackend(Protocol):
         """Return the labs whose title has our prefix, of whatever state and owner."""
         ...
 
-
-@runtime_checkable
-class CapturingBackend(Protocol):
-    """A backend that can capture what goes over a link; not every one can."""
-
     def capture_begin(self, lab: RunningLab, link: PlannedLink) -> None:
         """Begin to capture what goes over a link."""
         ...
@@ -269,11 +264,6 @@ class CapturingBackend(Protocol):
     def capture_end(self, lab: RunningLab, link: PlannedLink) -> bytes:
         """End a capture and return it: a pcap file."""
         ...
-
-
-@runtime_checkable
-class ImagingBackend(Protocol):
-    """A backend that nodes' images can be put on; not every one is."""
 
     def image_of(self, disk: DiskFile, node_definition: str) -> UploadedImage:
         """Return what a disk image will be called there; nobody is asked."""

@@ -14,7 +14,6 @@ from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.backend import (
     DiskFile,
-    ImagingBackend,
     LabBackend,
     Progress,
     Topology,
@@ -112,19 +111,11 @@ class BootedImage:
         backend: Where they boot it.
         clock: The night's clock.
         tell: Told how far the upload is.
-
-    Raises:
-        ConfigInvalid: The backend has no way to boot another image.
     """
 
     def __init__(self, wanted: BootImage | None, backend: LabBackend, clock: StoppableClock, tell: Progress) -> None:
         self._wanted, self._backend, self._clock, self._tell = wanted, backend, clock, tell
         self._ours: UploadedImage | None = None
-        if wanted is not None and not isinstance(backend, ImagingBackend):
-            raise ConfigInvalid(
-                f"expected a backend whose nodes can boot another image, found {backend.name}",
-                hint="Name the image in the description, and leave --image-file and --image-definition out",
-            )
 
     def planned(self, topology: Topology) -> Topology:
         """Return the lab as it can be looked at before an image is brought."""
@@ -139,7 +130,6 @@ class BootedImage:
         if self._wanted is None or self._wanted.disk is None:
             return topology, ""
         backend, disk, kind = self._backend, self._wanted.disk, self._wanted.node_definition
-        assert isinstance(backend, ImagingBackend)
         image = backend.image_of(disk, kind)
         if backend.has_image(image):
             told = f"image {image.definition_id} is there already and stays"
@@ -158,7 +148,6 @@ class BootedImage:
         """
         if self._ours is None:
             return ""
-        assert isinstance(self._backend, ImagingBackend)
         return remove_image(self._backend, self._ours, deadline)
 
     def _told(self, done: int, size: int) -> None:
@@ -168,7 +157,6 @@ class BootedImage:
 
     def _booting(self, topology: Topology, image: str | None) -> Topology:
         assert self._wanted is not None
-        assert isinstance(self._backend, ImagingBackend)
         kind = self._wanted.node_definition
         nodes = (
             replace(node, image_definition=image) if node.node_definition == kind else node for node in topology.nodes

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flashferry.core.units import size
-from flashferry.nightly.backend import CapturingBackend, LabBackend, PlannedLink, RunningLab, Topology
+from flashferry.nightly.backend import LabBackend, PlannedLink, RunningLab, Topology
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.faults import NightFault
 from flashferry.nightly.product import Product
@@ -46,19 +46,17 @@ class Capture:
         link = next((one for one in self.topology.links if node in one.nodes), None)
         if link is None:
             return f"no capture: {node} is behind no link of the night"
-        if not isinstance(self.backend, CapturingBackend):
-            return f"no capture: the backend {self.backend.name} takes none"
         try:
-            self.content = self._taken(self.backend, link, node, deadline)
+            self.content = self._taken(link, node, deadline)
         except NightFault as error:
             return f"no capture: {error.message}"
         return f"{size(len(self.content))} captured at {link.label}"
 
-    def _taken(self, backend: CapturingBackend, link: PlannedLink, node: str, deadline: Deadline) -> bytes:
+    def _taken(self, link: PlannedLink, node: str, deadline: Deadline) -> bytes:
         transport = ("--transport", self.settings.transport) if self.settings.transport else ()
         image = ("--image", str(self.settings.image), "--seconds", f"{self.settings.probe_seconds:g}")
-        backend.capture_begin(self.lab, link)
+        self.backend.capture_begin(self.lab, link)
         self.product.run(
             NAME, "probe", ("--tuned", "--host", node, *image, *transport, *self.settings.options), deadline=deadline
         )
-        return backend.capture_end(self.lab, link)
+        return self.backend.capture_end(self.lab, link)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from flashferry.core.errors import FlashferryError
-from flashferry.nightly.backend import ImagingBackend, LabBackend, Leftover, RunningLab, UploadedImage
+from flashferry.nightly.backend import LabBackend, Leftover, RunningLab, UploadedImage
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.lab_notes import read_notes
@@ -42,7 +42,7 @@ def remove_lab(backend: LabBackend, lab: RunningLab | None, title: str, deadline
     )
 
 
-def remove_image(backend: ImagingBackend, image: UploadedImage, deadline: Deadline) -> str:
+def remove_image(backend: LabBackend, image: UploadedImage, deadline: Deadline) -> str:
     """Remove an image that a night brought, behind its lab, and return a sentence.
 
     Args:

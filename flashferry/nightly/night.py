@@ -268,7 +268,7 @@ class Night:
         night_id: The lab's title: `ff-nightly-20261122T0100-3f2a`.
         started_at: When it began, with a time zone.
         ended_at: When its last step so far ended.
-        backend: `cml`, `containerlab`.
+        backend: `cml`.
         controller: Its address; empty where it was never reached.
         controller_version: Its version; empty where it was never reached.
         kernel: This host's kernel.

@@ -17,12 +17,11 @@ from flashferry.core.state_folder import make_private_directory
 from flashferry.nightly.artefacts.folder import check_writable, write_artefacts
 from flashferry.nightly.backend import LabBackend, Progress, Topology
 from flashferry.nightly.booting import ImageChoice, chosen
-from flashferry.nightly.cml.access import ControllerAccess
 from flashferry.nightly.deadline import Clock, StoppableClock, SystemClock
 from flashferry.nightly.description.beginning import TRIED_TITLE
 from flashferry.nightly.description.logins import controller_access, node_login
 from flashferry.nightly.description.reading import load_description
-from flashferry.nightly.description.values import Backend, NightDescription
+from flashferry.nightly.description.values import NightDescription
 from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.flow import Files, NightParts, run_night
 from flashferry.nightly.history import keep, past
@@ -154,31 +153,12 @@ def open_backend(description: NightDescription, clock: Clock | None = None) -> I
     """Open the backend of a description for the time of a block; nothing is asked of it yet.
 
     Raises:
-        ConfigInvalid: The controller's login or certificate cannot be had, or the backend is not there.
+        ConfigInvalid: The controller's login or certificate cannot be had.
     """
-    if description.backend is Backend.CONTAINERLAB:
-        from flashferry.nightly.containerlab.backend import ContainerlabBackend
-
-        yield ContainerlabBackend(description.artefacts.folder / "containerlab", clock=clock)
-        return
     from flashferry.nightly.cml.backend import CmlBackend
 
-    with CmlBackend(cml_access(description), clock=clock) as backend:
+    with CmlBackend(controller_access(description.controller), clock=clock) as backend:
         yield backend
-
-
-def cml_access(description: NightDescription) -> ControllerAccess:
-    """Return how a description's controller is reached, and its login; nobody is asked but the login's source.
-
-    Raises:
-        ConfigInvalid: The description names no controller, or its login cannot be had.
-    """
-    if description.backend is not Backend.CML or description.controller is None:
-        raise ConfigInvalid(
-            f"{description.file}: key 'backend': expected 'cml', found '{description.backend}'",
-            hint="Only Cisco Modeling Labs has a controller",
-        )
-    return controller_access(description.controller)
 
 
 def prune(root: Path, keep_nights: int) -> tuple[str, ...]:

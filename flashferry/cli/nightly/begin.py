@@ -100,9 +100,8 @@ def _lines(found: Tried) -> list[str]:
     from flashferry.nightly.artefacts.words import condition_words
 
     description, topology = found.description, found.topology
-    where = f", {description.controller.url}" if description.controller else ""
     count = counted(len(topology.nodes), "router")
-    lines = [f"{description.file}: every key is as it must be. A lab of {count}{where}:"]
+    lines = [f"{description.file}: every key is as it must be. A lab of {count}, {description.controller.url}:"]
     names = [", ".join(link.nodes) for link in topology.links]
     wide = max((len(name) for name in names), default=0)
     for name, link in zip(names, topology.links, strict=True):

@@ -42,12 +42,12 @@ def record(
     """
     from flashferry.nightly.cml.record import record as record_answers
     from flashferry.nightly.cml.record import write_record
+    from flashferry.nightly.description.logins import controller_access
     from flashferry.nightly.description.reading import load_description
-    from flashferry.nightly.playing import cml_access
 
     if node is not None and not with_lab:
         raise ConfigInvalid("--node: expected --with-lab with it, found none", hint="Give both, or leave both out")
-    found = record_answers(cml_access(load_description(file)), has_lab=with_lab, node=node)
+    found = record_answers(controller_access(load_description(file).controller), has_lab=with_lab, node=node)
     write_record(output, found)
     content: dict[str, object] = {
         "file": str(output),

@@ -239,5 +239,4 @@ class CmlBackend:
 
 
 _IS_ONE: type[backend.LabBackend] = CmlBackend
-_TAKES_IMAGES: type[backend.ImagingBackend] = CmlBackend
-"""Proofs for the type checker."""
+"""Proof for the type checker."""

@@ -76,8 +76,7 @@ def missing_logins(description: NightDescription) -> tuple[ConfigInvalid, ...]:
     """Return why a night could not log in to its controller or its routers; nothing where it can."""
     found: list[ConfigInvalid] = []
     try:
-        if description.controller is not None:
-            controller_access(description.controller)
+        controller_access(description.controller)
     except ConfigInvalid as error:
         found.append(error)
     try:
@@ -87,20 +86,14 @@ def missing_logins(description: NightDescription) -> tuple[ConfigInvalid, ...]:
     return tuple(found)
 
 
-def asked(found: Tried) -> Preflight | None:
+def asked(found: Tried) -> Preflight:
     """Ask a description's controller whether it could take the lab up: definitions, licence, nodes. Changes nothing.
-
-    Returns:
-        What it said, or None where the description has no controller.
 
     Raises:
         ConfigInvalid: There is no login for it, or the extra `cml` is missing.
         NightFault: It cannot be reached, or could not take the lab up.
     """
-    controller = found.description.controller
-    if controller is None:
-        return None
-    access = replace(controller_access(controller), retry_s=_RETRY_S)
+    access = replace(controller_access(found.description.controller), retry_s=_RETRY_S)
     from flashferry.nightly.cml.backend import CmlBackend
 
     with CmlBackend(access) as backend:

@@ -17,7 +17,6 @@ from flashferry.nightly.description.rules import check_together
 from flashferry.nightly.description.topology_keys import TOPOLOGY_SECTIONS, reach, topology
 from flashferry.nightly.description.values import (
     FORM,
-    Backend,
     Controller,
     LoginFrom,
     LoginSource,
@@ -48,7 +47,6 @@ def load_description(path: Path) -> NightDescription:
     top = read_section(Place(file=path, value=read_mapping(path), form=FORM), _TOP)
     description = NightDescription(
         file=path,
-        backend=top["backend"],
         controller=top["controller"],
         devices=top["devices"],
         topology=top["topology"],
@@ -186,14 +184,7 @@ def _devices(place: Place) -> LoginSource:
 
 
 _TOP: tuple[Key, ...] = (
-    Key(
-        name="backend",
-        read=choice(tuple(Backend)),
-        default=Backend.CML,
-        values="`cml` or `containerlab`",
-        says="what takes the lab up",
-    ),
-    Key(name="controller", read=_controller, values="a mapping", says="the controller, with `backend: cml`"),
+    Key(name="controller", read=_controller, is_required=True, values="a mapping", says="the controller"),
     Key(
         name="devices",
         read=_devices,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.nightly.description.values import Backend, LoginFrom, NightDescription, ReachBy, node_count
+from flashferry.nightly.description.values import LoginFrom, NightDescription, ReachBy, node_count
 from flashferry.nightly.night import StepName
 from flashferry.nightly.topology.definitions import ROUTERS
 from inventory.yaml_file import line_of
@@ -17,32 +17,9 @@ def check_together(description: NightDescription) -> None:
     Raises:
         ConfigInvalid: Two keys contradict each other; the sentence names file, both keys and the line of one.
     """
-    _check_backend(description)
     _check_login(description)
     _check_work(description)
     _check_addresses(description)
-
-
-def _check_backend(description: NightDescription) -> None:
-    is_cml = description.backend is Backend.CML
-    if is_cml and description.controller is None:
-        raise _wrong(
-            description, "controller", "expected a controller beside 'backend: cml', found none", "Give its url"
-        )
-    if not is_cml and description.reach.by is ReachBy.PATTY:
-        raise _wrong(
-            description,
-            "reach.by",
-            "expected bridge or static beside 'backend: containerlab', found patty",
-            "Ports of the controller are Cisco Modeling Labs' own",
-        )
-    if not is_cml and description.work.capture_node is not None:
-        raise _wrong(
-            description,
-            "night.capture_node",
-            "expected none beside 'backend: containerlab', found one",
-            "Captures are made by Cisco Modeling Labs' controller",
-        )
 
 
 def _check_login(description: NightDescription) -> None:

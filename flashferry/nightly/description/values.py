@@ -38,13 +38,6 @@ SCHEMAS = ("0.2.1", "0.2.2", "0.3.0")
 """Topology schemas that are written; up to 0.2.1 a node's configuration is one text, behind it a list of files."""
 
 
-class Backend(StrEnum):
-    """What takes the lab up."""
-
-    CML = "cml"
-    CONTAINERLAB = "containerlab"
-
-
 class LoginFrom(StrEnum):
     """Where a login comes from."""
 
@@ -190,8 +183,7 @@ class NightDescription:
 
     Attributes:
         file: The file that it was read from.
-        backend: What takes the lab up.
-        controller: The controller; None where the backend has none.
+        controller: The controller.
         devices: Where the routers' login comes from.
         topology: The lab.
         reach: How its routers are reached.
@@ -203,8 +195,7 @@ class NightDescription:
     """
 
     file: Path
-    backend: Backend
-    controller: Controller | None
+    controller: Controller
     devices: LoginSource
     topology: TopologyPlan
     reach: Reach
@@ -220,13 +211,8 @@ class NightDescription:
         Args:
             login: The routers' login, see `flashferry.nightly.description.logins`.
         """
-        data = dict(self.inventory_data)
-        if self.backend is Backend.CONTAINERLAB:
-            from flashferry.nightly.containerlab.kinds import MANAGEMENT_VRF
-
-            data.setdefault("vrf", MANAGEMENT_VRF)
         work = {one.name: getattr(self.work, one.name) for one in fields(NightWork)}
-        return NightSettings(**work, login=login, inventory_data=data, limits=self.limits)
+        return NightSettings(**work, login=login, inventory_data=self.inventory_data, limits=self.limits)
 
 
 def node_count(sites: tuple[Site, ...]) -> int:

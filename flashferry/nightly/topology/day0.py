@@ -5,9 +5,9 @@ Facts
 
 - A node reads its first configuration at boot: an IOL and an iosv as their startup configuration, a csr1000v and a
   cat8000v as a text on a CD (CVAC). SSH version 2 needs a host name, a domain name and a key.
-- `crypto key generate rsa modulus 2048` in such a text gives the key on IOL (containerlab) and on C8000V (vrnetlab),
-  both by their sources. Whether iosv obeys it is not confirmed; where it does not, SSH never answers and the night ends
-  as a fault of the lab, with the console's log kept.
+- `crypto key generate rsa modulus 2048` in such a text gives the key on IOL and on C8000V, by the configurations that
+  containerlab and vrnetlab boot them with. Whether iosv obeys it is not confirmed; where it does not, SSH never answers
+  and the night ends as a fault of the lab, with the console's log kept.
 - The password stands in clear text in what the controller imports: IOS makes a hash of it when it reads the line. It is
   made for one night and is worth nothing afterwards.
 """

@@ -12,8 +12,7 @@ changes. The price: a site's routers do not share its bandwidth, which is what t
 from __future__ import annotations
 
 from flashferry.nightly.backend import PlannedLink, PlannedNode, Topology
-from flashferry.nightly.containerlab.topology import container_topology
-from flashferry.nightly.description.values import Backend, NightDescription, ReachBy
+from flashferry.nightly.description.values import NightDescription, ReachBy
 from flashferry.nightly.settings import NodeLogin
 from flashferry.nightly.topology.day0 import day0
 from flashferry.nightly.topology.definitions import CONNECTOR, ROUTERS, SWITCH
@@ -37,8 +36,6 @@ def made_topology(description: NightDescription, *, title: str, login: NodeLogin
         ConfigInvalid: The title is too long, addresses do not fit the routers, or the user's own topology is wrong.
     """
     check_title(title)
-    if description.backend is Backend.CONTAINERLAB:
-        return container_topology(description, title=title, login=login)
     if description.topology.file is not None:
         return own_topology(description, title=title)
     routers = routers_of(description)
@@ -99,8 +96,8 @@ def _written(description: NightDescription, router: LabRouter, login: NodeLogin,
 
 def _planned(description: NightDescription, router: LabRouter, title: str) -> PlannedNode:
     reach, address = description.reach, given_address(description, router)
-    is_patty = reach.by is ReachBy.PATTY and description.controller is not None
-    host = description.controller.host if is_patty and description.controller else None
+    is_patty = reach.by is ReachBy.PATTY
+    host = description.controller.host if is_patty else None
     return PlannedNode(
         label=router.label,
         node_definition=router.group.node_definition,

@@ -237,7 +237,7 @@ def _reached(description: NightDescription, node: Place, label: str) -> tuple[st
                 hint="Give one for each router of the topology, or leave the router out by topology.routers",
             )
         return str(given.ip), _SSH_PORT
-    if reach.by is ReachBy.PATTY and description.controller is not None:
+    if reach.by is ReachBy.PATTY:
         return description.controller.host, _patty_port(node, label)
     return None, _SSH_PORT
 

@@ -14,8 +14,8 @@ import pytest
 from flashferry.cli.main import main
 from flashferry.lab.authority import Authority
 from flashferry.nightly.cml.backend import CmlBackend
+from flashferry.nightly.description.logins import controller_access
 from flashferry.nightly.description.reading import load_description
-from flashferry.nightly.playing import cml_access
 from tests.component.nightly.cml.standing import TEXT
 from tests.component.nightly.matrix.ground import Ground
 from tests.component.nightly.matrix.player import played_with, write_description
@@ -163,7 +163,7 @@ def test_what_is_wrong_is_one_sentence_and_no_lab(ground, nobodys, tmp_path, mon
     before, first = ground.labs(), len(ground.standin.exchanges)
     with (
         played_with(
-            backend=lambda: CmlBackend(cml_access(load_description(file)), clock=ground.clock),
+            backend=lambda: CmlBackend(controller_access(load_description(file).controller), clock=ground.clock),
             clock=ground.clock,
             change=lambda parts: {},
         ),

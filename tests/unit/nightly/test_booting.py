@@ -151,14 +151,6 @@ def test_an_image_that_the_backend_has_is_booted_from_the_first_look_on(rig):
     assert not {"put_image", "remove_image"} & set(rig.backend.calls)
 
 
-def test_a_backend_without_images_is_told_before_anything_is_made(tmp_path):
-    plain = Rig(tmp_path)
-    parts = replace(plain.parts, boots=BootImage(node_definition="cat8000v", definition_id="cat8000v-17-15"))
-    with pytest.raises(ConfigInvalid, match="expected a backend whose nodes can boot another image, found cml"):
-        run_night(parts)
-    assert plain.backend.calls == []
-
-
 def test_a_file_is_for_the_one_kind_of_router_that_there_is(path):
     """Looked at and hashed; where nothing is said, nothing is chosen."""
     found = chosen(ImageChoice(file=path), LAB)

@@ -82,7 +82,7 @@ WRONG = {
     "a login in the address": ({"controller.url": "https://ann:hunter22@cml"}, r"found a login in it"),
     "a path in the address": ({"controller.url": "https://cml/api/v0"}, r"without a path, found one behind the host"),
     "a port that is none": ({"controller.url": "https://cml:x"}, r"found text|found no URL"),
-    "no controller": ({"controller": ABSENT}, r"expected a controller beside 'backend: cml', found none"),
+    "no controller": ({"controller": ABSENT}, r"key 'controller': expected a mapping, found none"),
     "no authority": ({"controller.ca_file": "no.pem"}, r"key 'controller.ca_file': .*found none at .*no.pem"),
     "an authority that is none": (
         {"controller.ca_file": "image.bin"},
@@ -137,7 +137,6 @@ WRONG = {
     "no time": ({"limits.whole_minutes": 0}, r"minutes above 0, at most 1440, found 0"),
     "a word for yes": ({"inventory.clear_text": 3}, r"key 'inventory.clear_text': expected true or false, found 3"),
     "what the night decides": ({"inventory.site": "x"}, r"key 'inventory': unknown key"),
-    "ports of no controller": ({"backend": "containerlab", "reach.by": "patty"}, r"expected bridge or static beside"),
     "a list in a mapping's place": ({"night": []}, r"key 'night': expected a mapping, found an empty list"),
 }
 

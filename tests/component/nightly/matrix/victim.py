@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 from flashferry.cli.main import build
 from flashferry.nightly.cml.backend import CmlBackend
+from flashferry.nightly.description.logins import controller_access
 from flashferry.nightly.description.reading import load_description
 from flashferry.nightly.flow import NightParts
 from flashferry.nightly.night import NightStep, StepName
-from flashferry.nightly.playing import cml_access
 from tests.component.nightly.cml.standing import CLOCK
 from tests.component.nightly.matrix.ground import HOSTS
 from tests.component.nightly.matrix.player import played_with
@@ -77,7 +77,7 @@ class StayingRouters(FakeRouters):
 
 def main() -> None:
     file, state, step = sys.argv[1:]
-    access = cml_access(load_description(Path(file)))
+    access = controller_access(load_description(Path(file)).controller)
     pausing = Pausing(Path(file).parent, step)
     routers, product = StayingRouters(), StayingProduct(hosts=HOSTS)
     routers.pausing = product.pausing = pausing
