@@ -52,15 +52,10 @@ class Fingerprint:
     Attributes:
         whole: SHA-256 over all of it, hexadecimal: equal means equal.
         lines: First 16 hexadecimal digits of the SHA-256 of salt and line, one per line, in order.
-        blocks: The same of each section with what belongs to it; empty in one of an earlier release, which compares
-            line by line.
-        order: SHA-256 over the sections whose order has a meaning.
     """
 
     whole: str
     lines: tuple[str, ...]
-    blocks: tuple[str, ...] = ()
-    order: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +105,6 @@ def fingerprint(configuration: str, *, salt: str) -> Fingerprint:
     return Fingerprint(
         whole=_hashed([salt, order, *sorted(blocks)]),
         lines=tuple(_digest(line, salt) for line in _lines(kept)),
-        blocks=tuple(_digest(block, salt) for block in blocks),
-        order=order,
     )
 
 
@@ -121,8 +114,6 @@ def difference(before: Fingerprint, configuration: str, *, salt: str) -> Differe
     Raises:
         ConfigNotUnderstood: A text in it does not end.
     """
-    if not before.blocks:
-        return _difference_by_lines(before, _all_lines(configuration), salt)
     now = fingerprint(configuration, salt=salt)
     if now.whole == before.whole:
         return Difference(added=(), gone=0, reordered=False)
@@ -161,25 +152,6 @@ def _compared(before: Fingerprint, lines: Iterable[str], salt: str) -> Differenc
             added.append(_shown(line))
     gone = missing.total()
     return Difference(added=tuple(added), gone=gone, reordered=not added and not gone)
-
-
-def _difference_by_lines(before: Fingerprint, lines: list[str], salt: str) -> Difference:
-    """Compare as the release did that took the fingerprint: each line in its place, separators among them."""
-    if _hashed([salt, *lines]) == before.whole:
-        return Difference(added=(), gone=0, reordered=False)
-    return _compared(before, lines, salt)
-
-
-_FORMER_STAMPS = re.compile(
-    r"^(Building configuration\.\.\.|Current configuration : \d+ bytes|Using \d+ out of \d+ bytes.*"
-    r"|! Last configuration change at .*|! NVRAM config last updated at .*|! No configuration change since last restart"
-    r"|ntp clock-period \d+|Load for five secs: .*|Time source is .*)$"
-)
-
-
-def _all_lines(configuration: str) -> list[str]:
-    stripped = (line.rstrip() for line in configuration.replace("\r", "\n").split("\n"))
-    return [line for line in stripped if line and not _FORMER_STAMPS.match(line)]
 
 
 def _kept(configuration: str) -> list[Section]:

@@ -253,7 +253,7 @@ class _Restoring:
             foreign=(*plan.foreign, *plan.uncertain) if self._is_accepted else plan.foreign,
             running=seen.tcp,
             running_difference=self._difference(seen),
-            startup_changed=startup.tcp.as_in(self._before.scope) != self._before.startup,
+            startup_changed=startup.tcp != self._before.startup,
             held_by=held.reason if held is not None else None,
             held_hint=held.hint if held is not None else None,
             passes=held is not None and held.passes,

@@ -14,7 +14,7 @@ from tasks.applet import of_another_run
 from tasks.configuration import Fingerprint, fingerprint
 from tasks.readings import Configured, read_running, read_startup
 from tasks.step import Step
-from tasks.tcp_config import SCOPE, TcpLines, is_told_whole
+from tasks.tcp_config import TcpLines, is_told_whole
 from tasks.threats import archives, pending_change
 
 STEP = "snapshot"
@@ -32,8 +32,7 @@ class Snapshot:
         salt: Random text that the digests are made with.
         archives: Files of the configuration archive.
         beside: Global lines that a line of ours may take with it, as text: so that one that is gone can be named.
-        generation: Random text that a lease gets when it is taken; empty before that, and in early releases' journals.
-        scope: Which lines it has, see `tasks.tcp_config.SCOPE`; journals of older releases do not say, and have fewer.
+        generation: Random text that a lease gets when it is taken; empty before that.
     """
 
     running: TcpLines
@@ -42,7 +41,6 @@ class Snapshot:
     salt: str
     archives: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
-    scope: int = 1
     generation: str = ""
 
 
@@ -70,7 +68,6 @@ def take_snapshot(session: DeviceSession) -> Snapshot:
         salt=salt,
         archives=tuple(sorted(archives(session, running))),
         beside=tuple(line for line in running.lines if is_told_whole(line)),
-        scope=SCOPE,
     )
 
 

@@ -31,7 +31,7 @@ from flashferry.devices.platforms import PLATFORMS
 from flashferry.devices.platforms.platform import ChannelWindow, Platform, Setting, TcpSettings, ValueKind
 from flashferry.devices.platforms.serving import ServingLine
 from flashferry.tcp.path import LARGEST_UNSCALED_BYTES
-from flashferry.transports import ALL_WAYS, NEIGHBOUR
+from flashferry.transports import ALL_WAYS
 from flashferry.transports.transport import Transport
 from tasks.applet import APPLET, is_applet
 from tasks.mark import MARK, is_mark, is_shown_of, mark_of
@@ -50,13 +50,6 @@ _CHANNELS = (*dict.fromkeys(one for platform in PLATFORMS for one in platform.ss
 _BESIDE_TCP = (*_OF_TRANSPORTS, *(one.setting for one in _CHANNELS))
 _SETTINGS = (*(one for platform in PLATFORMS for one in platform.tcp.all), *_BESIDE_TCP)
 """All that we ever set or put back, apart from our mark. What a journal says beyond that was not written by us."""
-
-SCOPE = 3
-"""Which lines a snapshot has: 1 those of TCP and FTP, as early releases read them; 2 those of SSH and HTTP as well; 3
-those of copies from a neighbour as well. What one does not have it cannot be held against."""
-
-_SINCE_SCOPE_3 = (*NEIGHBOUR.settings, *(one.setting for one in _BLOCKS))
-_SINCE_SCOPE_2 = tuple(one for one in _BESIDE_TCP if one.keyword != "source-interface")
 
 _WHOLE_FAMILIES = tuple(f"{platform.tcp.family} " for platform in PLATFORMS)
 _COMMANDS = (*(f"{one.command} " for one in _SETTINGS), *_WHOLE_FAMILIES)
@@ -104,11 +97,6 @@ class TcpLines:
     def window_bytes(self) -> int | None:
         """Return the configured window size, or None where the default holds."""
         return window_of(self.of(WINDOW_SIZE)) or None
-
-    def as_in(self, scope: int) -> TcpLines:
-        """Return those of them that a snapshot of that scope has; see `SCOPE`."""
-        newer = {1: _SINCE_SCOPE_2, 2: _SINCE_SCOPE_3}.get(scope, ())
-        return TcpLines(lines=tuple(line for line in self.lines if not any(one.is_set_by(line) for one in newer)))
 
 
 def tcp_lines(configuration: str, platform: Platform) -> TcpLines:

@@ -103,10 +103,10 @@ class TransferRecord:
         samples: Readings of TCP_INFO, thinned evenly on long transfers.
         commands: The commands and replies of the session so far, secrets masked.
         channel_window_bytes: Largest window that the client opened in its SSH channel; None without a channel.
-        cipher: Name of the cipher as its protocol calls it; empty in clear text, and in records of older releases.
+        cipher: Name of the cipher as its protocol calls it; empty in clear text.
         mac: Name of the MAC; empty without one, as with ciphers that authenticate by themselves.
         client: What the client calls itself: its SSH version, its User-Agent; empty where it says nothing.
-        transport: By what it was fetched; those of earlier releases, which do not say, by the only one there was.
+        transport: By what it was fetched.
     """
 
     ticket_id: str

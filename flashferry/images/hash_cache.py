@@ -13,7 +13,7 @@ _MOST_ENTRIES = 1000
 class HashCache:
     """Contents by key, in memory and, if a path is given, in a JSON file.
 
-    The file holds `[md5, sha512, name inside]` by key. Earlier releases wrote the digests alone: those are read anew.
+    The file holds `[md5, sha512, name inside]` by key.
 
     A cache file that cannot be read or written costs time, never a run: it is reported once and done without.
     """
@@ -46,17 +46,12 @@ def _file(path: Path) -> JsonCache:
 def _load(file: JsonCache) -> dict[str, Contents]:
     data = file.load()
     try:
-        found = {str(key): _contents(*kept) for key, kept in data.items()}
+        return {str(key): _contents(*kept) for key, kept in data.items()}
     except (ValueError, TypeError, AttributeError) as error:
         if data is not None:
             file.complain(error)
         return {}
-    return {key: contents for key, contents in found.items() if contents is not None}
 
 
-def _contents(md5: str, sha512: str, *more: str | None) -> Contents | None:
-    """Return an entry; None for one of an earlier release, which did not look for the name."""
-    if not more:
-        return None
-    (inside,) = more
+def _contents(md5: str, sha512: str, inside: str | None) -> Contents:
     return Contents(digests=Digests(md5=str(md5), sha512=str(sha512)), inside=inside)

@@ -154,7 +154,7 @@ class DeviceRecord:
         probe: What a speed test found, or None where it was none.
         ssh_sweep: What a sweep over SSH's ciphers found, or None where it was none.
         image: Name of the image that it was to have.
-        transport: By what it fetched, or was to; records of earlier releases, which do not say, were of FTP.
+        transport: By what it fetched, or was to.
         transports_tried: By what it was tried before, without a byte.
         source: Where the image came from where that was not our server: `neighbour r1`; else None.
         attempt: Number of this attempt in the run, from 1.

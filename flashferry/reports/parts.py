@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flashferry.store.schema import OLDEST_TRANSPORT
 from flashferry.tcp.sample import Sample
+from inventory.transport_policy import USUAL
 
 
 class Proof(StrEnum):
@@ -126,7 +126,7 @@ class TransferReport:
     retransmitted_share: float | None
     verdict: VerdictReport | None
     samples: tuple[Sample, ...]
-    transport: str = OLDEST_TRANSPORT
+    transport: str = USUAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.json_access import Node
 from flashferry.reports.model import TransferReport, VerdictReport
-from flashferry.store.schema import OLDEST_TRANSPORT
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.syn import SynOptions
+from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:
     from flashferry.store.stored_run import StoredDevice, StoredTransfer
@@ -49,7 +49,7 @@ def _transfer(one: StoredTransfer, account: Node) -> TransferReport:
         retransmitted_share=account.number("retransmitted_share"),
         verdict=verdict_of(account.at("verdict")),
         samples=_samples(account.list("samples")),
-        transport=account.text("transport") or OLDEST_TRANSPORT,
+        transport=account.text("transport") or USUAL,
     )
 
 

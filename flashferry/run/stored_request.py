@@ -82,7 +82,7 @@ def from_stored(run_id: str, stored: Mapping[str, Any]) -> KeptRequest:
     """Return what `to_stored` was given.
 
     Raises:
-        ConfigInvalid: The run kept no request, as runs of earlier releases did not, or it cannot be read.
+        ConfigInvalid: The run kept no request, or it cannot be read.
     """
     if stored.get("schema") != SCHEMA:
         raise ConfigInvalid(
@@ -111,12 +111,10 @@ def _read(stored: Mapping[str, Any]) -> KeptRequest:
         policy=decode(WavePolicy, stored["policy"]),
         retry=decode(RetryPolicy, stored["retry"]),
         untuned=dict(stored["untuned"]),
-        # Those of earlier releases knew no rule that adds.
-        adds=frozenset(stored.get("adds") or ()),
+        adds=frozenset(stored["adds"]),
         expected_s=dict(stored["expected_s"]),
         identities=dict(stored["identities"]),
-        # Requests of earlier releases have none: all went by FTP.
-        transports=dict(stored.get("transports") or {}),
+        transports=dict(stored["transports"]),
         until=datetime.fromisoformat(until) if until is not None else None,
         stored=more,
     )

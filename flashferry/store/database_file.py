@@ -26,6 +26,13 @@ _CHANGE_OVER_S = 30.0
 _PAUSE_S = 0.01
 
 
+class OtherSchema(sqlite3.OperationalError):
+    """A database's schema is none that leads to the one that is known here."""
+
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__(f"written by another flashferry: expected schema {known}, found schema {found}")
+
+
 def make_private(path: Path) -> None:
     """Have a database readable by its owner alone before anything is in it; one that is not there is made, empty.
 
@@ -74,11 +81,11 @@ def schema_of(database: sqlite3.Connection, *, newest: int) -> int:
         newest: The number of the newest schema that is known here.
 
     Raises:
-        sqlite3.OperationalError: It is of a newer release.
+        OtherSchema: It is of a newer release.
     """
     version = int(database.execute("PRAGMA user_version").fetchone()[0])
     if version > newest:
-        raise sqlite3.OperationalError(f"written by a newer flashferry (schema {version})")
+        raise OtherSchema(version, newest)
     return version
 
 

@@ -1,17 +1,13 @@
-"""Timed copies out of the journal: those kept by themselves, and those that records of earlier releases tell of."""
+"""Timed copies out of the journal, and what speed tests found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from flashferry.core.json_access import Node, parsed
-from flashferry.store.legacy import StoredTransfer, transfers_in
 from flashferry.store.measurement import Measurement
 from flashferry.store.reader import reading
-from flashferry.store.tables import RecordRow, TransferRow, all_transfers, probe_rows, records_with_a_transfer
+from flashferry.store.tables import TransferRow, all_transfers, damaged_records, probe_rows
 from flashferry.store.transfer_row import NULL
 from flashferry.tcp.worth import nothing_to_tune
 from inventory.transport_policy import USUAL
@@ -51,8 +47,7 @@ def read_rows(directory: Path) -> HistoryRows:
     with reading(directory) as database:
         if database is not None:
             found.measurements.extend(map(_measurement, all_transfers(database)))
-            for row in records_with_a_transfer(database):
-                _read_legacy(row, found)
+            found.damaged = damaged_records(database)
             for word in probe_rows(database):
                 found.probes[word.host] = ProbeWord(
                     at=word.updated_at,
@@ -85,47 +80,3 @@ def _measurement(row: TransferRow) -> Measurement:
         model=row.model,
         transport=row.transport,
     )
-
-
-def _read_legacy(row: RecordRow, found: HistoryRows) -> None:
-    record = parsed(row.record)
-    if record is None:
-        found.damaged += 1
-    else:
-        found.measurements.extend(_legacy(row, record))
-
-
-def _legacy(row: RecordRow, record: dict[str, Any]) -> Iterator[Measurement]:
-    transfers = transfers_in(record, updated_at=row.updated_at)
-    for one in transfers:
-        account = Node(one.record)
-        size_bytes, duration_s = account.whole("bytes_acked"), account.number("duration_s")
-        if size_bytes is None or duration_s is None:
-            continue
-        yield Measurement(
-            host=row.host,
-            at=one.at,
-            run_id=row.run_id,
-            kind=one.kind,
-            tuned=one.tuned,
-            to_null=one.target == NULL,
-            size_bytes=size_bytes,
-            duration_s=duration_s,
-            rate_bytes_per_s=account.number("rate_bytes_per_s") or 0.0,
-            steady_bytes_per_s=_steady(record, one),
-            rtt_s=account.number("min_rtt_s"),
-            window_bytes=account.whole("max_window_bytes"),
-            congestion_control=account.text("sender", "congestion_control"),
-            verdict=account.text("verdict", "kind") or "unknown",
-            outcome=account.text("outcome") or "unknown",
-            device_s=Node(record).number("pull", "device", "duration_s") if one is transfers[-1] else None,
-            identity=row.identity,
-            model=Node(record).text("check", "facts", "model"),
-        )
-
-
-def _steady(record: dict[str, Any], one: StoredTransfer) -> float | None:
-    """Return the rate behind the start, which only a speed test of that time had worked out."""
-    if one.target == NULL:
-        return Node(record).number("probe", "tuned" if one.tuned else "as_is", "steady_bytes_per_s")
-    return None

@@ -294,8 +294,8 @@ class Journal(JournalRuns):
         """Return whether this journal is the one in which a lease was taken, and not a copy or a backup of it.
 
         Each lease has a generation, which is also in its file beside the journal until the lease ends. No backup has
-        those files, and a copied folder has other files in their place. Of leases of earlier releases, and where the
-        file is damaged, that is not known; they count as original.
+        those files, and a copied folder has other files in their place. Where the file is damaged
+        that is not known; it counts as original.
         """
         if not device.snapshot.generation:
             return True

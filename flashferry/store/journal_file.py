@@ -12,8 +12,8 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.lease import JournalUnusable
-from flashferry.store.database_file import make_private, use_log
-from flashferry.store.schema import FILE, migrate, seal_writes
+from flashferry.store.database_file import OtherSchema, make_private, use_log
+from flashferry.store.schema import FILE, another_hint, migrate, seal_writes
 from tasks.mark import LOOK
 
 
@@ -21,7 +21,7 @@ def open_database(directory: Path) -> sqlite3.Connection:
     """Return the journal's database in a state directory; one that is not there is made.
 
     Raises:
-        ConfigInvalid: It is damaged, of a newer release, a link, or cannot be used.
+        ConfigInvalid: It is damaged, of another schema, a link, or cannot be used.
         OSError: It cannot be made private.
     """
     make_private(directory / FILE)
@@ -49,6 +49,8 @@ def _prepare(database: sqlite3.Connection) -> None:
 def _unusable(directory: Path, error: sqlite3.Error) -> ConfigInvalid:
     """Return why a journal cannot be opened. A damaged one is never repaired or replaced behind anybody's back."""
     path = directory / FILE
+    if isinstance(error, OtherSchema):
+        return ConfigInvalid(f"journal {path} was {error}", hint=another_hint(directory))
     if isinstance(error, sqlite3.OperationalError):
         return ConfigInvalid(f"journal {path}: {error}", hint="Check its rights, or give another --state-dir")
     return ConfigInvalid(

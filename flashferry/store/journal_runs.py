@@ -139,7 +139,7 @@ class JournalRuns:
         return is_run_alive(self.directory, run_id)
 
     def request_of(self, run_id: str) -> dict[str, Any]:
-        """Return what a run was asked for; empty where it did not say, as runs of earlier releases.
+        """Return what a run was asked for; empty where it did not say.
 
         Raises:
             ConfigInvalid: The run is unknown, or what it was asked for cannot be read.

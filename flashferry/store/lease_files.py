@@ -54,7 +54,7 @@ class LeaseFile:
     Attributes:
         entry: The device in hand, or what is left of it.
         attempt: Which attempt of the run at the device it is, from 1.
-        is_copy: Whether it is a copy of the file that the run wrote; files of earlier releases do not show that.
+        is_copy: Whether it is a copy of the file that the run wrote.
     """
 
     entry: LeasedDevice | DamagedEntry
@@ -131,11 +131,6 @@ def _mark(path: Path) -> _Mark:
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _columns(kept: dict[str, Any]) -> dict[str, Any]:
-    """Return what a file has of the journal's row; files of earlier releases know no activation."""
-    return {"activation": None} | {key: kept[key] for key in COLUMNS if key in kept or key != "activation"}
-
-
 def _read(path: Path) -> LeaseFile:
     try:
         with open_private(path, "r") as file:
@@ -144,7 +139,8 @@ def _read(path: Path) -> LeaseFile:
         if kept["schema"] != SCHEMA or seal != seal_of(*(kept[key] for key in sorted(kept))):
             raise ValueError("not what was written")
         is_copy = kept.get(_NUMBER, number) != number
-        return LeaseFile(entry=leased_device(_columns(kept)), attempt=int(kept["attempt"]), is_copy=is_copy)
+        row = {key: kept[key] for key in COLUMNS}
+        return LeaseFile(entry=leased_device(row), attempt=int(kept["attempt"]), is_copy=is_copy)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         run_id, _, host = path.stem.partition("%40")
         return LeaseFile(entry=DamagedEntry(run_id=run_id, host=host or path.stem, address="?"), attempt=0)

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from flashferry.core.described import counted
 from flashferry.core.units import rate
-from flashferry.store.schema import OLDEST_TRANSPORT
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED, STAGE
 from flashferry.tcp.probing import too_short
 from flashferry.tcp.verdict_rules import VerdictKind
+from inventory.transport_policy import USUAL
 
 DELIVERED = "delivered"
 
@@ -82,7 +82,7 @@ class Measurement:
     device_s: float | None = None
     identity: str | None = None
     model: str | None = None
-    transport: str = OLDEST_TRANSPORT
+    transport: str = USUAL
 
     @property
     def counts(self) -> bool:

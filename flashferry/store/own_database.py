@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import make_private_directory
-from flashferry.store.database_file import execute_all, make_private, schema_of, use_log
+from flashferry.store.database_file import OtherSchema, execute_all, make_private, schema_of, use_log
 
 _WAIT_S = 30.0
 """So long one who writes waits for another."""
@@ -118,7 +118,7 @@ def _migrate(database: sqlite3.Connection, steps: Sequence[str]) -> None:
 
 
 def _unusable(called: str, kept: str, error: Exception) -> ConfigInvalid:
-    if "newer flashferry" in str(error):
+    if isinstance(error, OtherSchema):
         return ConfigInvalid(
             f"{called} was {error}", hint="Start the flashferry that wrote it, or a later one; nothing was changed"
         )

@@ -1,7 +1,6 @@
 """The journal opened to be read, and which run an operator means: an identifier, a part of one, or `latest`.
 
-Asking neither makes nor changes a journal (sqlite.org/uri.html, `mode=ro`). One of an earlier release is read as if it
-had the present tables; only a run brings it up to date.
+Asking neither makes nor changes a journal (sqlite.org/uri.html, `mode=ro`).
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.store.database_file import is_empty, open_to_read
-from flashferry.store.schema import FILE, show_as_present
+from flashferry.store.database_file import OtherSchema, is_empty, open_to_read
+from flashferry.store.schema import FILE, another_hint, checked_schema
 from flashferry.store.tables import runs_by_age
 
 LATEST_RUNS = 10
@@ -25,7 +24,7 @@ def reading(directory: Path) -> Iterator[sqlite3.Connection | None]:
     """Yield the journal's database at one moment, to be read only, or None where there is none.
 
     Raises:
-        ConfigInvalid: There is one and it cannot be read, or it is of a newer release.
+        ConfigInvalid: There is one and it cannot be read, or it is of another schema.
     """
     try:
         with open_to_read(directory / FILE) as database:
@@ -33,10 +32,12 @@ def reading(directory: Path) -> Iterator[sqlite3.Connection | None]:
             if database is not None and is_empty(database):
                 database = None
             if database is not None:
-                show_as_present(database)
+                checked_schema(database)
                 # What a run writes meanwhile belongs to the next look: the tables fit one another.
                 database.execute("BEGIN")
             yield database
+    except OtherSchema as error:
+        raise ConfigInvalid(f"the journal in {directory} was {error}", hint=another_hint(directory)) from None
     except (OSError, sqlite3.Error) as error:
         raise ConfigInvalid(
             f"the journal in {directory} cannot be read: {error}", hint="Check --state-dir and the file's rights"

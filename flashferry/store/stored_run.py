@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core.json_access import Node, parsed
-from flashferry.store.legacy import StoredTransfer, transfers_in
 from flashferry.store.reader import find_run, reading, unknown_run
 from flashferry.store.run_lock import RunState, run_state
+from flashferry.store.stored_transfer import StoredTransfer
 from flashferry.store.tables import RecordRow, RunRow, attempts_of, devices_of, run_row, transfers_of, wishes_of
 from flashferry.store.transfer_row import utc
 from flashferry.store.wishes import Wish
@@ -137,8 +137,7 @@ def stored_run(
         actor=row.actor,
         job=row.job,
         events=row.events,
-        # Runs of earlier releases said so in their request alone.
-        plan_digest=row.plan_digest or Node(request).text("plan", "digest"),
+        plan_digest=row.plan_digest,
         wishes=tuple(Wish.of(one) for one in wishes_of(database, row.run_id)),
     )
 
@@ -189,7 +188,7 @@ class _RunReader:
         record = self.object_of(f"{row.host}: its record", row.record)
         kept: list[StoredTransfer] = []
         if transfers is not None:
-            kept = transfers.get(row.host) or list(transfers_in(record, updated_at=row.updated_at))
+            kept = transfers.get(row.host, [])
         return StoredDevice(
             host=row.host,
             address=row.address,

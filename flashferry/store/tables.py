@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
 from flashferry.core.errors import Kind
-from flashferry.store.schema import OLDEST_TRANSPORT, TABLES, sound
+from flashferry.store.schema import TABLES, sound
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,15 +351,10 @@ def newest_copy(database: sqlite3.Connection) -> int:
     return int(database.execute("SELECT coalesce(max(rowid), 0) FROM transfers").fetchone()[0])
 
 
-def records_with_a_transfer(database: sqlite3.Connection) -> list[RecordRow]:
-    """Return the devices whose record alone tells of a transfer, as in releases that kept none by themselves."""
-    # Only what has a verdict has a transfer: others need not be taken apart.
-    return _rows(
-        database,
-        RecordRow,
-        "AS d WHERE instr(d.record, '\"verdict\"') > 0 AND NOT EXISTS "
-        "(SELECT 1 FROM transfers AS t WHERE t.run_id = d.run_id AND t.host = d.host)",
-    )
+def damaged_records(database: sqlite3.Connection) -> int:
+    """Return how many records of devices are no JSON."""
+    query = "SELECT count(*) FROM devices WHERE record IS NOT NULL AND NOT json_valid(record)"
+    return int(database.execute(query).fetchone()[0])
 
 
 def probe_rows(database: sqlite3.Connection) -> list[ProbeRow]:
@@ -383,17 +378,17 @@ def last_figures(
         database: The journal.
         keys: The place.
         unless: The place of words that make the figure worthless.
-        transport: Only from records of this transport, or None for all; records that name none are of the oldest.
+        transport: Only from records of this transport, or None for all.
     """
     query = (
         "SELECT host, CASE WHEN json_valid(record) THEN json_extract(record, ?) END AS figure "
         "FROM devices JOIN runs USING (run_id) WHERE typeof(figure) IN ('real', 'integer') "
         "AND CASE WHEN json_valid(record) THEN coalesce(json_extract(record, ?), '') = '' END "
-        "AND ? IN ('', CASE WHEN json_valid(record) THEN coalesce(json_extract(record, '$.transport'), ?) END) "
+        "AND ? IN ('', CASE WHEN json_valid(record) THEN json_extract(record, '$.transport') END) "
         "ORDER BY started_at"
     )
     places = ("$." + ".".join(keys), "$." + ".".join(unless or ("none",)))
-    given = (*places, transport or "", OLDEST_TRANSPORT)
+    given = (*places, transport or "")
     return {host: float(figure) for host, figure in database.execute(query, given)}
 
 

@@ -1,4 +1,4 @@
-"""A router that a run of an earlier release left tuned: recovered, and its run gone on with, by today's code."""
+"""A router that a killed run left tuned: recovered, and its run resumed, by today's code."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _VARYING = frozenset({"samples", "transfer", "verdict", "evidence", "limited_by"
 
 
 @contextmanager
-def image_in_place(schema: int) -> Iterator[None]:
+def image_in_place() -> Iterator[None]:
     """Have the image of the stored runs where they had it; one test at a time."""
     content = random.Random(IMAGE).randbytes(IMAGE_BYTES)
-    assert hashlib.sha512(content).hexdigest() == journal(schema)["images_sha512"][IMAGE]
+    assert hashlib.sha512(content).hexdigest() == journal()["images_sha512"][IMAGE]
     with IMAGES.with_suffix(".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         IMAGES.mkdir(mode=0o700, exist_ok=True)
@@ -55,18 +55,18 @@ def image_in_place(schema: int) -> Iterator[None]:
             shutil.rmtree(IMAGES)
 
 
-def recovered_and_resumed(schema: int, folder: Path) -> dict[str, str]:
+def recovered_and_resumed(folder: Path) -> dict[str, str]:
     """Return what `recover` and `stage --resume` make of a journal and of the router that it speaks of."""
-    logins = journal(schema)["logins_of_xe1"]
-    with image_in_place(schema), product.the_routers_of_the_journals(logins) as world:
+    logins = journal()["logins_of_xe1"]
+    with image_in_place(), product.the_routers_of_the_journals(logins) as world:
         inventory = product.write_hosts(world, folder / "inventory")
         before = world.running_config("xe1")
         files = {}
         for verb, options in (("recover", ()), ("resume", ("--resume",))):
             place = folder / verb
             place.mkdir()
-            *_, dead = lay_out(schema, place / "state")
-            product.configure(world, "xe1", journal(schema)["left_on_xe1"])
+            *_, dead = lay_out(place / "state")
+            product.configure(world, "xe1", journal()["left_on_xe1"])
             assert _lines(world.running_config("xe1")) != _lines(before)
             given = (*options, dead) if options else ()
             done = product.run(place, "stage" if options else verb, "-i", inventory, "--json", *given, world=world)

@@ -1,4 +1,4 @@
-"""Journals as earlier releases wrote them: laid out anew, and read by today's code to the last byte."""
+"""A journal as it was written on a lab: laid out anew, and read by today's code to the last byte."""
 
 from __future__ import annotations
 
@@ -13,27 +13,25 @@ from typing import Any
 
 from tests.contract import product
 
-JOURNALS = Path(__file__).resolve().parent / "journals"
-SCHEMAS = (1, 2, 3, 4, 5)
+JOURNAL = Path(__file__).resolve().parent / "journals" / "journal.json"
 
 _NOW_S = datetime(2026, 11, 24, 12, tzinfo=UTC).timestamp()
-"""A day after the journals were made."""
+"""A day after the journal was made."""
 
 
-def journal(schema: int) -> Mapping[str, Any]:
-    """Return the stored journal of a schema."""
-    content: Mapping[str, Any] = json.loads((JOURNALS / f"schema{schema}.json").read_text(encoding="utf-8"))
-    assert content["schema"] == schema
+def journal() -> Mapping[str, Any]:
+    """Return the stored journal."""
+    content: Mapping[str, Any] = json.loads(JOURNAL.read_text(encoding="utf-8"))
     return content
 
 
-def lay_out(schema: int, state: Path) -> tuple[str, ...]:
-    """Make a state folder with the journal of a schema in it; return its runs, the oldest first."""
-    content = journal(schema)
+def lay_out(state: Path) -> tuple[str, ...]:
+    """Make a state folder with the journal in it; return its runs, the oldest first."""
+    content = journal()
     state.mkdir(mode=0o700)
     with closing(sqlite3.connect(state / "journal.sqlite3")) as database:
         database.executescript("\n".join(content["sql"]))
-        database.execute(f"PRAGMA user_version = {schema}")
+        database.execute(f"PRAGMA user_version = {content['schema']}")
         database.commit()
         runs = tuple(run for (run,) in database.execute("SELECT run_id FROM runs ORDER BY started_at"))
     for name, text in content["files"].items():
@@ -44,9 +42,9 @@ def lay_out(schema: int, state: Path) -> tuple[str, ...]:
     return runs
 
 
-def readings(schema: int, folder: Path) -> dict[str, str]:
-    """Return what every verb that reads a journal says of one, exactly; of the newest also what it says to people."""
-    probe, good, bad, dead = lay_out(schema, folder / "state")
+def readings(folder: Path) -> dict[str, str]:
+    """Return what every verb that reads a journal says of it, exactly, to programs and to people."""
+    probe, good, bad, dead = lay_out(folder / "state")
     asked: dict[str, tuple[object, ...]] = {
         "status.json": ("status", "--json"),
         "run-list.json": ("run", "list", "--json"),
@@ -57,8 +55,6 @@ def readings(schema: int, folder: Path) -> dict[str, str]:
         "check-held.json": ("check", "-i", _inventory(folder / "inventory"), "--json"),
         **{f"report-{name}.json": ("report", run, "--json") for name, run in
            {"probe": probe, "good": good, "bad": bad, "dead": dead}.items()},
-    }  # fmt: skip
-    people: dict[str, tuple[object, ...]] = {
         "history-xe1.txt": ("history", "xe1"),
         "status.txt": ("status",),
         "run-show.txt": ("run", "show", bad),
@@ -66,9 +62,7 @@ def readings(schema: int, folder: Path) -> dict[str, str]:
         "report-bad-junit.txt": ("report", bad, "--format", "junit", "--check"),
         "report-html.html": ("report", bad, "--format", "html"),
         **{f"run-{word}.json": ("run", word, dead, "--json") for word in ("pause", "continue", "approve", "stop")},
-    }
-    if schema == SCHEMAS[-1]:
-        asked |= people
+    }  # fmt: skip
     return {name: _told(folder, done) for name, done in product.run_each(folder, asked, at_s=_NOW_S).items()}
 
 

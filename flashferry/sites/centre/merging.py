@@ -19,12 +19,12 @@ from flashferry.reports.build import build_report, report_author
 from flashferry.reports.model import Report
 from flashferry.run.make_request import excluded_record
 from flashferry.sites.centre.centre import SYSTEM, plan_in
-from flashferry.store.legacy import transfers_in
 from flashferry.store.run_lock import RunState
 from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import Part, PartState, SiteRun, parts_of, wishes_of
 from flashferry.store.sites.words import DeviceState, devices_of
 from flashferry.store.stored_run import StoredDevice, StoredRun
+from flashferry.store.stored_transfer import transfers_in
 from flashferry.store.wishes import WishKind
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.store import nights, schema
-from flashferry.store.database_file import make_private, open_to_read
+from flashferry.store.database_file import OtherSchema, make_private, open_to_read
 from flashferry.store.journal_file import open_database
 from flashferry.store.reader import reading
 from flashferry.store.service import schema as service
@@ -79,7 +79,7 @@ def faults_of(path: Path) -> tuple[str, ...]:
 def _structure(database: sqlite3.Connection, newest: int) -> list[str]:
     version = int(database.execute("PRAGMA user_version").fetchone()[0])
     if version > newest:
-        return [f"written by a newer flashferry (schema {version}; this one knows {newest})"]
+        return [str(OtherSchema(version, newest))]
     told = [str(row[0]) for row in database.execute(f"PRAGMA integrity_check({_MOST_FAULTS})")]
     found = [] if told == ["ok"] else told
     lost = {str(row[0]) for row in database.execute("PRAGMA foreign_key_check")}

@@ -162,9 +162,8 @@ def test_a_database_of_a_newer_release_is_left_alone(tmp_path):
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     before = (tmp_path / FILE).read_bytes()
     said = refusal(tmp_path)
-    assert (
-        f"was written by a newer flashferry (schema {SCHEMA_VERSION + 1}). Start the flashferry that wrote it" in said
-    )
+    told = f"was written by another flashferry: expected schema {SCHEMA_VERSION}, found schema {SCHEMA_VERSION + 1}"
+    assert f"{told}. Start the flashferry that wrote it" in said
     assert (tmp_path / FILE).read_bytes() == before
 
 

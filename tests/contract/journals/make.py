@@ -1,12 +1,11 @@
-"""Make a journal as one release wrote it, and dump it: run by hand, once per schema, with that release's own code.
+"""Make a journal and dump it: run by hand, once per schema, with the code of the release that wrote it.
 
     git worktree add FOLDER COMMIT
     PYTHONPATH=FOLDER python FOLDER-OF-THIS-FILE/make.py FILE.json OPTION...
 
 It plays the same four runs on the lab of that release: a speed test, a run that ends well, one whose copy comes out
 broken, and one that is paused, goes on, is killed in mid-copy and leaves a router tuned. The file holds the journal as
-SQL, the other files of the state folder, and what the tuned router's configuration has of ours. The commits are in
-README.md.
+SQL, the other files of the state folder, and what the tuned router's configuration has of ours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The catalogue: names to files with digests, hashed once per state of a file."""
 
 import hashlib
-import json
 import logging
 import os
 from pathlib import Path
@@ -57,17 +56,6 @@ def test_digests_are_kept_between_runs(tmp_path: Path) -> None:
     assert first.inside == "C870-ADVIPSERVICESK9-M"
     again = Catalogue((tmp_path / "a.bin",), cache_path=cache)
     assert again.image("a.bin", on_progress=lambda done, size: pytest.fail("hashed again")) == first
-
-
-def test_a_cache_of_an_earlier_release_is_read_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It has the digests alone, and nobody looked what the image calls itself: no fault, and nothing to complain of."""
-    (tmp_path / "a.bin").write_bytes(b"CW_BEGIN$$CW_IMAGE$C870-ADVIPSERVICESK9-M$")
-    cache = tmp_path / "hashes.json"
-    first = Catalogue((tmp_path / "a.bin",), cache_path=cache).image("a.bin")
-    cache.write_text(json.dumps({first.identity.key: [first.md5, first.sha512]}))
-    with caplog.at_level(logging.WARNING):
-        assert Catalogue((tmp_path / "a.bin",), cache_path=cache).image("a.bin") == first
-    assert not caplog.text
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"k": 5}', '{"k": ["a"]}'])

@@ -244,6 +244,6 @@ def test_no_nights_are_none_and_a_newer_database_is_refused_in_a_sentence(tmp_pa
     with sqlite3.connect(tmp_path / stored.FILE) as database:
         database.execute("PRAGMA user_version = 99")
     for use in (lambda: past(tmp_path), lambda: keep(tmp_path, found)):
-        with pytest.raises(ConfigInvalid, match="newer flashferry") as error:
+        with pytest.raises(ConfigInvalid, match="another flashferry") as error:
             use()
         assert error.value.hint

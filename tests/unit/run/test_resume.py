@@ -239,18 +239,6 @@ def test_a_device_that_moved_is_recovered_where_it_was_touched(journal, dead_run
     assert found == {"r2": ("198.51.100.7", 2222), "r3": ("192.0.2.2", 22)}
 
 
-def test_a_request_of_a_release_before_there_was_a_choice_goes_on_as_it_was_begun(image):
-    """By FTP, or what the inventory allows: nothing of it says otherwise."""
-    kept = stored(request(image, "r1"))
-    del kept["transports"]
-    for name in ("other_ports", "certificate", "key"):
-        del kept["options"][name]
-    del kept["options"]["device"]["transport"]
-    found = from_stored("run", kept)
-    assert (found.request.transports, found.options.device.transport) == ({}, "usual")
-    assert "transports" not in found.more
-
-
 @pytest.mark.parametrize(
     ("record", "begins_with"),
     [

@@ -1,12 +1,9 @@
-"""Journals with something in them: transfers as the server tells them, devices in hand, a release before's."""
+"""Journals with something in them: transfers as the server tells them, devices in hand."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -91,76 +88,3 @@ def kept() -> Callable[..., TransferEntry]:
         )
 
     return make
-
-
-# As release 0.1 wrote it; kept by hand, so that a change of today's schema cannot change yesterday's.
-FIRST_SCHEMA = """
-CREATE TABLE runs (
-    run_id TEXT PRIMARY KEY,
-    verb TEXT NOT NULL,
-    started_at TEXT NOT NULL,
-    finished_at TEXT
-);
-CREATE TABLE devices (
-    run_id TEXT NOT NULL REFERENCES runs,
-    host TEXT NOT NULL,
-    address TEXT NOT NULL,
-    port INTEGER NOT NULL,
-    platform TEXT NOT NULL,
-    state TEXT NOT NULL,
-    identity TEXT,
-    touched INTEGER NOT NULL DEFAULT 0,
-    snapshot TEXT,
-    changes TEXT,
-    target TEXT,
-    record TEXT,
-    updated_at TEXT NOT NULL,
-    PRIMARY KEY (run_id, host)
-);
-CREATE UNIQUE INDEX lease ON devices (identity) WHERE touched = 1;
-PRAGMA user_version = 1;
-"""
-
-
-@pytest.fixture
-def first_schema() -> str:
-    return FIRST_SCHEMA
-
-
-@pytest.fixture
-def old_journal(tmp_path: Path) -> Path:
-    """Return a state directory whose journal is of the first schema, with a device in a dead run's hands."""
-    directory = tmp_path / "old"
-    (directory / "runs").mkdir(parents=True)
-    with closing(sqlite3.connect(directory / "journal.sqlite3")) as database:
-        database.execute("PRAGMA journal_mode = WAL")
-        database.executescript(FIRST_SCHEMA)
-        database.execute("INSERT INTO runs VALUES ('20260101-000000-aaaa', 'stage', '2026-01-01T00:00:00+00:00', NULL)")
-        database.execute("INSERT INTO runs VALUES ('20260102-000000-bbbb', 'probe', '2026-01-02T00:00:00+00:00', 'x')")
-        database.execute(
-            "INSERT INTO devices VALUES ('20260101-000000-aaaa', 'r1', '192.0.2.1', 22, 'ios', 'copying', 'SN1/r1', 1, "
-            """'{"running": {"lines": ["ip tcp window-size 65535"]}, "startup": {"lines": []}, """
-            """"running_fingerprint": {"whole": "w", "lines": ["l"]}, "salt": "00ff"}', """
-            """'[{"keyword": "window-size", "before": "ip tcp window-size 65535", """
-            """"ours": "ip tcp window-size 1250000"}]', 'flash:x.bin', NULL, '2026-01-01T00:01:00+00:00')"""
-        )
-        database.execute(
-            "INSERT INTO devices VALUES ('20260102-000000-bbbb', 'r2', '192.0.2.2', 22, 'ios', 'done', 'SN2/r2', 0, "
-            "NULL, NULL, NULL, ?, '2026-01-02T00:01:00+00:00')",
-            (EARLY_PROBE,),
-        )
-        database.commit()
-    return directory
-
-
-EARLY_PROBE = """{"host": "r2", "outcome": "done", "restored": "restored",
- "check": {"facts": {"model": "ISR4331/K9"}}, "changes": [{"keyword": "window-size"}], "tune": {"lines": []},
- "transfer": {"ticket_id": "t9", "image_name": "probe-2000k", "started_at": 1767312030.0, "outcome": "delivered",
-  "size_bytes": 50000000, "bytes_acked": 50000000, "duration_s": 10.0, "rate_bytes_per_s": 5000000.0, "min_rtt_s": 0.1,
-  "max_window_bytes": 1250000, "sender": {"congestion_control": "bbr"}, "verdict": {"kind": "cap"},
-  "samples": [{"at_s": 0.0}]},
- "probe": {"image_bytes": 500000000, "worth": {"is_worth": true, "gain": 31.2, "reason": "31 times as fast"},
-  "as_is": {"size_bytes": 1600000, "duration_s": 10.0, "server_bytes_per_s": 160000.0, "steady_bytes_per_s": 161000.0,
-   "rtt_s": 0.1, "sender": {"congestion_control": "cubic"}, "verdict": {"kind": "window"}},
-  "tuned": {"size_bytes": 50000000, "duration_s": 10.0, "server_bytes_per_s": 5000000.0, "steady_bytes_per_s": 5720000,
-   "rtt_s": 0.1, "sender": {"congestion_control": "bbr"}, "verdict": {"kind": "cap"}}}}"""

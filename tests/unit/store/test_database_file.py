@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.store.database_file import execute_all, make_private, open_to_read, schema_of, use_log
+from flashferry.store.database_file import OtherSchema, execute_all, make_private, open_to_read, schema_of, use_log
 from tests.patience import PATIENCE_S
 
 
@@ -80,5 +80,5 @@ def test_newer_schema() -> None:
         assert schema_of(database, newest=3) == 0
         database.execute("PRAGMA user_version = 4")
         assert schema_of(database, newest=4) == 4
-        with pytest.raises(sqlite3.OperationalError, match=r"newer flashferry \(schema 4\)"):
+        with pytest.raises(OtherSchema, match="another flashferry: expected schema 3, found schema 4"):
             schema_of(database, newest=3)

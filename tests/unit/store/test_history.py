@@ -275,13 +275,14 @@ def test_a_journal_that_is_not_there_has_no_history(tmp_path):
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_damaged_records_are_counted_and_hide_nothing(old_journal):
+def test_damaged_records_are_counted_and_hide_nothing(tmp_path, kept):
     """What can be read counts."""
-    with Journal(old_journal) as journal:
+    with Journal(tmp_path) as journal:
         run_id = journal.begin_run("stage")
         journal.add_device(run_id, host="r9", address="x", port=22, platform="ios")
+        journal.add_transfer(run_id, "r2", kept())
         journal._write("UPDATE devices SET record = '{\"verdict\": ' WHERE host = 'r9'", ())
-    found = History.read(old_journal)
+    found = History.read(tmp_path)
     assert (found.damaged, found.hosts) == (1, ("r2",))
 
 

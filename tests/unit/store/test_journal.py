@@ -189,13 +189,13 @@ def test_a_state_directory_that_cannot_be_used_is_a_clear_error(tmp_path):
         Journal(tmp_path / "file")
 
 
-def test_a_journal_of_a_newer_release_is_refused(tmp_path):
+def test_a_journal_of_another_schema_is_refused(tmp_path):
     """A schema that we don't know is not touched."""
     Journal(tmp_path).__exit__(None, None, None)
     with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database, database:
         database.execute("PRAGMA user_version = 99")
     database.close()
-    with pytest.raises(ConfigInvalid, match="newer flashferry"):
+    with pytest.raises(ConfigInvalid, match="written by another flashferry: expected schema 1, found schema 99"):
         Journal(tmp_path)
 
 

@@ -157,7 +157,7 @@ def test_the_speed_before_tuning_is_that_of_the_last_probe(tmp_path):
             run_id = journal.begin_run("probe")
             journal.add_device(run_id, host=host, address="192.0.2.1", port=22, platform="ios")
             arm = {"steady_bytes_per_s": speed, "too_short": "only 66 kB went over" if speed == 13_000.0 else ""}
-            journal.record(run_id, host, {"probe": {"as_is": arm} if speed else None})
+            journal.record(run_id, host, {"transport": "ftp", "probe": {"as_is": arm} if speed else None})
             journal.finish_run(run_id)
     with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database, database:
         # They may have begun within the same millisecond.
@@ -181,12 +181,12 @@ def test_the_speed_of_a_hash_is_learned_from_any_run(tmp_path):
 
 
 def test_a_speed_before_tuning_is_told_of_one_transport(tmp_path):
-    """A speed test by another one is newer, and says nothing of this; a record that names none is of the oldest."""
+    """A speed test by another one is newer, and says nothing of this."""
     with Journal(tmp_path) as journal:
-        for record in ({}, {"transport": "http"}):
+        for record in ({"transport": "ftp"}, {"transport": "http"}):
             run_id = journal.begin_run("probe")
             journal.add_device(run_id, host="r1", address="192.0.2.1", port=22, platform="ios")
-            speed = 3e6 if record else 1e6
+            speed = 3e6 if record["transport"] == "http" else 1e6
             journal.record(run_id, "r1", {"probe": {"as_is": {"steady_bytes_per_s": speed, "too_short": ""}}} | record)
             journal.finish_run(run_id)
     found = {name: last_as_is(tmp_path, name) for name in ("ftp", "http", "scp")}

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flashferry.core.codec import decode, encode
 from flashferry.devices.platforms.ios import IOS, IOS_XE
 from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.session import DeviceSession
@@ -328,23 +327,6 @@ def test_a_device_that_failed_gets_its_own_channel_back_with_the_smaller_window(
     channel_alone = TunePlan(changes=tuple(one for one in plan.changes if one.is_channel), may_back_off=True)
     assert cast("TunePlan", channel_alone.unscaled()).changes == ()
     assert replace(channel_alone, may_back_off=False).unscaled() is None
-
-
-def test_a_journal_of_an_older_release_proves_as_before():
-    """Its snapshot has no line of SSH or HTTP: what stands in the startup configuration since ever is no change."""
-    router = Router(RELEASES["17.12"])
-    router.startup = (*router.startup[:-1], f"{BULK} 131072", "ip http client source-interface Gi1", "end")
-    new = taken(router)
-    assert f"{BULK} 131072" in new.startup.lines
-    stored = encode(replace(new, running=new.running.as_in(1), startup=new.startup.as_in(1)))
-    del stored["scope"]
-    old = decode(Snapshot, stored)
-    assert old.startup.lines == ()
-    assert restore_device(router.session, before=old, changes=()).is_proven
-    assert restore_device(router.session, before=new, changes=()).is_proven
-    router.startup = (*router.startup[:-1], "ip ftp source-interface Gi1", "end")
-    assert restore_device(router.session, before=old, changes=()).startup_changed
-    assert restore_device(router.session, before=new, changes=()).startup_changed
 
 
 def test_the_lines_are_told_whole():

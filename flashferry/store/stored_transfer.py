@@ -1,6 +1,7 @@
-"""Transfers of runs that kept none by themselves: what the devices' records tell of them. Pure.
+"""A transfer as the journal keeps it, and those that a device's record has where they are not kept apart. Pure.
 
-Releases before schema 2 kept the last transfer of a device inside its record, and of a speed test's copies the figures.
+A centre has the records of its sites' devices alone: the last transfer of each, and the figures of a speed test's
+copies.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def transfers_in(record: dict[str, Any], *, updated_at: str) -> tuple[StoredTran
     """Return the transfers that a device's record tells of, the oldest first.
 
     Args:
-        record: JSON of a DeviceRecord, of this release or of one before.
+        record: JSON of a DeviceRecord.
         updated_at: When it was written, for copies whose own time was not kept.
     """
     told = Node(record)
