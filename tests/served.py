@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import anyio
 import httpx
 from fastapi import FastAPI
+from markupsafe import Markup
 
+from flashferry.core.codec import to_json
 from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.app import build_app
+from flashferry.service.pages import frame
 from flashferry.service.people.sessions import begin_session, cookie_name, digest_of, new_secret
 from flashferry.service.service import Service
 from flashferry.service.settings import PeopleSettings, ServiceSettings
@@ -145,10 +149,29 @@ class Served:
         await answer.aread()
         return answer
 
+    def view(self, path: str, by: Browser | Token | None = None) -> Any:
+        """Return what a page shows, as JSON types; it must be there."""
+
+        def get() -> None:
+            answer = self.call("GET", path, by)
+            assert answer.status_code == 200, answer.text
+
+        return view_of(get)
+
     def audit(self) -> list[AuditEntry]:
         """Return what the audit has, the oldest first."""
         with self.service.database.reading() as database:
             return [one.entry for one in entries(database)]
+
+
+def view_of(get: Callable[[], object]) -> Any:
+    """Return the view of the page that a function gets, as JSON types and without its HTML."""
+    with patch.object(frame, "page", wraps=frame.page) as made:
+        get()
+    view = made.call_args.args[2]
+    if isinstance(view, Mapping):
+        view = {key: value for key, value in view.items() if not isinstance(value, Markup)}
+    return json_module.loads(json_module.dumps(to_json(view)))
 
 
 def serve(folder: Path, settings: ServiceSettings | None = None, **others: Any) -> Served:

@@ -126,7 +126,7 @@ def test_pages_of_others_change_nothing(state):
                     page.goto(f"http://{host}:{port}/", wait_until="commit")
                 page.wait_for_load_state()
                 assert "Sign" in page.content() or "expected" in page.content()
-                assert "active" in page.goto("/admin/people/ann.json").text()  # type: ignore[union-attr]
+                assert "active" in page.goto("/admin/people/ann").text()  # type: ignore[union-attr]
         page.goto("/admin")
         assert page.evaluate("document.cookie") == ""
         told: list[str] = []

@@ -41,12 +41,8 @@ def _table(title: str, routes: Mapping[tuple[str, str], Access]) -> Iterator[str
     yield f"\n## {title}\n"
     yield f"| call | {' | '.join(Role)} | besides |"
     yield f"|---|{'---|' * (len(Role) + 1)}"
-    # A twin is read by whom its page is.
     for (method, path), row in sorted(routes.items(), key=lambda one: (one[0][1], one[0][0])):
-        if path.endswith(".json") and routes.get((method, path.removesuffix(".json"))) == row:
-            continue
-        twin = ", `.json`" if (method, f"{path}.json") in routes else ""
-        yield f"| {method} `{path}`{twin} | {' | '.join(_cell(row, role) for role in Role)} | {_besides(row)} |"
+        yield f"| {method} `{path}` | {' | '.join(_cell(row, role) for role in Role)} | {_besides(row)} |"
 
 
 def _cell(row: Access, role: Role) -> str:

@@ -233,8 +233,6 @@ def cookies_of(state: Path) -> dict[str, tuple[str, str]]:
 def lacking() -> list[str]:
     """Return paths of pages that no entry of the tour has."""
     pages = {
-        path
-        for method, path in ROUTES
-        if method == "GET" and not path.startswith("/api/") and not path.endswith(".json") and path not in _NO_PAGES
+        path for method, path in ROUTES if method == "GET" and not path.startswith("/api/") and path not in _NO_PAGES
     }
     return sorted(pages - {one.route for one in PAGES})

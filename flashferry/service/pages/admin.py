@@ -11,7 +11,7 @@ from flashferry.service.actor import Grant, Role
 from flashferry.service.api.depends import TheActor, TheDoor, TheService
 from flashferry.service.api.people import told_people, told_person
 from flashferry.service.api.sign_in import told_token
-from flashferry.service.pages.frame import link, twin
+from flashferry.service.pages.frame import link, view_page
 from flashferry.service.people import accounts
 from flashferry.service.people.accounts import NewPerson
 from flashferry.service.people.mapped import grant_of
@@ -23,7 +23,7 @@ router = APIRouter(include_in_schema=False)
 _PEOPLE = "/admin/people"
 
 
-@twin(router, "/admin", "admin.html")
+@view_page(router, "/admin", "admin.html")
 def admin(service: TheService) -> object:
     """Return people, and the tokens that are good."""
     with service.database.reading() as database:
@@ -53,7 +53,7 @@ def enter(
     return _back(new.name)
 
 
-@twin(router, "/admin/people/{name}", "admin_person.html")
+@view_page(router, "/admin/people/{name}", "admin_person.html")
 def person(name: str, service: TheService) -> object:
     """Return somebody with his grants and tokens."""
     found = told_person(service, name)

@@ -13,7 +13,7 @@ from flashferry.core.outside import json_text
 from flashferry.service.api.depends import TheService
 from flashferry.service.audit.reading import OUTCOMES, audit_filter, facts_of
 from flashferry.service.audit.verifying import verify
-from flashferry.service.pages.frame import twin
+from flashferry.service.pages.frame import view_page
 from flashferry.store.service.audit import AuditFilter, ChainedEntry, entries, last
 
 router = APIRouter()
@@ -40,7 +40,7 @@ Asked = Annotated[dict[str, str], Depends(asked)]
 
 
 # Before the page itself would be no matter; beside it, for it looks at every entry.
-@twin(router, "/audit/verify", "audit_verify.html")
+@view_page(router, "/audit/verify", "audit_verify.html")
 def verified(service: TheService) -> object:
     """Look at every entry, and return whether the audit is whole."""
     with service.database.reading() as database:
@@ -53,7 +53,7 @@ def verified(service: TheService) -> object:
     }
 
 
-@twin(router, "/audit", "audit.html")
+@view_page(router, "/audit", "audit.html")
 def audit(service: TheService, asked: Asked, before: Annotated[int | None, Query(ge=1)] = None) -> object:
     """Return a page of entries, the newest first."""
     wanted, trouble = _wanted(asked)

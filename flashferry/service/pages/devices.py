@@ -15,7 +15,7 @@ from flashferry.model.states import Outcome, State
 from flashferry.reports.svg import svg
 from flashferry.service.actor import Actor
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.pages.frame import twin
+from flashferry.service.pages.frame import view_page
 from flashferry.service.problems import Problem
 from flashferry.service.seeing import is_seen, sites_of
 from flashferry.service.service import Service
@@ -30,7 +30,7 @@ SHOWN_NIGHTS = 30
 Words = Annotated[str, Query(max_length=200)]
 
 
-@twin(router, "/devices", "devices.html")
+@view_page(router, "/devices", "devices.html")
 def devices(service: TheService, actor: TheActor, q: Words = "", site: Words = "") -> object:
     """Return the devices that any run had, each as its last run has it, with its newest speed."""
     seen = _seen(service, actor)
@@ -48,7 +48,7 @@ def devices(service: TheService, actor: TheActor, q: Words = "", site: Words = "
     }
 
 
-@twin(router, "/devices/{name:path}", "device.html")
+@view_page(router, "/devices/{name:path}", "device.html")
 def device(name: str, service: TheService, actor: TheActor) -> object:
     """Return a device: its copies over time, drawn and listed, and every run that had it."""
     sites = sites_of(actor)
@@ -69,7 +69,7 @@ def device(name: str, service: TheService, actor: TheActor) -> object:
     }
 
 
-@twin(router, "/trends", "trends.html")
+@view_page(router, "/trends", "trends.html")
 def trends(service: TheService, actor: TheActor) -> object:
     """Return what copies to flash ran at by day and by site, and the series of the nights in the lab."""
     site_of = {one.host: one.site for one in _seen(service, actor)}

@@ -1,16 +1,14 @@
-"""What is around every page: the base template, who is signed in, where else to go; and its twin as JSON.
+"""What is around every page: the base template, who is signed in, where else to go.
 
-A page is a function that returns a view: a mapping or a dataclass, of values that JSON has a form for. `twin` makes two
-routes of it, the page itself and the same as JSON at its path with `.json` behind it. Everything that a template prints
-is escaped, has known secrets masked and control characters made visible: names of devices, banners and comments stay
-text.
+A page is a function that returns a view: a mapping or a dataclass. `view_page` makes a route of it. Everything that a
+template prints is escaped, has known secrets masked and control characters made visible: names of devices, banners and
+comments stay text.
 """
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, wraps
@@ -25,8 +23,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
-from flashferry.core.codec import to_json
-from flashferry.core.outside import shown, told
+from flashferry.core.outside import shown
 from flashferry.reports import words
 from flashferry.reports.pages import page_templates
 from flashferry.service.access import ROUTES
@@ -74,9 +71,7 @@ class Place:
     is_here: bool
 
 
-def page(
-    request: Request, template: str, view: object, *, status: HTTPStatus = HTTPStatus.OK, has_twin: bool = False
-) -> HTMLResponse:
+def page(request: Request, template: str, view: object, *, status: HTTPStatus = HTTPStatus.OK) -> HTMLResponse:
     """Return a page.
 
     Args:
@@ -84,7 +79,6 @@ def page(
         template: Name of a file in `templates/service`, which extends `base.html`.
         view: What the template has as `view`.
         status: The status of HTTP.
-        has_twin: Whether the same is at this path with `.json` behind it.
 
     The template has besides: `parts` (macros of `parts.html`), `csrf` (the value of the hidden field of forms), `who`,
     `actor` (None where nobody is signed in), `may(method, path)` (whether he may call a route of the table of access
@@ -101,7 +95,6 @@ def page(
             csrf=Markup(csrf_of(request)),  # noqa: S704 -- ours, and as a known secret it would be masked
             pages=tuple(_places(request, actor)) if actor is not None else (),
             asked_at=words.moment(moment(service_of(request).now())),
-            twin=f"{request.url.path}.json{'?' + request.url.query if request.url.query else ''}" if has_twin else "",
             has=lambda method, path: _has_route(request, method, path),
             may=lambda method, path: _has_route(request, method, path) and _may(actor, method, path),
         )
@@ -109,30 +102,20 @@ def page(
     return HTMLResponse(text, status.value, headers={"Cache-Control": "no-store"})
 
 
-def json_page(view: object) -> Response:
-    """Return a view as JSON; what a mapping has of HTML is for the page alone."""
-    if isinstance(view, Mapping):
-        view = {key: value for key, value in view.items() if not isinstance(value, Markup)}
-    body = json.dumps(told(to_json(view)), indent=1).encode() + b"\n"
-    return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
-
-
-def twin(router: APIRouter, path: str, template: str) -> Callable[[Callable[Given, object]], Callable[Given, object]]:
-    """Return a decorator that makes a page, and its twin as JSON, of a function that returns their view.
+def view_page(
+    router: APIRouter, path: str, template: str
+) -> Callable[[Callable[Given, object]], Callable[Given, object]]:
+    """Return a decorator that makes a page of a function that returns its view.
 
     Args:
-        router: Where the two routes are added. Both need their row in the table of access.
-        path: The page's path; the twin's is it with `.json` behind it.
+        router: Where the route is added. It needs its row in the table of access.
+        path: The page's path.
         template: The page's template.
 
     The function takes what routes of FastAPI take.
     """
 
     def add(view: Callable[Given, object]) -> Callable[Given, object]:
-        @wraps(view)
-        def as_json(*args: Given.args, **kwargs: Given.kwargs) -> Response:
-            return json_page(view(*args, **kwargs))
-
         taken = signature(view)
         # FastAPI hands a request to one parameter alone.
         asks = next((name for name, one in taken.parameters.items() if one.annotation in (Request, "Request")), None)
@@ -141,14 +124,12 @@ def twin(router: APIRouter, path: str, template: str) -> Callable[[Callable[Give
         def as_page(*args: Given.args, **kwargs: Given.kwargs) -> Response:
             request = kwargs[asks] if asks is not None else kwargs.pop(_ASKED)
             assert isinstance(request, Request)
-            return page(request, template, view(*args, **kwargs), has_twin=True)
+            return page(request, template, view(*args, **kwargs))
 
         if asks is None:
             asked = Parameter(_ASKED, Parameter.KEYWORD_ONLY, annotation=Request)
             as_page.__dict__["__signature__"] = taken.replace(parameters=[*taken.parameters.values(), asked])
-        # The twin first: `/runs/{run_id}` would take `/runs/x.json` for a run.
-        for where, route in ((f"{path}.json", as_json), (path, as_page)):
-            router.add_api_route(where, route, methods=["GET"], response_model=None, include_in_schema=False)
+        router.add_api_route(path, as_page, methods=["GET"], response_model=None, include_in_schema=False)
         return view
 
     return add
@@ -156,9 +137,7 @@ def twin(router: APIRouter, path: str, template: str) -> Callable[[Callable[Give
 
 def problem_page(request: Request, problem: Problem) -> Response | None:
     """Return a problem as a page, or None where a program asked."""
-    path = request.url.path
-    is_of_page = not path.startswith("/api/") and not path.endswith(".json")
-    if not is_of_page or "text/html" not in request.headers.get("accept", ""):
+    if request.url.path.startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
         return None
     if not hasattr(request.state, "actor"):
         _recognise(request)

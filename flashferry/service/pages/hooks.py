@@ -17,7 +17,7 @@ from flashferry.service.api.hooks import list_hooks, told_notices
 from flashferry.service.hooks import managing
 from flashferry.service.hooks.managing import CHOICES, HookForm, HookWish, told_hook
 from flashferry.service.keepers import Keepers, KeeperState
-from flashferry.service.pages.frame import link, twin
+from flashferry.service.pages.frame import link, view_page
 from flashferry.service.texts import FormName, FormNames
 from flashferry.store.service.database import moment
 
@@ -26,7 +26,7 @@ router = APIRouter(include_in_schema=False)
 _HOOKS = "/admin/hooks"
 
 
-@twin(router, _HOOKS, "hooks.html")
+@view_page(router, _HOOKS, "hooks.html")
 def hooks(service: TheService) -> object:
     """Return all hooks, and what one can be."""
     return {
@@ -59,7 +59,7 @@ def make(
     return _back(managing.add_hook(service, actor, wish).hook_id)
 
 
-@twin(router, f"{_HOOKS}/{{hook_id}}", "hook.html")
+@view_page(router, f"{_HOOKS}/{{hook_id}}", "hook.html")
 def hook(service: TheService, hook_id: str, tested: str = "") -> object:
     """Return a hook with its latest notices."""
     with service.database.reading() as database:
@@ -137,7 +137,7 @@ def remove(service: TheService, actor: TheActor, hook_id: str) -> Response:
     return RedirectResponse(_HOOKS, HTTPStatus.SEE_OTHER)
 
 
-@twin(router, "/admin/health", "health.html")
+@view_page(router, "/admin/health", "health.html")
 def health(request: Request, service: TheService) -> object:
     """Return how the service does: what `/readyz` looks at, and why a background thread's last look failed."""
     keepers = request.app.state.keepers

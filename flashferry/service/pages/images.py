@@ -26,7 +26,7 @@ from flashferry.service.images.arrivals import Arrival
 from flashferry.service.images.arriving import NewImage
 from flashferry.service.images.keeping import told_image, told_whole
 from flashferry.service.images.tending import left_out
-from flashferry.service.pages.frame import link, twin
+from flashferry.service.pages.frame import link, view_page
 from flashferry.service.people.form_pieces import FormPieces
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
@@ -50,7 +50,7 @@ _AT_REST = (ImageState.PUBLISHED, ImageState.UNKNOWN, ImageState.VOUCHED, ImageS
 _GATHER_BYTES = 1 << 20
 
 
-@twin(router, _PATH, "images.html")
+@view_page(router, _PATH, "images.html")
 def images(service: TheService, actor: TheActor) -> object:
     """Return the images, and which is golden for which model."""
     with service.database.reading() as database:
@@ -100,7 +100,7 @@ async def send(request: Request, service: TheService, actor: TheActor) -> Respon
     return _back(image.name)
 
 
-@twin(router, f"{_PATH}/{{name}}", "image.html")
+@view_page(router, f"{_PATH}/{{name}}", "image.html")
 def image(service: TheService, actor: TheActor, name: str) -> object:
     """Return all of an image, and what may be done about it."""
     with service.database.reading() as database:

@@ -14,7 +14,7 @@ from flashferry.service.api.depends import TheActor, TheDoor, TheIdentity, TheSe
 from flashferry.service.api.people import told_person
 from flashferry.service.api.sign_in import change_own_password, told_me, told_token
 from flashferry.service.auditing import note
-from flashferry.service.pages.frame import page, twin
+from flashferry.service.pages.frame import page, view_page
 from flashferry.service.people.identity import Identity
 from flashferry.service.people.mapped import grant_of
 from flashferry.service.people.tokens import demand_person, make_token, take_back
@@ -27,7 +27,7 @@ router = APIRouter(include_in_schema=False)
 _BACK = "/me"
 
 
-@twin(router, "/me", "me.html")
+@view_page(router, "/me", "me.html")
 def me(service: TheService, identity: TheIdentity) -> object:
     """Return what somebody sees of himself."""
     return _view(service, identity)

@@ -12,7 +12,7 @@ from flashferry.service.actor import LOOKS, Actor, Role
 from flashferry.service.api import plans as api
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.jobs.cancelling import may_cancel
-from flashferry.service.pages.frame import link, twin
+from flashferry.service.pages.frame import link, view_page
 from flashferry.service.plans import deciding
 from flashferry.service.plans.deciding import Verb
 from flashferry.service.plans.offering import MOST_BYTES, offer, told_sites
@@ -32,7 +32,7 @@ _PATH = "/plans"
 _TONES = {PlanState.DRAFT: "warn", PlanState.APPROVED: "good", PlanState.DENIED: "bad", PlanState.WITHDRAWN: ""}
 
 
-@twin(router, _PATH, "plans.html")
+@view_page(router, _PATH, "plans.html")
 def plans(service: TheService, actor: TheActor, title: str = "", state: str = "") -> object:
     """Return the plans that one may see, the newest first; those of a title or in a state alone where that is asked."""
     with service.database.reading() as database:
@@ -78,7 +78,7 @@ def make(
 
 
 # Before the page of a plan, which would take `DIGEST/diff` for none of its own.
-@twin(router, f"{_PATH}/{{digest}}/diff", "plan_diff.html")
+@view_page(router, f"{_PATH}/{{digest}}/diff", "plan_diff.html")
 def differences(service: TheService, actor: TheActor, digest: str, against: str = "") -> object:
     """Return what differs from another plan, or from the one before it of the same title."""
     with service.database.reading() as database:
@@ -95,7 +95,7 @@ def differences(service: TheService, actor: TheActor, digest: str, against: str 
     }
 
 
-@twin(router, f"{_PATH}/{{digest}}", "plan.html")
+@view_page(router, f"{_PATH}/{{digest}}", "plan.html")
 def plan(service: TheService, actor: TheActor, digest: str) -> object:
     """Return all of a plan, and what somebody may do with it."""
     told = api.read_plan(service, actor, digest)

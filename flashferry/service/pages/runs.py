@@ -18,7 +18,7 @@ from flashferry.service.jobs.cancelling import may_cancel
 from flashferry.service.live.look import Scene
 from flashferry.service.live.scene import DeviceNow, RunNow
 from flashferry.service.live.wording import device_row, in_order, run_board, run_row
-from flashferry.service.pages.frame import twin
+from flashferry.service.pages.frame import view_page
 from flashferry.service.pages.steering import offered
 from flashferry.service.problems import Problem
 from flashferry.service.seeing import job_seen, sites_of
@@ -41,7 +41,7 @@ Number = Annotated[int, Query(ge=1, le=10_000)]
 Words = Annotated[str, Query(max_length=200)]
 
 
-@twin(router, "/runs", "runs.html")
+@view_page(router, "/runs", "runs.html")
 def runs(request: Request, service: TheService, actor: TheActor, page: Number = 1) -> object:
     """Return so many runs, the latest first."""
     looker, sites = looker_of(request), sites_of(actor)
@@ -57,7 +57,7 @@ def runs(request: Request, service: TheService, actor: TheActor, page: Number = 
     }
 
 
-@twin(router, "/runs/{run_id}", "run.html")
+@view_page(router, "/runs/{run_id}", "run.html")
 def run(
     request: Request, run_id: str, service: TheService, actor: TheActor, state: Words = "all", q: Words = ""
 ) -> object:
@@ -86,7 +86,7 @@ def run(
     }
 
 
-@twin(router, "/runs/{run_id}/devices/{host:path}", "device-in-run.html")
+@view_page(router, "/runs/{run_id}/devices/{host:path}", "device-in-run.html")
 def device(request: Request, run_id: str, host: str, service: TheService, actor: TheActor) -> object:
     """Return a device of a run: where it stands, what was done to it and proven, and the graphs of its copies."""
     # Late: reports tell of steps and lines, and bring what talks to devices; a service starts without it.

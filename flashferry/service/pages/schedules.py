@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from flashferry.service.actor import LOOKS, Actor, Role
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.pages.frame import link, twin
+from flashferry.service.pages.frame import link, view_page
 from flashferry.service.plans.offering import told_sites
 from flashferry.service.problems import Problem
 from flashferry.service.schedules import making
@@ -37,7 +37,7 @@ _WORDS = {Step.HOLD: "Hold", Step.OWN: "Take over", Step.RELEASE: "Let go on", S
 _HOUR_S = 3600
 
 
-@twin(router, _PATH, "schedules.html")
+@view_page(router, _PATH, "schedules.html")
 def schedules(service: TheService, actor: TheActor, plan: str = "", ended: bool = False) -> object:
     """Return the schedules that one may see, those due next first, and what one more could begin."""
     with service.database.reading() as database:
@@ -88,7 +88,7 @@ def make(
     return _back(making.make_schedule(service, actor, wish).schedule_id)
 
 
-@twin(router, f"{_PATH}/{{schedule_id}}", "schedule.html")
+@view_page(router, f"{_PATH}/{{schedule_id}}", "schedule.html")
 def schedule(service: TheService, actor: TheActor, schedule_id: str) -> object:
     """Return all of a schedule."""
     with service.database.reading() as database:

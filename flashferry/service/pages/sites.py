@@ -11,7 +11,7 @@ from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import Outcome
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.pages.frame import twin
+from flashferry.service.pages.frame import view_page
 from flashferry.service.site_centre import CentreSeen, SeenSiteRun, centre_seen, has_centre
 from flashferry.sites.centre.centre import our_release
 from flashferry.sites.centre.overview import PartOverview, SiteOverview
@@ -28,7 +28,7 @@ _PART_TONES = {PartState.REFUSED: "bad", PartState.RUNNING: "good", PartState.HE
 _OUTCOME_TONES = {Outcome.DONE: "good", Outcome.ALREADY_THERE: "good", Outcome.NOT_BEGUN: "warn", "open": "quiet"}
 
 
-@twin(router, "/sites", "sites.html")
+@view_page(router, "/sites", "sites.html")
 def sites(service: TheService, actor: TheActor) -> object:
     """Return sites and their runs, or what is to be done where there are none."""
     found = {"at": moment(service.now()), "has_centre": has_centre(service.state), "release": our_release()}

@@ -9,7 +9,7 @@ from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.live import looker_of
 from flashferry.service.live.needs import needs_of
 from flashferry.service.live.wording import current_runs, tonight_board
-from flashferry.service.pages.frame import twin
+from flashferry.service.pages.frame import view_page
 from flashferry.service.pages.runs import figures_of
 from flashferry.service.seeing import sites_of
 from flashferry.store.service.database import moment
@@ -23,7 +23,7 @@ def first() -> RedirectResponse:
     return RedirectResponse("/tonight", 303)
 
 
-@twin(router, "/tonight", "tonight.html")
+@view_page(router, "/tonight", "tonight.html")
 def tonight(request: Request, service: TheService, actor: TheActor) -> object:
     """Return what goes on now: figures, and the same as the page shows it."""
     scene = looker_of(request).look().seen_from(sites_of(actor))

@@ -329,7 +329,6 @@ CALLS: dict[tuple[str, str], Call] = {
         form={"name": "ben"}, may_answer=frozenset({409}), why="there is one already, from the call before"
     ),
     ("GET", "/admin/people/{name}"): Call(arrange=_person),
-    ("GET", "/admin/people/{name}.json"): Call(arrange=_person),
     ("POST", "/admin/people/{name}/grants"): Call(arrange=_person, form={"grants": "viewer@AMS"}),
     ("POST", "/admin/people/{name}/password"): Call(arrange=_person, form={"password": PASSWORD}),
     ("POST", "/admin/people/{name}/disable"): Call(arrange=_person, form=_REASON),
@@ -363,9 +362,7 @@ CALLS: dict[tuple[str, str], Call] = {
     ("POST", "/api/v1/plans/{digest}/withdraw"): Call(arrange=_plan, json={"comment": "why"}),
     ("POST", "/plans"): Call(content=_plan_file),
     ("GET", "/plans/{digest}"): Call(arrange=_plan),
-    ("GET", "/plans/{digest}.json"): Call(arrange=_plan),
     ("GET", "/plans/{digest}/diff"): Call(arrange=_plan),
-    ("GET", "/plans/{digest}/diff.json"): Call(arrange=_plan),
     ("POST", "/plans/{digest}/approve"): Call(arrange=_plan, form={}),
     ("POST", "/plans/{digest}/deny"): Call(arrange=_plan, form={"comment": "why"}),
     ("POST", "/plans/{digest}/withdraw"): Call(arrange=_plan, form={"comment": "why"}),
@@ -380,7 +377,6 @@ CALLS: dict[tuple[str, str], Call] = {
     ("DELETE", "/api/v1/schedules/{schedule_id}"): Call(arrange=_schedule, query="?reason=why"),
     ("POST", "/schedules"): Call(content=_schedule_form),
     ("GET", "/schedules/{schedule_id}"): Call(arrange=_schedule),
-    ("GET", "/schedules/{schedule_id}.json"): Call(arrange=_schedule),
     ("POST", "/schedules/{schedule_id}/own"): Call(arrange=_schedule, form=_REASON),
     ("POST", "/schedules/{schedule_id}/hold"): Call(arrange=_schedule, form=_REASON),
     ("POST", "/schedules/{schedule_id}/release"): Call(arrange=_held, form=_REASON),
@@ -432,7 +428,6 @@ CALLS: dict[tuple[str, str], Call] = {
         content=_published_form, may_answer=frozenset({409}), why="no certificates are named"
     ),
     ("GET", "/images/{name}"): Call(arrange=_image()),
-    ("GET", "/images/{name}.json"): Call(arrange=_image()),
     ("POST", "/images/golden"): Call(form={"model": "M1", "image": "new.bin"}),
     ("POST", "/images/golden/remove"): Call(
         arrange=_golden, form={"model": "M1"}, may_answer=frozenset({404}), why="the call before removed it"
@@ -448,11 +443,8 @@ CALLS: dict[tuple[str, str], Call] = {
         arrange=_run, may_answer=frozenset({409}), why="the run writes no events"
     ),
     ("GET", "/runs/{run_id}"): Call(arrange=_run),
-    ("GET", "/runs/{run_id}.json"): Call(arrange=_run),
     ("GET", "/runs/{run_id}/devices/{host:path}"): Call(arrange=_run),
-    ("GET", "/runs/{run_id}/devices/{host:path}.json"): Call(arrange=_run),
     ("GET", "/devices/{name:path}"): Call(arrange=_device),
-    ("GET", "/devices/{name:path}.json"): Call(arrange=_device),
     **{
         ("POST", f"/runs/{{run_id}}/{what}"): Call(arrange=_run, form=_REASON, may_answer=frozenset({409}), why=_DEAD)
         for what in ("pause", "continue", "stop")
@@ -476,7 +468,6 @@ CALLS: dict[tuple[str, str], Call] = {
     ("POST", "/api/v1/hooks/{hook_id}/again"): Call(arrange=_hook),
     ("POST", "/admin/hooks"): Call(content=_hook_form),
     ("GET", "/admin/hooks/{hook_id}"): Call(arrange=_hook),
-    ("GET", "/admin/hooks/{hook_id}.json"): Call(arrange=_hook),
     ("POST", "/admin/hooks/{hook_id}"): Call(arrange=_hook, content=_hook_form),
     ("POST", "/admin/hooks/{hook_id}/test"): Call(arrange=_hook, form={}),
     ("POST", "/admin/hooks/{hook_id}/again"): Call(arrange=_hook, form={}),

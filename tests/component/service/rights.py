@@ -32,7 +32,6 @@ public    GET    /login/oidc
 public    GET    /login/oidc/callback
 signed-in POST   /logout
 signed-in GET    /me
-signed-in GET    /me.json
 signed-in POST   /me/tokens
 signed-in POST   /me/tokens/{token_id}/revoke
 signed-in POST   /me/password
@@ -45,10 +44,8 @@ signed-in GET    /api/v1/tokens
 signed-in POST   /api/v1/tokens
 signed-in DELETE /api/v1/tokens/{token_id}
 ....A     GET    /admin
-....A     GET    /admin.json
 ....A     POST   /admin/people
 ....A     GET    /admin/people/{name}
-....A     GET    /admin/people/{name}.json
 ....A     POST   /admin/people/{name}/grants
 ....A     POST   /admin/people/{name}/password
 ....A     POST   /admin/people/{name}/disable
@@ -62,10 +59,8 @@ signed-in DELETE /api/v1/tokens/{token_id}
 ....A     POST   /api/v1/users/{name}/disable
 ....A     POST   /api/v1/users/{name}/enable
 ....A     GET    /admin/hooks
-....A     GET    /admin/hooks.json
 ....A     POST   /admin/hooks
 ....A     GET    /admin/hooks/{hook_id}
-....A     GET    /admin/hooks/{hook_id}.json
 ....A     POST   /admin/hooks/{hook_id}
 ....A     POST   /admin/hooks/{hook_id}/test
 ....A     POST   /admin/hooks/{hook_id}/again
@@ -73,7 +68,6 @@ signed-in DELETE /api/v1/tokens/{token_id}
 ....A     POST   /admin/hooks/{hook_id}/continue
 ....A     POST   /admin/hooks/{hook_id}/remove
 ....A     GET    /admin/health
-....A     GET    /admin/health.json
 ....A     GET    /api/v1/hooks
 ....A     POST   /api/v1/hooks
 ....A     GET    /api/v1/hooks/{hook_id}
@@ -82,16 +76,13 @@ signed-in DELETE /api/v1/tokens/{token_id}
 ....A     POST   /api/v1/hooks/{hook_id}/test
 ....A     POST   /api/v1/hooks/{hook_id}/again
 ...U.     GET    /audit
-...U.     GET    /audit.json
 ...U.     GET    /audit/verify
-...U.     GET    /audit/verify.json
 ...U.     GET    /api/v1/audit
 ...U.     GET    /api/v1/audit/export
 ...U.     GET    /api/v1/audit/verify
 signed-in GET    /api/v1/openapi.json
 VOPUA     GET    /metrics
 VOPUA     GET    /tonight
-VOPUA     GET    /tonight.json
 VOPUA     GET    /api/v1/plans
 .O...     POST   /api/v1/plans                                per-site
 .O...     POST   /api/v1/plans/make                           per-site
@@ -125,13 +116,10 @@ VOPUA     GET    /api/v1/status
 VOPUA     GET    /api/v1/history
 VOPUA     GET    /api/v1/sites
 VOPUA     GET    /plans
-VOPUA     GET    /plans.json
 .O...     POST   /plans                                       per-site
 .O...     POST   /plans/make                                  per-site
 VOPUA     GET    /plans/{digest}                              per-site
-VOPUA     GET    /plans/{digest}.json                         per-site
 VOPUA     GET    /plans/{digest}/diff                         per-site
-VOPUA     GET    /plans/{digest}/diff.json                    per-site
 ..P..     POST   /plans/{digest}/approve                      per-site not-own
 ..P..     POST   /plans/{digest}/deny                         per-site not-own
 .OP..     POST   /plans/{digest}/withdraw                     per-site
@@ -145,20 +133,15 @@ VOPUA     GET    /api/v1/schedules/{schedule_id}              per-site
 .O...     POST   /api/v1/schedules/{schedule_id}/release      per-site
 .O...     DELETE /api/v1/schedules/{schedule_id}              per-site
 VOPUA     GET    /schedules
-VOPUA     GET    /schedules.json
 .O...     POST   /schedules                                   per-site
 VOPUA     GET    /schedules/{schedule_id}                     per-site
-VOPUA     GET    /schedules/{schedule_id}.json                per-site
 .O...     POST   /schedules/{schedule_id}/own                 per-site
 .O...     POST   /schedules/{schedule_id}/hold                per-site
 .O...     POST   /schedules/{schedule_id}/release             per-site
 .O...     POST   /schedules/{schedule_id}/remove              per-site
 VOPUA     GET    /runs
-VOPUA     GET    /runs.json
 VOPUA     GET    /runs/{run_id}                               per-site
-VOPUA     GET    /runs/{run_id}.json                          per-site
 VOPUA     GET    /runs/{run_id}/devices/{host:path}           per-site
-VOPUA     GET    /runs/{run_id}/devices/{host:path}.json      per-site
 .O...     POST   /runs/{run_id}/pause                         per-site
 .O...     POST   /runs/{run_id}/continue                      per-site
 .O...     POST   /runs/{run_id}/stop                          per-site
@@ -166,13 +149,9 @@ VOPUA     GET    /runs/{run_id}/devices/{host:path}.json      per-site
 .O...     POST   /runs/{run_id}/resume                        per-site
 ..P..     POST   /runs/{run_id}/approve                       per-site not-own
 VOPUA     GET    /devices
-VOPUA     GET    /devices.json
 VOPUA     GET    /devices/{name:path}                         per-site
-VOPUA     GET    /devices/{name:path}.json                    per-site
 VOPUA     GET    /sites
-VOPUA     GET    /sites.json
 VOPUA     GET    /trends
-VOPUA     GET    /trends.json
 VOPUA     GET    /api/v1/images
 .O...     POST   /api/v1/images
 VOPUA     GET    /api/v1/images/{name}
@@ -182,13 +161,11 @@ VOPUA     GET    /api/v1/images/{name}
 ....A     POST   /api/v1/images/{name}/vouch
 ....A     POST   /api/v1/images/{name}/restore
 VOPUA     GET    /images
-VOPUA     GET    /images.json
 .O...     POST   /images
 ....A     POST   /images/golden
 ....A     POST   /images/published
 ....A     POST   /images/golden/remove
 VOPUA     GET    /images/{name}
-VOPUA     GET    /images/{name}.json
 .O..A     POST   /images/{name}/verify
 ....A     POST   /images/{name}/vouch
 .O..A     POST   /images/{name}/remove

@@ -133,7 +133,7 @@ def test_nobody_is_let_in_without_signing_in(served):
 
 
 def test_a_browser_is_shown_where_to_sign_in(served):
-    """A page leads to the sign-in and from there back; its twin for programs says 401."""
+    """A page leads to the sign-in and from there back; a program is answered 401."""
     answer = served.call("GET", "/look?site=AMS&x=%2f", headers={"Accept": "text/html,*/*"})
     assert (answer.status_code, answer.headers["location"]) == (303, "/login?next=/look%3Fsite%3DAMS%26x%3D%252f")
 

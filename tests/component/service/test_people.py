@@ -217,7 +217,7 @@ def test_an_admin_keeps_people_by_pages(served):
     answer = served.call("POST", "/admin/people", root, form=form)
     assert (answer.status_code, answer.headers["location"]) == (303, "/admin/people/bob")
     assert served.call("POST", "/admin/people/bob/grants", root, form={"grants": "approver@LIM"}).status_code == 303
-    told = served.call("GET", "/admin/people/bob.json", root).json()["person"]
+    told = served.view("/admin/people/bob", root)["person"]
     assert [(one["role"], one["site"]) for one in told["grants"]] == [("approver", "LIM")]
     assert served.call("POST", "/admin/people/bob/grants", root, form={"grants": "boss"}).status_code == 422
     assert served.call("POST", "/admin/people/bob/disable", root, form={"reason": "left"}).status_code == 303
@@ -279,7 +279,7 @@ def test_passwords_and_tokens_come_out_nowhere(served, caplog):
     root = served.browser("root")
     texts.append(served.call("PUT", "/api/v1/users/ann/password", root, json={"password": secret[:8]}).text)
     texts.append(served.call("PUT", "/api/v1/users/ann/password", root, json={"password": secret}).text)
-    texts += [repr(served.audit()), caplog.text, served.call("GET", "/admin.json", root).text]
+    texts += [repr(served.audit()), caplog.text, served.call("GET", "/admin", root).text]
     assert secret[:8] not in "".join(texts)
     for path in served.service.state.iterdir():
         content = path.read_bytes()

@@ -53,7 +53,7 @@ def test_a_request_is_a_line(told, served):
 
 def test_who_said_nothing_is_anonymous(told):
     """And what was refused is told, too; as is what there is not."""
-    assert told("GET", "/tonight.json")[0].split(" ")[1:5] == ["anonymous", "GET", "/tonight.json", "401"]
+    assert told("GET", "/tonight")[0].split(" ")[1:5] == ["anonymous", "GET", "/tonight", "401"]
     assert told("GET", "/nothing")[0].split(" ")[1:5] == ["anonymous", "GET", "/nothing", "404"]
 
 
@@ -62,15 +62,15 @@ TOKEN = "ffy_" + "s3cret-" * 6
 
 def test_no_secret_gets_there(told, served):
     """Neither a header, a cookie, a query, a body, nor a token that somebody put into a path."""
-    served.call("GET", "/me.json", served.token("vera"))
+    served.call("GET", "/me", served.token("vera"))
     browser = served.browser("vera")
     calls = (
         {"words": ("GET", f"/tonight?token={TOKEN}&code=s3cret-code")},
         {"words": ("GET", f"/{TOKEN}/x")},
         {"words": ("GET", f"/{quote('/' + TOKEN, safe='')}")},
-        {"words": ("GET", "/me.json"), "headers": {"Authorization": f"Bearer {TOKEN}", "Cookie": "a=s3cret-cookie"}},
+        {"words": ("GET", "/me"), "headers": {"Authorization": f"Bearer {TOKEN}", "Cookie": "a=s3cret-cookie"}},
         {"words": ("POST", "/api/v1/login"), "json": {"name": "vera", "password": "s3cret-password"}},
-        {"words": ("GET", "/me.json", browser)},
+        {"words": ("GET", "/me", browser)},
     )
     for call in calls:
         line, found = told(*call.pop("words"), **call)

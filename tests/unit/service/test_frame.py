@@ -1,4 +1,4 @@
-"""What is around every page: escaped text, a twin, a navigation of what one may call, files by what is in them."""
+"""What is around every page: escaped text, a navigation of what one may call, files by what is in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flashferry.service import access
 from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.app import build_app
 from flashferry.service.pages import assets
-from flashferry.service.pages.frame import link, problem_page, twin
+from flashferry.service.pages.frame import link, problem_page, view_page
 from flashferry.service.problems import Problem
 from tests.unit.service.client import TestClient
 
@@ -42,7 +42,7 @@ def client(service, router: APIRouter, who: Actor | None = None, csrf: str = "c-
 def router():
     made = APIRouter()
 
-    @twin(made, "/things/{name}", "problem.html")
+    @view_page(made, "/things/{name}", "problem.html")
     def things(name: str):
         return {"title": name, "detail": NASTY, "hint": ""}
 
@@ -56,42 +56,28 @@ def test_text_of_whatever_origin_stays_text(service, router):
     assert "&lt;script&gt;alert(1)&lt;/script&gt;\\x1b[31m\\u202e&#39;&#34;&amp;" in text
 
 
-def test_a_known_secret_is_on_no_page_and_in_no_twin(service, router):
+def test_a_known_secret_is_on_no_page(service, router):
     """Whatever a device quoted."""
     keep_secret("hunter2hunter2")
-    for path in ("/things/hunter2hunter2", "/things/hunter2hunter2.json"):
-        assert "hunter2" not in client(service, router, actor(Role.VIEWER)).get(path).text.replace(path, "")
-
-
-def test_the_twin_has_the_same_view_as_json(service, router):
-    """At the page's path with `.json` behind it, exact."""
-    answer = client(service, router).get("/things/x.json")
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.json() == {"title": "x", "detail": NASTY, "hint": ""}
+    path = "/things/hunter2hunter2"
+    assert "hunter2" not in client(service, router, actor(Role.VIEWER)).get(path).text.replace(path, "")
 
 
 def test_nothing_of_a_page_is_kept_by_browsers(service, router):
     """Who signs out leaves nothing behind the back button."""
-    for path in ("/things/x", "/things/x.json"):
-        assert client(service, router).get(path).headers["cache-control"] == "no-store"
+    assert client(service, router).get("/things/x").headers["cache-control"] == "no-store"
 
 
 def test_a_view_may_ask_for_the_request_itself(service):
-    """Under whatever name; page and twin both get it."""
+    """Under whatever name."""
     made = APIRouter()
 
-    @twin(made, "/asked", "problem.html")
+    @view_page(made, "/asked", "problem.html")
     def asked(asked_for: Request):
         return {"title": asked_for.url.path, "detail": "", "hint": ""}
 
     browser = client(service, made)
     assert "/asked" in browser.get("/asked").text
-    assert browser.get("/asked.json").json()["title"] == "/asked.json"
-
-
-def test_the_page_names_its_twin_with_the_filters(service, router):
-    """So that what one sees is what one gets."""
-    assert 'href="/things/x.json?site=AMS&amp;q=1"' in client(service, router).get("/things/x?site=AMS&q=1").text
 
 
 def test_the_navigation_has_what_one_may_call(service, router, monkeypatch):
@@ -119,7 +105,6 @@ def test_nobody_signed_in_sees_no_navigation(service, router):
     [
         ("/runs/x", "text/html,*/*", True),
         ("/runs/x", "*/*", False),
-        ("/runs/x.json", "text/html", False),
         ("/api/v1/runs/x", "text/html", False),
     ],
 )

@@ -134,7 +134,7 @@ def test_networks_that_need_no_token(tmp_path, address, headers, status):
     proxy = ProxySettings(networks=(ip_network("192.0.2.10/32"),))
     served = serve(tmp_path, ServiceSettings(metrics=NETWORKS, proxy=proxy))
     assert served.call("GET", "/metrics", address=address or None, headers=headers).status_code == status
-    assert served.call("GET", "/tonight.json", address=address or None, headers=headers).status_code == 401
+    assert served.call("GET", "/tonight", address=address or None, headers=headers).status_code == 401
 
 
 def test_figures_outlive_a_run_and_the_service(tmp_path, kept):  # noqa: F811

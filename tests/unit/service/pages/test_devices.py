@@ -9,13 +9,13 @@ from flashferry.store.history import Measurement
 from flashferry.store.journal import Journal
 from tests.contract import stored
 from tests.served import serve
-from tests.unit.service.pages.test_runs import page, twin
+from tests.unit.service.pages.test_runs import page, view
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     state = tmp_path_factory.mktemp("service") / "state"
-    stored.lay_out(4, state)
+    stored.lay_out(state)
     with Journal(state) as journal:
         run_id = journal.begin_run("stage")
         journal.add_device(run_id, host="a/b", address="192.0.2.9", port=22, platform="ios", site="AMS")
@@ -29,7 +29,7 @@ def served(tmp_path_factory):
 def test_each_device_stands_once_as_its_last_run_has_it(served):
     """With its newest speed; one whose name has a slash has a page, too."""
     ada = served.browser("ada")
-    told = twin(served, ada, "/devices.json")["devices"]
+    told = view(served, ada, "/devices")["devices"]
     assert [one["host"] for one in told] == ["a/b", "xe1", "xe2"]
     assert told[2]["model"] == "CSR1000V"
     assert told[2]["speed_bytes_per_s"] > 0
@@ -47,14 +47,14 @@ def test_devices_are_chosen_by_words_and_site(served):
         ("?site=AMS", ["a/b"]),
         ("?q=no", []),
     ):
-        assert [one["host"] for one in twin(served, ada, f"/devices.json{query}")["devices"]] == hosts
+        assert [one["host"] for one in view(served, ada, f"/devices{query}")["devices"]] == hosts
 
 
 def test_a_device_has_its_history(served):
     """Copies drawn and listed, and the runs that had it."""
     ada = served.browser("ada")
     assert '<svg class="graph"' in page(served, ada, "/devices/xe1")
-    told = twin(served, ada, "/devices/xe1.json")
+    told = view(served, ada, "/devices/xe1")
     assert "graph" not in told
     assert len(told["copies"]) >= 2
     assert len(told["runs"]) == 3
@@ -63,10 +63,10 @@ def test_a_device_has_its_history(served):
 def test_who_may_see_one_site_sees_its_devices_alone(served):
     """Others are not there, and do not count in any median."""
     bob = served.browser("bob")
-    assert [one["host"] for one in twin(served, bob, "/devices.json")["devices"]] == ["a/b"]
+    assert [one["host"] for one in view(served, bob, "/devices")["devices"]] == ["a/b"]
     assert served.call("GET", "/devices/xe1", bob).status_code == 404
     assert served.call("GET", "/devices/none", bob).status_code == 404
-    assert twin(served, bob, "/trends.json")["sites"] == []
+    assert view(served, bob, "/trends")["sites"] == []
 
 
 def test_trends_are_drawn(served):
@@ -75,7 +75,7 @@ def test_trends_are_drawn(served):
     text = page(served, ada, "/trends")
     assert '<svg class="graph"' in text
     assert "No night is kept" in text
-    (site,) = twin(served, ada, "/trends.json")["sites"]
+    (site,) = view(served, ada, "/trends")["sites"]
     assert (site["site"], site["devices"]) == ("", 2)
 
 

@@ -1,4 +1,4 @@
-"""Pages of what goes on: who sees which run, what is chosen, and what the twins have."""
+"""Pages of what goes on: who sees which run, what is chosen, and what is shown."""
 
 from __future__ import annotations
 
@@ -39,38 +39,36 @@ def page(served, by, path: str) -> str:
     return answer.text
 
 
-def twin(served, by, path: str) -> dict:
-    answer = served.call("GET", path, by)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+def view(served, by, path: str) -> dict:
+    return served.view(path, by)
 
 
 def test_a_viewer_sees_runs_waves_and_devices(served, run_id):
-    """On the page, and as figures in its twin."""
+    """On the page, and as figures in its view."""
     ada = served.browser(served.person("ada", "viewer"))
     assert run_id in page(served, ada, "/tonight")
     assert run_id in page(served, ada, "/runs")
     text = page(served, ada, f"/runs/{run_id}")
     assert 'data-row="r1"' in text
     assert f'href="/runs/{run_id}/devices/r2%2Fx"' in text
-    told = twin(served, ada, f"/runs/{run_id}.json")
+    told = view(served, ada, f"/runs/{run_id}")
     assert told["run"]["whole"]["devices"] == 2
     assert [one["host"] for one in told["devices"]] == ["r1", "r2/x"]
     assert list(told["shown"]["waves"]) == ["0", "1"]
-    assert "devices" not in twin(served, ada, "/tonight.json")["runs"][0]
+    assert "devices" not in view(served, ada, "/tonight")["runs"][0]
 
 
 def test_who_may_see_one_site_sees_no_other(served, run_id):
     """Its devices are not there for him; a run that touches none of his sites is none."""
     bob = served.browser(served.person("bob", "viewer@LIM"))
     eve = served.browser(served.person("eve", "viewer@GVA"))
-    for path in ("/tonight.json", "/runs.json", f"/runs/{run_id}.json"):
-        assert "AMS" not in json.dumps(twin(served, bob, path))
-        assert "LIM" in json.dumps(twin(served, bob, path)) or path == "/runs.json"
+    for path in ("/tonight", "/runs", f"/runs/{run_id}"):
+        assert "AMS" not in json.dumps(view(served, bob, path))
+        assert "LIM" in json.dumps(view(served, bob, path)) or path == "/runs"
     assert served.call("GET", f"/runs/{run_id}/devices/r1", bob).status_code == 404
-    assert served.call("GET", f"/runs/{run_id}/devices/r2%2Fx.json", bob).status_code == 200
+    assert served.call("GET", f"/runs/{run_id}/devices/r2%2Fx", bob).status_code == 200
     assert served.call("GET", f"/runs/{run_id}", eve).status_code == 404
-    assert twin(served, eve, "/runs.json")["runs"] == []
+    assert view(served, eve, "/runs")["runs"] == []
 
 
 @pytest.mark.parametrize(
@@ -87,14 +85,14 @@ def test_who_may_see_one_site_sees_no_other(served, run_id):
 def test_devices_are_chosen_by_state_and_words(served, run_id, query, hosts):
     """Of name, site, step and reason."""
     ada = served.browser(served.person("ada", "viewer"))
-    assert [one["host"] for one in twin(served, ada, f"/runs/{run_id}.json{query}")["devices"]] == hosts
+    assert [one["host"] for one in view(served, ada, f"/runs/{run_id}{query}")["devices"]] == hosts
     assert ('data-template="device-row"' in page(served, ada, f"/runs/{run_id}{query}")) is (len(hosts) == 2)
 
 
 def test_a_run_that_is_not_there_is_told_so(served):
     """And a device that a run does not have."""
     ada = served.browser(served.person("ada", "viewer"))
-    for path in ("/runs/none", "/runs/none/devices/r1", "/runs/none.json"):
+    for path in ("/runs/none", "/runs/none/devices/r1"):
         assert served.call("GET", path, ada).status_code == 404
 
 
@@ -106,23 +104,23 @@ def test_many_runs_stand_on_several_pages(served):
         for run_id in ids:
             journal.add_device(run_id, host="r", address="192.0.2.1", port=22, platform="ios")
             journal.finish_run(run_id)
-    first, second = twin(served, ada, "/runs.json"), twin(served, ada, "/runs.json?page=2")
+    first, second = view(served, ada, "/runs"), view(served, ada, "/runs?page=2")
     shown = [one["run_id"] for one in (*first["runs"], *second["runs"])]
     assert (len(first["runs"]), first["pages"], sorted(shown)) == (30, 2, sorted(ids))
     assert 'href="?page=2"' in page(served, ada, "/runs")
 
 
 def test_a_device_has_what_the_report_says_of_it(tmp_path):
-    """Of a journal as a release wrote it: proof, steps, copies; the twin has no HTML and no readings."""
+    """Of a journal as a release wrote it: proof, steps, copies; the view has no HTML beside its own and no readings."""
     state = tmp_path / "state"
-    probe, *_ = stored.lay_out(4, state)
+    probe, *_ = stored.lay_out(state)
     served = serve(state)
     ada = served.browser(served.person("ada", "viewer"))
     text = page(served, ada, f"/runs/{probe}/devices/xe1")
     assert text.count('<svg class="graph"') == 12
     assert "style=" not in text
     assert "Configuration: " in text
-    told = twin(served, ada, f"/runs/{probe}/devices/xe1.json")
+    told = view(served, ada, f"/runs/{probe}/devices/xe1")
     assert "section" not in told
     assert told["report"]["transfers"]
     assert "samples" not in told["report"]["transfers"][0]
@@ -142,7 +140,7 @@ def test_who_operates_a_run_steps_in_by_forms(served, run_id):
     text = page(served, ann, f"/runs/{run_id}")
     assert "a &lt;b&gt;storm&lt;/b&gt;" in text
     assert "Paused since" in text
-    told = twin(served, ann, f"/runs/{run_id}.json")["run"]
+    told = view(served, ann, f"/runs/{run_id}")["run"]
     assert (told["hold"], told["wishes"][0]["actor"]) == ("paused", "ann")
     assert served.call("POST", f"/runs/{run_id}/continue", ann, form={"reason": " "}).status_code == 422
 

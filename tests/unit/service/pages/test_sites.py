@@ -11,7 +11,7 @@ from flashferry.service.site_centre import STOPPED
 from flashferry.store.sites.database import SitesDatabase
 from tests.served import BEGIN, serve
 from tests.showcase.sites import centre, settings_text
-from tests.unit.service.pages.test_runs import page, twin
+from tests.unit.service.pages.test_runs import page, view
 
 HOSTILE = ("<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>", "\u202etxet")
 RUN, BEFORE = "20261123-190000-a7f3", "20261122-220000-c1d2"
@@ -39,7 +39,7 @@ def served(empty):
 
 def test_each_site_stands_with_its_agent(served):
     """Ready, of another release, silent, with a wrong clock, never heard; in a word, its tone, and why."""
-    rows = {one["site"]: one for one in twin(served, served.browser("ada"), "/sites.json")["sites"]}
+    rows = {one["site"]: one for one in view(served, served.browser("ada"), "/sites")["sites"]}
     assert {site: (one["word"], one["tone"], one["heard"]) for site, one in rows.items()} == {
         "ams": ("ready", "good", "6 s ago"),
         "gva": ("not ready", "bad", "11 s ago"),
@@ -61,14 +61,14 @@ def test_a_site_is_silent_after_what_the_settings_say(served):
     ada = served.browser("ada")
     for seconds, word in ((114, "ready"), (115, "silent")):
         served.clock.now = BEGIN + timedelta(seconds=seconds)
-        assert twin(served, ada, "/sites.json")["sites"][0]["word"] == word
+        assert view(served, ada, "/sites")["sites"][0]["word"] == word
     assert "not heard for 2 min 00 s" in page(served, ada, "/sites")
 
 
 def test_what_runs_is_told_by_site_and_by_run(served):
     """Parts by state at the site, devices by what they came to at the run; what was left in hand first."""
     ada = served.browser("ada")
-    told = twin(served, ada, "/sites.json")
+    told = view(served, ada, "/sites")
     assert [one["run_id"] for one in told["runs"]] == [RUN, BEFORE]
     in_hand = {one["site"]: [(part["run"], part["state"]) for part in one["parts"]] for one in told["sites"]}
     assert in_hand == {
@@ -99,7 +99,7 @@ def test_who_may_see_one_site_sees_its_part_alone(served):
     with SitesDatabase(served.service.state).writing() as database:
         database.execute("UPDATE runs SET stopped = 'ams-sw02 failed'")
     ines = served.browser("ines")
-    told = twin(served, ines, "/sites.json")
+    told = view(served, ines, "/sites")
     assert [one["site"] for one in told["sites"]] == ["lim"]
     assert {part["site"] for run in told["runs"] for part in run["parts"]} == {"lim"}
     assert [run["stopped"] for run in told["runs"]] == [STOPPED] * 2
@@ -119,7 +119,7 @@ def test_who_sees_none_of_the_sites_is_told_so(served):
 def test_it_takes_a_role_that_looks(served):
     """As the other pages: who was given none is refused."""
     assert served.call("GET", "/sites").status_code == 401
-    for path in ("/sites", "/sites.json"):
+    for path in ("/sites",):
         assert served.call("GET", path, served.browser("nell")).status_code == 403
 
 
@@ -157,7 +157,7 @@ def test_settings_without_a_ledger_are_sites_that_were_never_heard(empty):
     """The page says which commands are missing."""
     (empty.service.state / "sites.toml").write_text(settings_text())
     ada = empty.browser("ada")
-    assert [one["word"] for one in twin(empty, ada, "/sites.json")["sites"]] == ["never heard"] * 5
+    assert [one["word"] for one in view(empty, ada, "/sites")["sites"]] == ["never heard"] * 5
     assert "No agent is heard" in page(empty, ada, "/sites")
 
 
@@ -193,7 +193,7 @@ def test_what_cannot_be_read_is_told_with_what_to_do(served, what):
         (state / "damaged").chmod(0o600)
         (state / "damaged").replace(state / "sites.sqlite3")
     ada = served.browser("ada")
-    told = twin(served, ada, "/sites.json")
+    told = view(served, ada, "/sites")
     assert ("sites.toml" if what == "settings" else "is damaged") in told["trouble"]
     assert told["hint"]
     text = page(served, ada, "/sites")

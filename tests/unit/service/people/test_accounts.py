@@ -185,7 +185,7 @@ def test_another_password_ends_the_sessions(served, passwords):
     with served.service.database.writing() as database:
         rows.lock(database, "ann", "2026-11-24T00:00:00.000Z")
     accounts.set_password(served.service, ADMIN, "ann", LONG, passwords)
-    assert served.call("GET", "/tonight.json", browser).status_code == 401
+    assert served.call("GET", "/tonight", browser).status_code == 401
     with served.service.database.reading() as database:
         found = rows.person(database, "ann")
     assert found is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from html import unescape
 
@@ -13,6 +12,7 @@ from flashferry.model.plan_file import plan_text
 from flashferry.service.pages import steering
 from flashferry.service.pages.plans import router
 from flashferry.store.service.jobs import latest_jobs
+from tests.served import view_of
 from tests.unit.service.plans.calling import client as made
 
 NASTY = "<script>alert(1)</script>\x1b[31m'\"&"
@@ -67,12 +67,16 @@ def test_a_plan_is_shown_with_all_that_one_decides_by(client, plan, offered):
         assert told in text
 
 
-def test_the_twin_has_what_the_page_has(client, plan, offered):
+def test_pages_have_what_their_titles_promise(client, plan, offered):
     """List, plan and differences."""
     digest = offered(plan)
-    assert [one["digest"] for one in client("ann").get("/plans.json").json()["plans"]] == [digest]
-    assert client("ann").get(f"/plans/{digest}.json").json()["may"]["approve"] == ""
-    assert client("ann").get(f"/plans/{digest}/diff.json").json()["diff"] is None
+
+    def view(path):
+        return view_of(lambda: client("ann").get(path))
+
+    assert [one["digest"] for one in view("/plans")["plans"]] == [digest]
+    assert view(f"/plans/{digest}")["may"]["approve"] == ""
+    assert view(f"/plans/{digest}/diff")["diff"] is None
 
 
 def test_the_makers_button_is_disabled_and_his_post_refused(client, plan, offered):
@@ -146,7 +150,7 @@ def test_the_list_is_filtered_by_its_address(client, plan, offered):
     core, edge = offered(plan, title="core"), offered(replace(plan, duration_s=1.0), title="edge")
     client("ann").post(f"/plans/{edge}/approve")
     for query, expected in (({"title": "core"}, [core]), ({"state": "approved"}, [edge]), ({"state": "denied"}, [])):
-        found = client("ann").get("/plans.json", params=query).json()["plans"]
+        found = view_of(lambda query=query: client("ann").get("/plans", params=query))["plans"]
         assert [one["digest"] for one in found] == expected
         assert client("ann").get("/plans", params=query).status_code == 200
 
@@ -154,9 +158,9 @@ def test_the_list_is_filtered_by_its_address(client, plan, offered):
 def test_who_may_not_see_a_plan_gets_no_page_of_it(client, plan, offered):
     """As if it were not there."""
     digest = offered(plan)
-    for path in ("", ".json", "/diff", "/diff.json"):
+    for path in ("", "/diff"):
         assert client("viv").get(f"/plans/{digest}{path}").status_code == 404
-    assert json.loads(client("viv").get("/plans.json").text)["plans"] == []
+    assert view_of(lambda: client("viv").get("/plans"))["plans"] == []
 
 
 def test_a_plan_is_made_and_rehearsed_by_forms(able, service, who, plan, offered):
@@ -173,8 +177,8 @@ def test_a_plan_is_made_and_rehearsed_by_forms(able, service, who, plan, offered
         assert word in text
         assert "&lt;b&gt;came" in text
         assert "<b>came" not in text
-    assert maker.get("/plans.json").json()["being_made"][0]["state"] == "queued"
-    assert made(able, who("viv"), router).get("/plans.json").json()["being_made"] == []
+    assert view_of(lambda: maker.get("/plans"))["being_made"][0]["state"] == "queued"
+    assert view_of(lambda: made(able, who("viv"), router).get("/plans"))["being_made"] == []
 
 
 def test_a_queued_job_is_cancelled_where_it_is_shown(able, service, who, plan, offered):
