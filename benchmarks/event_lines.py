@@ -53,7 +53,16 @@ class Shares:
 def _serving(folder: Path) -> Iterator[tuple[int, Path]]:
     """Run `serve --json`; yield its process id and the file with its lines."""
     output = folder / "events.jsonl"
-    command = [sys.executable, "-m", "flashferry", "serve", "--images", str(folder / _IMAGE), "--listen", "127.0.0.1"]
+    command = [
+        sys.executable,
+        "-m",
+        "flashferry",
+        "serve",
+        "--image-dir",
+        str(folder / _IMAGE),
+        "--listen",
+        "127.0.0.1",
+    ]
     with output.open("wb") as lines, (folder / "said").open("wb") as said:
         process = subprocess.Popen(
             [*command, "--port", str(free_port()), "--user", _USER, "--json"],

@@ -57,7 +57,7 @@ def check_round_trip_of_link() -> float:
 def unreachable_server_named() -> float:
     """Measure when `check --reach` says that no client came, for a server address without a host."""
     with _rig() as rig:
-        done = rig.verb("check", "--reach", "--server-address", "198.18.0.99")
+        done = rig.verb("check", "--reach", "--address", "198.18.0.99")
     assert done.code == 3, done.err
     last = [line for line in done.err.splitlines() if "reach" in line][-1]
     return float(last.split()[0])

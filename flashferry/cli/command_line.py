@@ -78,7 +78,7 @@ def told_in_our_words(error: Any) -> Any:
         return error
     parameter = getattr(error, "param", None)
     is_option = getattr(parameter, "param_type_name", "") == "option"
-    name = f"{names_shown(parameter.opts)[-1]}: " if parameter is not None and is_option else ""
+    name = f"{parameter.opts[-1]}: " if parameter is not None and is_option else ""
     return UsageError(name + shown(text), error.ctx)
 
 
@@ -155,12 +155,6 @@ class App(typer.Typer):
         return super().command(name, **{"cls": Verb, **options})
 
 
-def names_shown(names: Sequence[str]) -> list[str]:
-    """Return the names of an option that are shown: the short ones, and the first long one."""
-    long = [name for name in names if name.startswith("--")]
-    return [name for name in names if name not in long[1:]]
-
-
 def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
     groups: dict[str, list[tuple[str, str]]] = {name: [] for name in _ORDER}
     for parameter in command.get_params(ctx):
@@ -172,7 +166,7 @@ def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
             groups["Arguments"].append(record)
         else:
             panel = getattr(parameter, "rich_help_panel", None) or _OPTIONS
-            groups.setdefault(panel, []).append((_without_old(record[0], parameter.opts), record[1]))
+            groups.setdefault(panel, []).append(record)
     _write_groups(groups, formatter)
 
 
@@ -184,9 +178,3 @@ def _write_groups(groups: Mapping[str, list[tuple[str, str]]], formatter: Any) -
         if rows:
             with formatter.section(name):
                 formatter.write_dl([(words.ljust(widest), told) for words, told in rows], col_max=widest)
-
-
-def _without_old(words: str, names: Sequence[str]) -> str:
-    for old in set(names) - set(names_shown(names)):
-        words = re.sub(rf", {re.escape(old)}(?![\w-])", "", words)
-    return words

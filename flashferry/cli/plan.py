@@ -49,7 +49,6 @@ def plan(
         Path | None,
         typer.Option(
             "--image-rules",
-            "--images",
             metavar="FILE",
             help=f"Rules that give each device its image (default: {RULES_FILE} in the inventory's folder).",
         ),
@@ -74,7 +73,6 @@ def plan(
         typer.Option(
             "--output",
             "-o",
-            "--out",
             envvar=OUTPUT_VARIABLE,
             metavar="FILE",
             help="Keep the plan, for 'flashferry stage --plan'.",

@@ -34,7 +34,6 @@ def ready(
         Path | None,
         typer.Option(
             "--image-rules",
-            "--images",
             metavar="FILE",
             help=f"Rules that give each device its image (default: {RULES_FILE} in the inventory's folder).",
         ),

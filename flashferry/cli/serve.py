@@ -30,9 +30,7 @@ PASSWORD_VARIABLE = "FLASHFERRY_SERVE_PASSWORD"  # noqa: S105 - the name of a va
 @listening_options
 def serve(
     listening: dict[str, Any],
-    images: Annotated[
-        Path, typer.Option("--image-dir", "--images", metavar="DIR", help="Folder of images, or one image file.")
-    ],
+    images: Annotated[Path, typer.Option("--image-dir", metavar="DIR", help="Folder of images, or one image file.")],
     address: AddressOption = None,
     cap_mbps: Annotated[
         float | None,

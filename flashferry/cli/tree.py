@@ -1,6 +1,6 @@
 """The command line as values: commands, their options and arguments, and what each value may be.
 
-Options are read as their help shows them: names that only older scripts know, and what is hidden, are not among them.
+Options are read as their help shows them; what is hidden is not among them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from flashferry.cli.command_line import names_shown
 from inventory.transport_policy import AUTO, NAMES, ORDER
 from tasks.tcp_config import EXTRAS
 
@@ -183,7 +182,7 @@ def _paragraphs(text: str) -> str:
 
 
 def _option(one: Any, record: tuple[str, str]) -> Option:
-    names = tuple(sorted(names_shown(one.opts), key=lambda name: name.startswith("--")))
+    names = tuple(sorted(one.opts, key=lambda name: name.startswith("--")))
     # What the help shows behind the names is the value.
     placeholder = "" if one.is_flag or one.count else _NAMES.sub("", record[0])
     return Option(

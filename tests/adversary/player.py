@@ -302,16 +302,16 @@ class _Play:
         image = ["--image", IMAGES[controller.name]]
         if step.verb == "stage":
             options = self._case.options[controller.name]
-            return ["stage", *common, *image, *options, "--ftp-port", "0", "--events", "events.jsonl"]
+            return ["stage", *common, *image, *options, "--port", "0", "--events", "events.jsonl"]
         if step.verb == "resume":
             run = controller.last_run()
-            return ["stage", *common, "--resume", run, "--ftp-port", "0"] if run else None
+            return ["stage", *common, "--resume", run, "--port", "0"] if run else None
         if step.verb == "report":
             return ["report", "latest"]
         if step.verb == "status":
             return ["status"]
         if step.verb == "probe":
-            return ["probe", *common, "--image-mb", "0.2", "--seconds", "2", "--ftp-port", "0"]
+            return ["probe", *common, "--image-mb", "0.2", "--seconds", "2", "--port", "0"]
         if step.decides:
             return ["recover", *common, step.decides, "r1"]
         return [step.verb, *common, *(image if step.verb == "check" else [])]

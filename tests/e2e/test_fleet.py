@@ -196,7 +196,7 @@ def test_a_plan_is_carried_out(fleet):
     """What was planned is done, device by device; one that got the image meanwhile is told, and copied no more."""
     image, plan = fleet.image(300_000), fleet.folder / "plan.json"
     given = ("--inventory", fleet.inventory)
-    made = fleet.run("plan", *given, "--image", image, "--no-canary", "--wave-by", "all", "--out", plan)
+    made = fleet.run("plan", *given, "--image", image, "--no-canary", "--wave-by", "all", "--output", plan)
     assert made.code == 0, made.err
     alone = fleet.run("stage", *given, "--image", image, "--host", "b1", "--json")
     assert alone.code == 0, alone.err

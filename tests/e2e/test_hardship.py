@@ -75,7 +75,7 @@ def test_one_router_under_two_names_is_one_router(held_rig):
         rig.until_held()
         # Another way to write 198.18.1.11 (inet_aton): stands for a DNS name beside an address.
         rig.write_inventory(hostname="198.18.267")
-        second = rig.verb("stage", "--image", rig.image(300_000, "other.bin"), "--ftp-port", "2121")
+        second = rig.verb("stage", "--image", rig.image(300_000, "other.bin"), "--port", "2121")
         os.kill(stage.pid, signal.SIGINT)
         stage.communicate(timeout=PATIENCE_S)
     assert stage.returncode == 130

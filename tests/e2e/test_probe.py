@@ -75,7 +75,7 @@ def test_reach_brings_the_audit(rig):
 @pytest.mark.soak
 def test_a_server_out_of_reach_is_named(rig):
     """Packets to an address where nobody answers: no client seen, and the device is usable after."""
-    done = rig.verb("check", "--reach", "--server-address", "198.18.0.99")
+    done = rig.verb("check", "--reach", "--address", "198.18.0.99")
     (device,) = done.json["devices"]
     assert (done.code, device["outcome"], device["failure"]["kind"]) == (3, "failed", "NO_CLIENT")
     assert device["failure"]["reason"].startswith("no client seen: nobody came to our FTP port from 198.18.")

@@ -57,9 +57,7 @@ def carried(
     return with_shared
 
 
-RunsOption = Annotated[
-    int, typer.Option("--last", "--runs", metavar="N", min=1, max=1000, help="How many runs to show.")
-]
+RunsOption = Annotated[int, typer.Option("--last", metavar="N", min=1, max=1000, help="How many runs to show.")]
 JsonOption = Annotated[
     bool,
     typer.Option(
@@ -120,7 +118,6 @@ AddressOption = Annotated[
     str | None,
     typer.Option(
         "--address",
-        "--server-address",
         envvar="FLASHFERRY_ADDRESS",
         metavar="ADDRESS",
         help="Our address as devices reach it (default: found out).",
@@ -131,7 +128,6 @@ PortOption = Annotated[
     int | None,
     typer.Option(
         "--port",
-        "--ftp-port",
         envvar="FLASHFERRY_PORT",
         metavar="PORT",
         min=0,

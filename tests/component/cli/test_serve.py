@@ -52,7 +52,7 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def serving(images: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """Serve on a free loopback port; the process ends with the block."""
-    command = [*FERRY, "serve", "--images", str(images), "--listen", "127.0.0.1", "--port", "0", *arguments]
+    command = [*FERRY, "serve", "--image-dir", str(images), "--listen", "127.0.0.1", "--port", "0", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -65,7 +65,7 @@ def serving(images: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 def serving_by_ssh(images: Path) -> Iterator[subprocess.Popen[str]]:
     """Serve by SCP alone."""
     given = ["--transports", "scp", "--ssh-port", "0", "--json"]
-    command = [*FERRY, "serve", "--images", str(images), "--listen", "127.0.0.1", *given]
+    command = [*FERRY, "serve", "--image-dir", str(images), "--listen", "127.0.0.1", *given]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -171,7 +171,7 @@ def test_by_ssh_the_password_is_told_apart_and_host_keys_are_shown(images):
 )
 def test_what_cannot_be_served_is_refused_in_a_sentence(images, given, words):
     """Before anything is listened on."""
-    found = run("serve", "--images", images, "--listen", "127.0.0.1", *given)
+    found = run("serve", "--image-dir", images, "--listen", "127.0.0.1", *given)
     assert found.returncode == 2
     assert words in " ".join(found.stderr.split())
     assert "copy " not in found.stdout
@@ -181,7 +181,7 @@ def test_a_certificate_for_another_name_is_refused(images, tmp_path):
     """Devices are told an address that it is not for: one sentence with both."""
     paths = certificate(tmp_path, "IP:192.0.2.1")
     given = ("--transports", "https", "--https-port", "0", "--certificate", paths[0], "--key", paths[1])
-    found = run("serve", "--images", images, "--listen", "127.0.0.1", *given)
+    found = run("serve", "--image-dir", images, "--listen", "127.0.0.1", *given)
     assert found.returncode == 2
     assert "expected it to be for 127.0.0.1, which devices are told, found 192.0.2.1" in " ".join(found.stderr.split())
 
@@ -209,7 +209,7 @@ def test_metrics_on_a_port_in_use_are_refused(images):
     """One sentence, and no server that nobody asked for without them."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        found = run("serve", "--images", images, "--listen", "127.0.0.1", "--port", "0", "--metrics", port)
+        found = run("serve", "--image-dir", images, "--listen", "127.0.0.1", "--port", "0", "--metrics", port)
     assert found.returncode == 2
     assert f"--metrics {port}: cannot listen on 127.0.0.1 port {port}: Address already in use" in found.stderr
     assert "copy ftp://" not in found.stderr + found.stdout
@@ -297,7 +297,7 @@ def test_ctrl_c_ends_it_with_the_prompt_back(images):
 )
 def test_a_bad_option_is_one_clear_sentence(images, arguments, message):
     """What was expected and what was found, exit 2, before anything starts."""
-    done = run("serve", "--images", images, *arguments)
+    done = run("serve", "--image-dir", images, *arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
@@ -310,7 +310,7 @@ def test_a_folder_without_images_is_one_clear_sentence(tmp_path, kind):
     folder = tmp_path / kind
     if kind == "empty":
         folder.mkdir()
-    for verb in (("serve", "--images"), ("images", "list"), ("images", "hash")):
+    for verb in (("serve", "--image-dir"), ("images", "list"), ("images", "hash")):
         done = run(*verb, folder)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
         assert str(folder) in done.stderr
@@ -322,7 +322,7 @@ def test_a_port_in_use_is_one_clear_sentence(images):
         holder.bind(("127.0.0.1", 0))
         holder.listen()
         port = holder.getsockname()[1]
-        done = run("serve", "--images", images, "--listen", "127.0.0.1", "--port", port)
+        done = run("serve", "--image-dir", images, "--listen", "127.0.0.1", "--port", port)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert str(port) in done.stderr
 

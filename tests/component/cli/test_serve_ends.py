@@ -32,7 +32,17 @@ class Serving:
         self.content = (folder / "a.bin").read_bytes()
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
-        command = [sys.executable, "-P", "-m", "flashferry", "serve", "--images", str(folder), "--listen", "127.0.0.1"]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "flashferry",
+            "serve",
+            "--image-dir",
+            str(folder),
+            "--listen",
+            "127.0.0.1",
+        ]
         self.process = subprocess.Popen(
             [*command, "--port", str(self.port), "--user", "lab", "--json", *arguments],
             stdin=subprocess.DEVNULL,

@@ -40,7 +40,7 @@ def stage(tmp_path: Path, port: int, *arguments: str) -> subprocess.CompletedPro
     (tmp_path / "groups.yaml").write_text("{}\n")
     (tmp_path / "defaults.yaml").write_text("{}\n")
     (tmp_path / "image.bin").write_bytes(b"image")
-    command = [sys.executable, "-P", "-m", "flashferry", "stage", "-i", str(tmp_path), "--ftp-port", "0"]
+    command = [sys.executable, "-P", "-m", "flashferry", "stage", "-i", str(tmp_path), "--port", "0"]
     command += ["--image", str(tmp_path / "image.bin"), "--state-dir", str(tmp_path / "state"), *arguments]
     environment = os.environ | {"FLASHFERRY_PLAIN": "1"}
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=environment)

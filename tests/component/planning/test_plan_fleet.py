@@ -84,7 +84,7 @@ def test_each_device_gets_what_rules_and_inventory_say(run: Run, folder: Path, w
     """Rules, an explicit image, a rule to stay and a device that is gone: each is told, and no device is changed."""
     _changed(folder, xe2={"image": "special.bin"})
     before = {one.name: (world.running_config(one.name), world.files(one.name)) for one in world.devices}
-    code, out, _ = run("--json", "--out", str(folder / "plan.json"))
+    code, out, _ = run("--json", "--output", str(folder / "plan.json"))
     assert code == 3
     plan = load_plan(folder / "plan.json")
     found = {device.host: (device.action, device.image, device.wave) for device in plan.devices}
@@ -155,9 +155,9 @@ def test_one_image_for_several_platforms_is_refused_unless_insisted_on(run: Run,
         "special.bin is given to 2 platforms, CSR 1000V (xe1 and 1 more), 2800 (old1): one image is for one of them"
     )
     kept = folder / "plan.json"
-    assert run("-H", "xe1", "-H", "old1", *image, "--any-image", "--out", str(kept))[0] == 0
+    assert run("-H", "xe1", "-H", "old1", *image, "--any-image", "--output", str(kept))[0] == 0
     assert load_plan(kept).any_image
-    assert run("-H", "xe1", "-H", "xe2", *image, "--out", str(kept))[0] == 0
+    assert run("-H", "xe1", "-H", "xe2", *image, "--output", str(kept))[0] == 0
     assert not load_plan(kept).any_image
 
 
@@ -206,9 +206,9 @@ def test_no_cap_and_no_pace_is_one_sentence_and_no_login(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--image", "a.bin", "--images", "b.yaml"), "--image cannot be combined with --image-rules"),
+        (("--image", "a.bin", "--image-rules", "b.yaml"), "--image cannot be combined with --image-rules"),
         (("--image", "nowhere.bin"), "image nowhere.bin: expected a file, found nothing"),
-        (("--images", "nowhere.yaml"), "no image rules at nowhere.yaml"),
+        (("--image-rules", "nowhere.yaml"), "no image rules at nowhere.yaml"),
         (("--md5", "0" * 32), "--md5 and --sha512 are hashes of an image"),
         (("--until", "2020-01-01T05:00"), "expected a time to come"),
         (("--window", "22:00-05:00", "--until", "05:00"), "--window cannot be combined with --until"),
@@ -226,7 +226,7 @@ def test_bad_input_is_one_sentence_before_any_login(run: Run, arguments: tuple[s
 def test_a_missing_image_of_the_rules_ends_the_plan(run: Run, folder: Path) -> None:
     """A rule whose image is nowhere is the operator's to mend: one sentence, no half plan."""
     (folder / "inventory" / "xe.bin").unlink()
-    code, _, err = run("-H", "xe1", "--out", str(folder / "plan.json"))
+    code, _, err = run("-H", "xe1", "--output", str(folder / "plan.json"))
     assert code == 2
     assert "image xe.bin (rule 2: platform ios-xe): expected a file of this name in" in err.splitlines()[-1]
     assert not (folder / "plan.json").exists()

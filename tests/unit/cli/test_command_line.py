@@ -14,7 +14,6 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from flashferry.cli.command_line import names_shown
 from flashferry.cli.main import COMMANDS, build
 from flashferry.model.exit_codes import VERB_MEANINGS, ExitCode
 from flashferry.store.journal import Journal
@@ -37,18 +36,6 @@ SUBJECTS = {
     ),
 }
 """Each subject's one name, its one variable, and verbs that must have it."""
-
-OLD_NAMES = [
-    ("check", "--ftp-port", "--port"),
-    ("probe", "--server-address", "--address"),
-    ("stage", "--ftp-port", "--port"),
-    ("stage", "--server-address", "--address"),
-    ("plan", "--out", "--output"),
-    ("plan", "--images", "--image-rules"),
-    ("serve", "--images", "--image-dir"),
-    ("status", "--runs", "--last"),
-    ("run list", "--runs", "--last"),
-]
 
 
 def verbs() -> Iterator[tuple[str, Any]]:
@@ -101,18 +88,6 @@ def test_no_short_name_stands_for_two_options():
                 if not name.startswith("--"):
                     meanings.setdefault(name, set()).add(next(one for one in option.opts if one.startswith("--")))
     assert meanings == {"-i": {"--inventory"}, "-H": {"--host"}, "-g": {"--group"}, "-o": {"--output"}}
-
-
-@pytest.mark.parametrize(("words", "old", "new"), OLD_NAMES)
-def test_an_old_name_is_taken_and_not_shown(words, old, new):
-    """No script breaks, and nobody learns it anew."""
-    option = next(one for found, command in verbs() if found == words for one in options_of(command) if new in one.opts)
-    assert old in option.opts
-    assert new in names_shown(option.opts)
-    assert old not in names_shown(option.opts)
-    told = CliRunner().invoke(build(words.split()), [*words.split(), "--help"]).output
-    assert f"{new} " in told
-    assert f"{old} " not in told
 
 
 def test_a_name_that_begins_another_is_left_out_by_itself():

@@ -388,7 +388,7 @@ def check_document(text: str) -> None:
 def test_a_plan_in_a_file(ground, monkeypatch, flashferry_says):
     """It is signs alone, holds no secret, and carries its digest; `stage` shows that, and refuses it when changed."""
     monkeypatch.setattr("flashferry.planning.fleet_planner.plan_fleet", told_by(fleet_plan()))
-    words = ("plan", "-i", str(ground), "--image", str(ground / "image.bin"), "--out", str(ground / "p"))
+    words = ("plan", "-i", str(ground), "--image", str(ground / "image.bin"), "--output", str(ground / "p"))
     out, _ = flashferry_says(*words)
     text = (ground / "p").read_text()
     digest = json.loads(text)["digest"]

@@ -99,7 +99,7 @@ def test_a_device_that_is_done_may_leave_the_inventory(call, dead_run):
 
 def test_the_server_may_be_reached_elsewhere(call, dead_run):
     """Another machine's address and port are heeded; the rest is as the run was begun."""
-    options = call("--resume", dead_run, "--server-address", "192.0.2.9", "--ftp-port", "2100").options
+    options = call("--resume", dead_run, "--address", "192.0.2.9", "--port", "2100").options
     assert (options.device.server_address, options.port) == ("192.0.2.9", 2100)
     assert options.device.tune
 

@@ -21,22 +21,21 @@ FILES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
 _PROTOCOL = re.compile(r"(?<![a-z])s?ftp|ftpserver|ftpd", re.IGNORECASE)
 
 KEPT_NAMES = {"ftp_port", "vsftpd_path"}
-"""The option `--ftp-port`, as users and their scripts give it; and another's server, which the lab compares with."""
+"""The name of a stored option; and another's server, which the lab compares with."""
 
 KEPT_TEXTS: dict[str, tuple[str, ...]] = {
     "flashferry/cli/depot_probe.py": ("Only this way: ",),
     "flashferry/cli/lab_experiment.py": ("vsftpd is not installed", "apt install vsftpd"),
     "flashferry/cli/lab_peers.py": ("vsftpd is not installed", "apt install vsftpd"),
     "flashferry/cli/options/server.py": ("ftp_port", "By what devices fetch: ", "What to serve, separated by commas: "),
-    "flashferry/cli/options/shared.py": ("--ftp-port", "FTP port (default: 21"),
+    "flashferry/cli/options/shared.py": ("FTP port (default: 21"),
     "flashferry/cli/man/page.py": ("serves the image by FTP, ",),
     "flashferry/cli/serve.py": ("Password of the FTP user ",),
     "flashferry/monitor/metrics/instruments.py": ("by our FTP server.",),
     "flashferry/monitor/metrics/serve_metrics.py": ("ftp",),
-    "flashferry/store/schema.py": ("ftp",),
     "flashferry/run/host_check.py": ("or stop the other FTP server", "FTP port "),
 }
-"""Sentences, options and a metric's label that users see, and what older journals do not say, by file: no protocol is
+"""Sentences, options and a metric's label that users see, by file: no protocol is
 spoken with them."""
 
 

@@ -204,7 +204,7 @@ def _command(stage: _Stage, situation: str) -> list[str]:
     inventory = stage.folder / "inventory"
     if not inventory.exists():
         write_inventory(stage.world, inventory)
-    address = ("--server-address", _NOBODY) if situation == "unreachable" else ()
+    address = ("--address", _NOBODY) if situation == "unreachable" else ()
     return [*_flashferry(stage), "stage", "--inventory", str(inventory), "--image", str(stage.image), *address]
 
 
