@@ -54,14 +54,12 @@ def tracked_files() -> frozenset[str]:
 
 
 def check_names(wheel: Path) -> None:
-    """End where the wheel has not exactly the files that git tracks, and the manual page."""
+    """End where the wheel has not exactly the files that git tracks."""
     with zipfile.ZipFile(wheel) as inside:
         names = {name for name in inside.namelist() if not name.endswith("/")}
     ours, tracked = {name for name in names if name.startswith(tuple(f"{one}/" for one in PACKAGES))}, tracked_files()
     problems = [f"missing: {name}" for name in sorted(tracked - ours)]
     problems += [f"not tracked by git: {name}" for name in sorted(ours - tracked)]
-    if not any(name.endswith("share/man/man1/flashferry.1") for name in names):
-        problems.append("missing: the manual page")
     if problems:
         sys.exit("expected the files of git ls-files in the wheel, found\n" + "\n".join(problems))
 

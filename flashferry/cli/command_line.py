@@ -143,11 +143,10 @@ class App(typer.Typer):
     def __init__(self, **options: Any) -> None:
         context = {"help_option_names": ["--help", "-h"]}
         super().__init__(
-            **{"no_args_is_help": True, **options},
+            **{"no_args_is_help": True, "add_completion": False, **options},
             cls=Family,
             rich_markup_mode=None,
             context_settings=context,
-            add_completion=False,
         )
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:

@@ -37,7 +37,7 @@ COMMANDS = {
     "Images by hand": ("serve", "images"),
     "For a team": ("service", "sites"),
     "Nights on a lab": ("nightly",),
-    "This host": ("init", "doctor", "depot", "state", "lab", "completion", "man"),
+    "This host": ("init", "doctor", "depot", "state", "lab"),
 }
 """Commands in the groups and the order of the help; a module of that name has a function of that name, or an `app`."""
 
@@ -88,6 +88,7 @@ def build(arguments: Sequence[str]) -> typer.Typer:
         name="flashferry",
         help="Ferries OS images to the flash of Cisco IOS and IOS-XE devices, fast, and leaves nothing else behind.",
         pretty_exceptions_enable=False,
+        add_completion=True,
     )
     app.callback()(options)
     named = next(iter(behind_options(arguments)), None)

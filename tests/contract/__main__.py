@@ -10,9 +10,6 @@ from pathlib import Path
 from tests.contract import golden
 from tests.contract.groups import GROUPS
 
-FOLLOWING = {"help": "manual"}
-"""Groups that change with another: an option has its help and its lines on the manual page."""
-
 
 def main() -> int:
     """Go through the groups that are named, or all; return 1 where a contract has changed."""
@@ -23,8 +20,7 @@ def main() -> int:
     if strange := sorted(set(given.group) - GROUPS.keys()):
         parser.error(f"expected groups of {', '.join(GROUPS)}, found {strange[0]!r}")
     differing = 0
-    groups = [*given.group, *(FOLLOWING[group] for group in given.group if group in FOLLOWING)]
-    for group in dict.fromkeys(groups or GROUPS):
+    for group in dict.fromkeys(given.group or GROUPS):
         with tempfile.TemporaryDirectory() as folder:
             captured = GROUPS[group](Path(folder))
         if given.update:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent / "golden"
 _DOCS = FOLDER.parents[2] / "docs"
-ELSEWHERE = {"openapi": _DOCS / "openapi.json", "manual": _DOCS / "man" / "flashferry.1"}
+ELSEWHERE = {"openapi": _DOCS / "openapi.json"}
 """Groups of one file that people look for in another place."""
 UPDATE = "python -m tests.contract --update"
 

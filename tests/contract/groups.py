@@ -12,7 +12,6 @@ Capture = Callable[[Path], dict[str, str]]
 
 GROUPS: Mapping[str, Capture] = {
     "help": offline.help_pages,
-    "manual": offline.manual_page,
     "constants": offline.constants,
     "openapi": offline.service_api,
     "offline": offline.documents,

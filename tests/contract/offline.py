@@ -24,11 +24,6 @@ def help_pages(folder: Path) -> dict[str, str]:
     return {f"{name}.txt": text for name, text in product.help_pages().items()}
 
 
-def manual_page(folder: Path) -> dict[str, str]:
-    """Return the manual page, as packagers install it."""
-    return {"flashferry.1": product.manual_page()}
-
-
 def service_api(folder: Path) -> dict[str, str]:
     """Return what the staging service's API takes and answers."""
     return {"openapi.json": product.openapi(folder)}

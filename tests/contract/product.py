@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 from netmiko import ConnectHandler
@@ -18,8 +17,6 @@ from typer.testing import CliRunner
 
 from flashferry import api as library
 from flashferry.cli.main import build
-from flashferry.cli.man.page import manual_page as made_page
-from flashferry.cli.tree import command_tree
 from flashferry.lab.world import DeviceSpec, SiteSpec, World, WorldSpec, in_core, start_world
 from flashferry.model.exit_codes import VERB_MEANINGS, ExitCode
 from flashferry.reports.as_json import report_schema
@@ -158,11 +155,6 @@ def _help_pages(*before: str) -> dict[str, str]:
         pages["-".join(path) or "flashferry"] = done.stdout
         waiting += [((*path, name), child) for name, child in getattr(one, "commands", {}).items()]
     return pages
-
-
-def manual_page() -> str:
-    """Return the manual page of the command line."""
-    return made_page(command_tree(), version=version("flashferry"))
 
 
 def exit_codes() -> dict[str, dict[str, str]]:

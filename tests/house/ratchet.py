@@ -20,6 +20,8 @@ LIST = Path(__file__).with_name("ratchet.json")
 COMMAND = "python -m tests.house --update-ratchet"
 MOST_IMPORTS = 9
 """Modules of ours that a module may import; what imports more is listed."""
+MOST_IMPORTS_P90 = 14
+"""Modules of ours that nine of ten modules may import at most; to be lowered to `MOST_IMPORTS`."""
 
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _TEXTS = ("templates/**/*.html", "templates/**/*.txt", "flashferry/**/*.yaml", "docs/*.md", "*.md")
@@ -72,7 +74,7 @@ def imports_p90(modules: Mapping[str, Module] | None = None) -> int:
 
 def found() -> dict[str, dict[str, int]]:
     """Return what is violated now, as the list has it."""
-    return {"words": found_words(), "imports": found_imports(), "percentile": {"imports_p90": imports_p90()}}
+    return {"words": found_words(), "imports": found_imports()}
 
 
 def listed() -> dict[str, dict[str, int]]:

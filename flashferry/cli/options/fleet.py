@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,6 +34,29 @@ _CREDENTIALS = (
 _option = functools.partial(typer.Option, rich_help_panel=DEVICES)
 
 
+_NAME = re.compile(r"^[\"']?([A-Za-z0-9][A-Za-z0-9._-]*)[\"']?:", re.MULTILINE)
+
+
+def device_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the devices of the inventory that a command line names, for a shell that completes."""
+    return _names_in("hosts.yaml", ctx, incomplete)
+
+
+def group_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the groups of the inventory that a command line names, for a shell that completes."""
+    return _names_in("groups.yaml", ctx, incomplete)
+
+
+def _names_in(file: str, ctx: typer.Context, incomplete: str) -> list[str]:
+    # The keys at the beginning of its lines: reading it whole would take longer than a person waits.
+    path = Path(ctx.params.get("inventory") or ".").expanduser() / file
+    try:
+        found = _NAME.findall(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [name for name in found if name.startswith(incomplete)]
+
+
 def _options(
     inventory: Annotated[
         str,
@@ -46,11 +70,24 @@ def _options(
         ),
     ] = "",
     host: Annotated[
-        list[str] | None, _option("--host", "-H", metavar="NAME", help="Only this device; may be repeated.")
+        list[str] | None,
+        _option(
+            "--host",
+            "-H",
+            metavar="NAME",
+            help="Only this device; may be repeated.",
+            autocompletion=device_names,
+        ),
     ] = None,
     group: Annotated[
         list[str] | None,
-        _option("--group", "-g", metavar="NAME", help="Only devices of this group; may be repeated."),
+        _option(
+            "--group",
+            "-g",
+            metavar="NAME",
+            help="Only devices of this group; may be repeated.",
+            autocompletion=group_names,
+        ),
     ] = None,
     filter: Annotated[  # noqa: A002 -- the option's name
         list[str] | None,

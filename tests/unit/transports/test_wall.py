@@ -29,7 +29,6 @@ KEPT_TEXTS: dict[str, tuple[str, ...]] = {
     "flashferry/cli/lab_peers.py": ("vsftpd is not installed", "apt install vsftpd"),
     "flashferry/cli/options/server.py": ("ftp_port", "By what devices fetch: ", "What to serve, separated by commas: "),
     "flashferry/cli/options/shared.py": ("FTP port (default: 21"),
-    "flashferry/cli/man/page.py": ("serves the image by FTP, ",),
     "flashferry/cli/serve.py": ("Password of the FTP user ",),
     "flashferry/monitor/metrics/instruments.py": ("by our FTP server.",),
     "flashferry/monitor/metrics/serve_metrics.py": ("ftp",),
