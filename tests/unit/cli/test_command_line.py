@@ -209,7 +209,6 @@ def test_images_keep_their_digests_where_they_are_told(tmp_path: Path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("completion", "tcsh"), "Error: expected bash, zsh or fish, found 'tcsh'\n"),
         (("state", "prune", "--older-than", "x"), "Error: --older-than: expected a whole number, found 'x'\n"),
         (("state", "prune", "--older-than", "0"), "Error: --older-than: expected 1 or more, found '0'\n"),
     ],
