@@ -264,9 +264,9 @@ def exit_code(outcomes: Iterable[Outcome], *, restored: Iterable[Restored] = (),
 
 
 def run_exit_code(report: RunReport) -> ExitCode:
-    """Return the code for a run."""
+    """Return the code for a run; a device that its plan leaves as it is by rule takes nothing from it."""
     return exit_code(
-        (device.outcome for device in report.devices),
+        (device.outcome for device in report.devices if not device.is_left_by_plan),
         restored=(device.restored for device in report.devices),
         interrupted=report.interrupted,
     )

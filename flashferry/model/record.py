@@ -205,6 +205,11 @@ class DeviceRecord:
         is_there = self.outcome in {Outcome.DONE, Outcome.ALREADY_THERE} and self.failure is None
         return is_there and self.restore_failure is None and self.restored is not Restored.INCOMPLETE
 
+    @property
+    def is_left_by_plan(self) -> bool:
+        """Return whether its plan leaves it as it is by rule: it was to get nothing, so nothing of it is open."""
+        return self.outcome is Outcome.NOT_BEGUN and self.state is State.DONE
+
     def after_serving(self, found: DeviceRecord) -> DeviceRecord:
         """Return the record of a device that was taken in hand once more, only to serve others of its site.
 

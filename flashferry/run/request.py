@@ -86,6 +86,7 @@ class Resumed:
         attempts: Number of the attempt that a device begins with now; one that is missing begins with its first.
         leftovers: By device: path and size of what the broken copy of that run left there.
         done: Of devices proven done before: their records as the journal has them. They may serve others of their site.
+        excluded: Devices that the run's plan does not stage, and what its report says of each.
     """
 
     run_id: str
@@ -93,3 +94,4 @@ class Resumed:
     attempts: Mapping[str, int] = field(default_factory=dict)
     leftovers: Mapping[str, str] = field(default_factory=dict)
     done: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    excluded: Mapping[str, DeviceRecord] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flashferry.core.codec import to_json
+from flashferry.core.codec import decode, to_json
 from flashferry.core.errors import ConfigInvalid, Kind
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.digests import PlannedImage
@@ -88,10 +88,21 @@ def resumed(
         | {device.host: device.attempt + 1 for device in run.devices if device.state != State.PLANNED.value},
         leftovers={device.host: text for device in run.devices if (text := _leftover(device)) is not None},
         done=done,
+        excluded={
+            device.host: decode(DeviceRecord, device.record)
+            for device in run.devices
+            if _is_excluded(device) and device.host not in done
+        },
     )
     ways = {device.host: way for device in run.devices if (way := _transport(device)) is not None}
     transports = dict(kept.request.transports) | ways
     return replace(kept, request=replace(kept.request, images=left, resumed=going_on, transports=transports))
+
+
+def _is_excluded(device: StoredDevice) -> bool:
+    """Return whether the run's plan does not stage a device, so that no attempt of the run touches it."""
+    failure = device.record.get("failure")
+    return isinstance(failure, dict) and failure.get("kind") == Kind.EXCLUDED_BY_PLAN
 
 
 def is_done(device: StoredDevice) -> bool:

@@ -286,7 +286,7 @@ class _Run:
         ]
         self._journal.add_devices(run_id, (one for one in devices if one.host not in known))
         self._journal.update_devices(run_id, (one for one in devices if one.host in known))
-        if self._request.excluded:
+        if self._request.excluded and resumed is None:
             self._journal.exclude(run_id, self._request.excluded)
         return run_id
 
@@ -336,7 +336,8 @@ class _Run:
         offered = tuple(one.of_record() for one in dict.fromkeys(images.values()))
         resumed = self._request.resumed
         done = dict(resumed.before) if resumed else {}
-        everyone = done | records
+        excluded = dict(resumed.excluded) if resumed else {one.host: record for one, record in self._request.excluded}
+        everyone = done | excluded | records
         with suppress(JournalUnusable, ConfigInvalid):
             everyone = with_earlier(self._journal, run_id, everyone)
         order = [name for name in self._nornir.inventory.hosts if name in everyone]
@@ -346,7 +347,7 @@ class _Run:
             image=offered[0].name if offered else "nothing left to copy",
             image_bytes=offered[0].size_bytes if offered else 0,
             md5=offered[0].md5 if offered else "",
-            devices=tuple(everyone[name] for name in (*order, *(name for name in done if name not in order))),
+            devices=tuple(everyone[name] for name in (*order, *(name for name in everyone if name not in order))),
             interrupted=is_stopped,
             images=offered,
             stopped=stopped,

@@ -97,6 +97,6 @@ def _print_end(report: RunReport, *, few: bool, is_kept: bool) -> None:
         console().print(f"the run began nothing new: {report.stopped}", style=BAD)
     if not is_kept:
         return
-    if report.verb == "stage" and _LEFT & counts.keys():
+    if report.verb == "stage" and any(one.outcome in _LEFT and not one.is_left_by_plan for one in report.devices):
         console().print(f"go on with: {command(f'stage --resume {report.run_id}')}", style=BAD)
     console().print(f"report: {command(f'report {report.run_id}')}")
