@@ -13,11 +13,11 @@ from flashferry import api
 from flashferry.cli.options.shared import CatalogueOption, DepotOption, JsonOption, RunsOption, StateOption
 from flashferry.cli.terminal.output import finish, here
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, is_wide, line, names, rate, table
-from flashferry.cli.view.run_tables import BAD_OUTCOMES, STATES, progress, standing, tally
+from flashferry.cli.view.run_tables import BAD_OUTCOMES, STATES, outcome_words, progress, standing, tally
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
-from flashferry.model.states import State
+from flashferry.model.states import GOOD_OUTCOMES, Outcome
 from flashferry.store.reader import LATEST_RUNS
 from flashferry.store.run_lock import RunState
 from flashferry.store.sites.schema import FILE
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from flashferry.sites.centre.overview import RunOverview
     from flashferry.store.status import DeviceStatus, RunStatus, Status
 
-_GOOD_OUTCOMES = frozenset({"done", "already there"})
-_LEFT_OUT = frozenset({"interrupted", "not begun"})
+_LEFT_OUT = frozenset({Outcome.INTERRUPTED.value, Outcome.NOT_BEGUN.value})
 _FEW = 5
 """A run of more devices has a row only for those that need attention: its line tells what became of all."""
 _MOST = 20
@@ -220,7 +219,7 @@ def _status_row(run: RunStatus, device: DeviceStatus, *, has_by: bool) -> _Row:
     return {
         "device": device.host,
         "wave": str(device.wave) if device.wave >= 0 else "-",
-        "result": _result(device),
+        "result": _result(run, device),
         **by,
         "speed": rate(device.rate_bytes_per_s),
         "verdict": device.verdict or "-",
@@ -228,8 +227,8 @@ def _status_row(run: RunStatus, device: DeviceStatus, *, has_by: bool) -> _Row:
     }
 
 
-def _result(device: DeviceStatus) -> str:
-    words = device.outcome or progress(device)
+def _result(run: RunStatus, device: DeviceStatus) -> str:
+    words = outcome_words(device.outcome, device, is_alive=run.state is RunState.ALIVE)
     return words if device.attempt == 1 else f"{words}, attempt {device.attempt}"
 
 
@@ -249,7 +248,7 @@ def _print_way_on(run: RunStatus) -> None:
     if run.verb != "stage" or not run.devices:
         return
     is_open = (
-        any(device.outcome not in _GOOD_OUTCOMES for device in run.devices)
+        any(device.outcome not in GOOD_OUTCOMES for device in run.devices)
         if run.state is RunState.DIED
         else any(device.is_held or _had_no_turn(device) for device in run.devices)
     )
@@ -260,7 +259,7 @@ def _print_way_on(run: RunStatus) -> None:
 
 def _had_no_turn(device: DeviceStatus) -> bool:
     """Return whether a resume would take a device up: one that a plan leaves as it is has ended where it began."""
-    return device.outcome in _LEFT_OUT and device.state != State.DONE
+    return device.outcome in _LEFT_OUT and not device.is_left_by_plan
 
 
 def _standing_of_configuration(run: RunStatus, device: DeviceStatus) -> Text:

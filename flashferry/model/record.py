@@ -202,7 +202,7 @@ class DeviceRecord:
     @property
     def is_staged_and_restored(self) -> bool:
         """Return whether it has the image, proven, and is as it was before."""
-        is_there = self.outcome in {Outcome.DONE, Outcome.ALREADY_THERE} and self.failure is None
+        is_there = self.outcome.is_good and self.failure is None
         return is_there and self.restore_failure is None and self.restored is not Restored.INCOMPLETE
 
     @property

@@ -1,11 +1,16 @@
-"""A device's way through a run. Everything that affects it lives in this file: the table is the rule.
+"""What becomes of a device in a run: states, outcomes, and the words for them. The tables are the rule.
 
 "Restored" is a fact of its own, never folded into the outcome: a failed copy on a restored device and a good copy on
 an unrestored one are both shown as what they are.
+
+Values are contract: JSON, journal, events and metrics hold them. Labels are for people. Every page, table, report and
+count takes label, tone and phase from here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -54,12 +59,60 @@ def is_allowed(present: State, following: State) -> bool:
     return following in NEXT[present]
 
 
-class Outcome(StrEnum):
-    """What became of a device in a run.
+class Tone(StrEnum):
+    """How a word is coloured; the word says it, the colour only repeats it."""
 
-    *Failed*: the device or the network is wrong. *Error*: we could not tell, the fault may be ours. *Not begun*: the
-    run stopped, or the time was over, before the device was touched.
-    """
+    GOOD = "good"
+    WARN = "warn"
+    BAD = "bad"
+    QUIET = "quiet"
+
+
+class Phase(StrEnum):
+    """Where a device stands in its run: what live view, pages and metrics count. Values are those of metrics."""
+
+    QUEUED = "queued"
+    UNDER_WAY = "under way"
+    DONE = "done"
+    REFUSED = "refused"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    NOT_BEGUN = "not begun"
+
+    @property
+    def label(self) -> str:
+        """The word for people."""
+        return _LABELS.get(self, self.value)
+
+    @property
+    def tone(self) -> Tone:
+        """Its colour."""
+        return _TONES[self]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing follows."""
+        return self not in _OPEN
+
+
+_OPEN = frozenset({Phase.QUEUED, Phase.UNDER_WAY})
+_LABELS = {Phase.NOT_BEGUN: "not started"}
+_TONES = {
+    Phase.QUEUED: Tone.QUIET,
+    Phase.UNDER_WAY: Tone.QUIET,
+    Phase.DONE: Tone.GOOD,
+    Phase.REFUSED: Tone.WARN,
+    Phase.FAILED: Tone.BAD,
+    Phase.INTERRUPTED: Tone.WARN,
+    Phase.NOT_BEGUN: Tone.WARN,
+}
+
+NOT_DONE = (Phase.FAILED, Phase.REFUSED, Phase.INTERRUPTED, Phase.NOT_BEGUN)
+"""How a device ends that has not got what it was to get, the gravest first."""
+
+
+class Outcome(StrEnum):
+    """What became of a device in a run; the value is contract, the label is for people."""
 
     DONE = "done"
     ALREADY_THERE = "already there"
@@ -68,6 +121,121 @@ class Outcome(StrEnum):
     INTERRUPTED = "interrupted"
     NOT_BEGUN = "not begun"
     ERROR = "error"
+
+    @property
+    def label(self) -> str:
+        """The word for people."""
+        return OUTCOMES[self].label
+
+    @property
+    def tone(self) -> Tone:
+        """Its colour."""
+        return self.phase.tone
+
+    @property
+    def phase(self) -> Phase:
+        """What it counts as."""
+        return OUTCOMES[self].phase
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the device has what it was to get."""
+        return self.phase is Phase.DONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeRow:
+    """An outcome in words.
+
+    Attributes:
+        label: The word for people.
+        phase: What it counts as.
+        meaning: What happened, in a clause.
+        remedy: What to do next, in a clause.
+    """
+
+    label: str
+    phase: Phase
+    meaning: str
+    remedy: str
+
+
+OUTCOMES: Mapping[Outcome, OutcomeRow] = {
+    Outcome.DONE: OutcomeRow(
+        label=Phase.DONE.label,
+        phase=Phase.DONE,
+        meaning="the device got what it was to get, proven",
+        remedy="nothing",
+    ),
+    Outcome.ALREADY_THERE: OutcomeRow(
+        label="already there",
+        phase=Phase.DONE,
+        meaning="the device had it before, proven; nothing was changed",
+        remedy="nothing",
+    ),
+    Outcome.REFUSED: OutcomeRow(
+        label=Phase.REFUSED.label,
+        phase=Phase.REFUSED,
+        meaning="a check found a reason not to touch the device; nothing was changed",
+        remedy="remove the reason that the report gives, then stage the device again",
+    ),
+    Outcome.FAILED: OutcomeRow(
+        label=Phase.FAILED.label,
+        phase=Phase.FAILED,
+        meaning="a step failed: the device or the network is at fault",
+        remedy="follow the hint in the report, then 'flashferry stage --resume RUN'",
+    ),
+    Outcome.INTERRUPTED: OutcomeRow(
+        label=Phase.INTERRUPTED.label,
+        phase=Phase.INTERRUPTED,
+        meaning="the run was stopped or killed while the device was being staged",
+        remedy="'flashferry stage --resume RUN', which restores first what a killed run left",
+    ),
+    Outcome.NOT_BEGUN: OutcomeRow(
+        label=Phase.NOT_BEGUN.label,
+        phase=Phase.NOT_BEGUN,
+        meaning="the run did not touch the device: it ended before, or a rule of its plan leaves the device as it is",
+        remedy="'flashferry stage --resume RUN' where the run ended before; else nothing",
+    ),
+    Outcome.ERROR: OutcomeRow(
+        label=Phase.FAILED.label,
+        phase=Phase.FAILED,
+        meaning="a step failed for a reason that flashferry cannot name; the fault may be its own",
+        remedy="send the report and the log to who maintains flashferry, then 'flashferry stage --resume RUN'",
+    ),
+}
+"""The one table of outcomes; documentation and every form of output are made from it."""
+
+GOOD_OUTCOMES = frozenset(one for one in Outcome if one.is_good)
+
+LEFT = "left by the dead run"
+"""Stands for an outcome in a report's JSON where a run was killed with the device in its hands."""
+
+
+def label_of(outcome: str) -> str:
+    """Return the word for people for an outcome, a phase or LEFT; what is none of them comes back as it is."""
+    if outcome == LEFT:
+        return Phase.INTERRUPTED.label
+    if outcome in set(Outcome):
+        return Outcome(outcome).label
+    return Phase(outcome).label if outcome in set(Phase) else outcome
+
+
+def phase_of(outcome: str | None, state: str, *, is_alive: bool) -> Phase:
+    """Return where a device stands by what the journal has of it.
+
+    Args:
+        outcome: What became of it, or None where the run did not say.
+        state: How far it came.
+        is_alive: Whether its run is alive.
+    """
+    if outcome is not None and outcome in set(Outcome):
+        return Outcome(outcome).phase
+    if state == State.PLANNED:
+        return Phase.QUEUED if is_alive else Phase.NOT_BEGUN
+    if is_alive:
+        return Phase.UNDER_WAY
+    return Phase.DONE if state == State.DONE else Phase.INTERRUPTED
 
 
 class Restored(StrEnum):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from flashferry.core.described import counted
 from flashferry.core.errors import Kind
 from flashferry.model.exit_codes import ExitCode
-from flashferry.model.states import Outcome, Restored
+from flashferry.model.states import GOOD_OUTCOMES, Outcome, Restored
 from flashferry.nightly.backend import PlannedNode
 from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.night import NightCopy, NightFigure
@@ -17,7 +17,7 @@ from flashferry.nightly.night import NightCopy, NightFigure
 Document = Mapping[str, Any]
 """A JSON document of the product, as `json.loads` returns it."""
 
-_FINE = frozenset({Outcome.DONE.value, Outcome.ALREADY_THERE.value})
+
 _UNRESTORED = frozenset({Restored.INCOMPLETE.value, Restored.FOREIGN_CHANGE.value})
 
 
@@ -59,7 +59,7 @@ def _troubles(document: Document) -> Iterator[Trouble]:
         failure = device.get("failure") or device.get("restore_failure") or {}
         is_unrestored = device.get("restored") in _UNRESTORED
         outcome = str(device.get("outcome") or ("failed" if failure or is_unrestored else "done"))
-        if outcome in _FINE and not is_unrestored:
+        if outcome in GOOD_OUTCOMES and not is_unrestored:
             continue
         yield Trouble(
             host=str(device.get("host", "")),

@@ -37,7 +37,7 @@ COLUMNS: dict[str, Callable[[DeviceReport], Cell]] = {
     "serial number": lambda one: one.serial_number,
     "release before": lambda one: one.release,
     "image": lambda one: one.image,
-    "outcome": lambda one: one.outcome,
+    "outcome": lambda one: one.label,
     "needs attention": lambda one: "yes" if one.needs_attention else "no",
     "failed step": lambda one: one.step,
     "reason": lambda one: one.reason,

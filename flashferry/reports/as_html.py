@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from flashferry.core.described import counted
 from flashferry.core.outside import outward
+from flashferry.model.states import label_of
 from flashferry.reports import words
 from flashferry.reports.graphs import MOST_POINTS, Limit, recorded_limit, transfer_graphs
 from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
@@ -193,6 +194,7 @@ def _template(name: str) -> Template:
     made.globals |= {
         "mark": mark,
         "tone": tone,
+        "label_of": label_of,
         "proof_tone": proof_tone,
         "proof_word": PROOF_WORDS.__getitem__,
         "shortened": _shortened,

@@ -63,7 +63,7 @@ def _case(device: DeviceReport, check: Check, *, is_first: bool, site: str) -> J
 def _account(device: DeviceReport) -> str:
     speed = device.tuned or device.untuned
     lines = [
-        f"outcome: {device.outcome}",
+        f"outcome: {device.label}",
         f"configuration: {device.restore.proof.value}",
         f"before tuning: {rate(device.as_is.bytes_per_s if device.as_is else None)}",
         f"this run: {rate(speed.bytes_per_s if speed else None)}",

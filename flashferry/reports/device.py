@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.json_access import Node
 from flashferry.model.links import payload_cap_bytes_per_s
-from flashferry.model.states import Outcome, State
+from flashferry.model.states import GOOD_OUTCOMES, Outcome, Phase, State, label_of, phase_of
 from flashferry.reports.model import (
     LEFT,
     NOT_BEGUN,
@@ -39,9 +39,8 @@ _STAMP_CHARS = len("2026-11-23T00:00:00.000Z")
 _IN_THE_WAY = frozenset({"not met", "unknown"})
 """Words of `tasks.readiness.Met`, written out: who reads a report does not wait for what talks to devices."""
 
-_STANDINGS = {
-    Outcome.DONE.value: Standing.GOOD,
-    Outcome.ALREADY_THERE.value: Standing.GOOD,
+_STANDINGS: dict[str, Standing] = {
+    **dict.fromkeys(GOOD_OUTCOMES, Standing.GOOD),
     Outcome.REFUSED.value: Standing.REFUSED,
     Outcome.FAILED.value: Standing.FAILED,
     Outcome.ERROR.value: Standing.UNKNOWN,
@@ -63,6 +62,7 @@ def device_report(
     record = Node(device.record)
     check, failure = record.at("check"), _failure(record)
     outcome, restore = _outcome(device, record, run), restore_of(device, run)
+    phase = _phase(outcome, device, run)
     transfers = transfers_of(device)
     found = speeds_of(record, transfers, before)
     compared = compared_of(record.at("probe"))
@@ -76,6 +76,8 @@ def device_report(
         standing=_standing(outcome, restore),
         needs_attention=_needs_attention(outcome, restore),
         outcome=outcome,
+        label=phase.label if phase is Phase.QUEUED else label_of(outcome),
+        phase=phase,
         state=device.state,
         step=failure.text("step"),
         reason=failure.text("reason"),
@@ -166,6 +168,15 @@ def _outcome(device: StoredDevice, record: Node, run: RunStanding) -> str:
     if device.state == State.PLANNED.value:
         return told or NOT_BEGUN
     return LEFT
+
+
+def _phase(outcome: str, device: StoredDevice, run: RunStanding) -> Phase:
+    """Return what a device counts as; one that is planned in a live run is queued, as its page has it."""
+    is_alive = run is RunStanding.ALIVE
+    if is_alive and outcome == UNDER_WAY:
+        return Phase.UNDER_WAY
+    told = Node(device.record).text("outcome")
+    return phase_of(None if outcome == LEFT else told, device.state, is_alive=is_alive)
 
 
 def _standing(outcome: str, restore: RestoreReport) -> Standing:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
+from flashferry.model.states import Phase
 from flashferry.reports.model import NOT_BEGUN, Proof, Report, RunStanding
+from flashferry.reports.sites import counts
 from flashferry.reports.words import devices, duration
 
 _MOST_REASONS = 3
@@ -23,10 +26,13 @@ def headline(report: Report) -> str:
     found = report.summary
     done = _DONE.get(report.verb, ("is done", "are done"))[found.good != 1]
     of = f"{found.good:,} of {devices(found.devices)}"
-    good = {"done", "already there"}
-    others = [f"{count.devices:,} {count.word}" for count in found.outcomes if count.word not in good]
+    others = [f"{count.devices:,} {count.word}" for count in counts(_not_good(report))]
     rest = f"; {', '.join(others)}" if others else ""
     return f"{of} {done}{rest}."
+
+
+def _not_good(report: Report) -> Iterator[str]:
+    return (one.label for one in report.devices if one.phase is not Phase.DONE)
 
 
 def state_line(report: Report) -> str:
@@ -50,7 +56,7 @@ def _what_next(report: Report) -> str:
 def _why_not_begun(report: Report) -> str:
     """Return why devices of an ended run had no turn, by how many each reason kept; empty where all had theirs."""
     found = Counter(one.reason for one in report.devices if one.outcome == NOT_BEGUN and one.reason)
-    told = [f"{devices(count)} not begun: {reason}" for reason, count in found.most_common(_MOST_REASONS)]
+    told = [f"{devices(count)} {Phase.NOT_BEGUN.label}: {reason}" for reason, count in found.most_common(_MOST_REASONS)]
     return f"{'; '.join(told)}." if told else ""
 
 

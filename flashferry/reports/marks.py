@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from html import escape
 
+from flashferry.model.states import Tone
 from flashferry.reports.model import DeviceReport, Proof, Standing, StepTime
 from flashferry.reports.words import duration, rate
 from tasks.step import COPY_WORD
@@ -23,13 +24,12 @@ class Marks(StrEnum):
     OPEN = "\u2026"
 
 
-_TONES = {Standing.GOOD: "good", Standing.OPEN: "quiet", Standing.REFUSED: "warn", Standing.UNKNOWN: "warn"}
-_SIGNS = {"good": Marks.GOOD, "quiet": Marks.OPEN, "warn": Marks.WARN, "bad": Marks.BAD}
+_SIGNS = {Tone.GOOD: Marks.GOOD, Tone.QUIET: Marks.OPEN, Tone.WARN: Marks.WARN, Tone.BAD: Marks.BAD}
 _PROOF_TONES = {
-    Proof.PROVEN: "good",
-    Proof.UNTOUCHED: "good",
-    Proof.UNDER_WAY: "quiet",
-    Proof.UNKNOWN: "warn",
+    Proof.PROVEN: Tone.GOOD,
+    Proof.UNTOUCHED: Tone.GOOD,
+    Proof.UNDER_WAY: Tone.QUIET,
+    Proof.UNKNOWN: Tone.WARN,
 }
 
 
@@ -44,9 +44,9 @@ PROOF_WORDS = {
 """What is known about a configuration, for narrow columns."""
 
 
-def tone(device: DeviceReport) -> str:
-    """Return the class for how a device stands."""
-    return _TONES.get(device.standing, "bad")
+def tone(device: DeviceReport) -> Tone:
+    """Return the class for how a device stands: that of its outcome, unless its configuration is not what it was."""
+    return Tone.BAD if device.standing is Standing.UNRESTORED else device.phase.tone
 
 
 def mark(device: DeviceReport) -> str:
@@ -54,9 +54,9 @@ def mark(device: DeviceReport) -> str:
     return _SIGNS[tone(device)].value
 
 
-def proof_tone(proof: Proof) -> str:
+def proof_tone(proof: Proof) -> Tone:
     """Return the class for what is known about a configuration."""
-    return _PROOF_TONES.get(proof, "bad")
+    return _PROOF_TONES.get(proof, Tone.BAD)
 
 
 def pair_bars(device: DeviceReport, largest_bytes_per_s: float) -> str:

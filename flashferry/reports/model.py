@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flashferry.model.states import Outcome
+from flashferry.model.states import LEFT, Outcome, Phase
 from flashferry.reports.parts import (
     AttemptReport,
     LineReport,
@@ -50,9 +50,8 @@ __all__ = [
     "VerdictReport",
 ]
 
-UNDER_WAY = "under way"
+UNDER_WAY = Phase.UNDER_WAY.value
 NOT_BEGUN = Outcome.NOT_BEGUN.value
-LEFT = "left by the dead run"
 """Outcomes of a device that has none of its own yet, had no turn, or was in a run's hands when that died."""
 
 SCHEMA = "flashferry.report/1"
@@ -85,7 +84,10 @@ class DeviceReport:
     Attributes:
         standing: How it stands, the configuration included.
         needs_attention: Whether somebody has to look at it.
-        outcome: What became of it, in the run's own word; `under way`, `not begun` where it has none yet.
+        outcome: What became of it, a value of `flashferry.model.states.Outcome`; `under way`, `not begun` where it has
+            none yet, `left by the dead run` where that was killed with the device in its hands.
+        label: The same in the word for people, which every page and table has.
+        phase: What it counts as.
         state: How far it came, `planned` to `done`.
         step: Where it failed or was refused; None elsewhere.
         reason: Why, in a sentence.
@@ -121,6 +123,8 @@ class DeviceReport:
     standing: Standing
     needs_attention: bool
     outcome: str
+    label: str
+    phase: Phase
     state: str
     step: str | None
     reason: str | None

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.reports.model import LEFT, NOT_BEGUN, UNDER_WAY, DeviceReport, Proof, Report, Standing
+from flashferry.model.states import Outcome, Phase
+from flashferry.reports.model import LEFT, NOT_BEGUN, UNDER_WAY, DeviceReport, Proof, Report
 from flashferry.reports.words import duration, rate, share
 from flashferry.tcp.verdict_rules import VerdictKind
 
@@ -92,14 +93,14 @@ def worst(report: Report, thresholds: Sequence[Threshold]) -> Status:
 
 def _image(device: DeviceReport) -> Check:
     name = "image verified"
-    if device.standing is Standing.GOOD or device.outcome in {"done", "already there"}:
+    if device.phase is Phase.DONE:
         return Check(name=name, status=Status.PASSED)
     return _not_done(name, device)
 
 
 def _activated(device: DeviceReport) -> Check:
     name = "image runs"
-    if device.outcome in {"done", "already there"}:
+    if device.phase is Phase.DONE:
         return Check(name=name, status=Status.PASSED)
     return _not_done(name, device)
 
@@ -113,9 +114,9 @@ def _measured(device: DeviceReport) -> Check:
 
 def _not_done(name: str, device: DeviceReport) -> Check:
     if device.outcome in {NOT_BEGUN, UNDER_WAY}:
-        return Check(name=name, status=Status.SKIPPED, message=device.outcome)
-    told = f"{device.step}: {device.reason}" if device.reason else f"the run says no more than '{device.outcome}'"
-    wrong = device.outcome in {"failed", "refused"}
+        return Check(name=name, status=Status.SKIPPED, message=device.label)
+    told = f"{device.step}: {device.reason}" if device.reason else f"the run says no more than '{device.label}'"
+    wrong = device.outcome in {Outcome.FAILED, Outcome.REFUSED}
     return Check(name=name, status=Status.FAILED if wrong else Status.ERROR, message=told)
 
 
@@ -194,7 +195,7 @@ def _most_again(device: DeviceReport, limit: float) -> tuple[Status, str]:
 
 
 def _missing(device: DeviceReport, what: str) -> tuple[Status, str]:
-    return Status.SKIPPED, f"not measured: no {what}; the device's outcome is '{device.outcome}'"
+    return Status.SKIPPED, f"not measured: no {what}; the device's outcome is '{device.label}'"
 
 
 THRESHOLDS: dict[str, _Kind] = {

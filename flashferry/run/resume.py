@@ -13,7 +13,7 @@ from flashferry.images.catalogue import Catalogue
 from flashferry.images.digests import PlannedImage
 from flashferry.images.errors import ImageError
 from flashferry.model.record import DeviceRecord, Failure
-from flashferry.model.states import Outcome, Restored, State
+from flashferry.model.states import GOOD_OUTCOMES, Outcome, Restored, State
 from flashferry.run.recover import RecoveryRecord
 from flashferry.run.request import Resumed
 from flashferry.run.stored_request import KeptRequest, from_stored
@@ -21,7 +21,6 @@ from flashferry.store.journal import Journal
 from flashferry.store.proofs import restore_source
 from flashferry.store.stored_run import StoredDevice, read_run
 
-_DONE = frozenset({Outcome.DONE.value, Outcome.ALREADY_THERE.value})
 DONE_BEFORE = "done before the run was resumed; 'flashferry report' has all of it"
 _AS_BEFORE = frozenset({Restored.UNTOUCHED.value, Restored.RESTORED.value, Restored.FOREIGN_CHANGE.value})
 
@@ -112,7 +111,7 @@ def is_done(device: StoredDevice) -> bool:
     run's record, and in its exit code.
     """
     record = device.record
-    return not device.is_held and record.get("outcome") in _DONE and record.get("restored") in _AS_BEFORE
+    return not device.is_held and record.get("outcome") in GOOD_OUTCOMES and record.get("restored") in _AS_BEFORE
 
 
 def done_before(host: str, kept: Mapping[str, Any]) -> DeviceRecord:

@@ -20,7 +20,7 @@ from flashferry.fileserver import FileServerError, ImageFile
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.record import DeviceRecord, Failure, failure_of
 from flashferry.model.retry import pause_before_retry
-from flashferry.model.states import Outcome, Restored
+from flashferry.model.states import Outcome, Phase, Restored
 from flashferry.model.waves import Wave, may_go_on
 from flashferry.monitor.events import Event
 from flashferry.planning.deadline import Deadline, WindowNotice
@@ -37,7 +37,7 @@ from inventory.view import HostView
 
 DeviceTask = Callable[[Task, RunContext], Result]
 
-_FAILED = frozenset({Outcome.FAILED, Outcome.ERROR})
+_FAILED = frozenset(one for one in Outcome if one.phase is Phase.FAILED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -353,7 +353,7 @@ class WaveScheduler:
                     host=host,
                     step="device",
                     status="failed",
-                    text=f"not begun: {hold.reason}",
+                    text=f"{records[host].outcome.label}: {hold.reason}",
                     at_s=self._at_s,
                     site=self._fleet.views[host].site,
                     wave=wave.number,
@@ -370,7 +370,7 @@ class WaveScheduler:
             outcome=Outcome.NOT_BEGUN,
             failure=Failure(
                 step="wave",
-                reason=f"not begun: {hold.reason}",
+                reason=f"{Outcome.NOT_BEGUN.label}: {hold.reason}",
                 hint=f"Go on with 'flashferry stage --resume {self._context.run_id}'",
                 kind=hold.kind,
             ),

@@ -21,14 +21,12 @@ from nornir.core.task import AggregatedResult, Result, Task
 
 from flashferry.api.options import state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.model.states import Outcome, Restored
+from flashferry.model.states import GOOD_OUTCOMES, Restored
 from flashferry.monitor.events import Event
 from flashferry.store.wishes import Asker
 
 if TYPE_CHECKING:
     from flashferry.model.record import DeviceRecord
-
-_GOOD = frozenset({Outcome.DONE, Outcome.ALREADY_THERE})
 
 
 def stage_at_site(task: Task, plan: Path | str) -> Result:
@@ -129,7 +127,7 @@ def _record_of(task: Task, records: Mapping[str, DeviceRecord]) -> Result:
         host=task.host,
         result=record,
         changed=record.restored is not Restored.UNTOUCHED,
-        failed=record.outcome not in _GOOD,
+        failed=record.outcome not in GOOD_OUTCOMES,
     )
 
 

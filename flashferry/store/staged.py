@@ -10,12 +10,11 @@ from pathlib import Path
 from flashferry.core.errors import Kind
 from flashferry.core.json_access import Node, parsed
 from flashferry.model.doubts import Doubted, Doubts
-from flashferry.model.states import Outcome, Restored
+from flashferry.model.states import GOOD_OUTCOMES, Outcome, Restored
 from flashferry.store.reader import reading
 from flashferry.store.tables import attempts_of, doubtful_devices, image_rows, staged_rows
 from tasks.add import AddOutcome
 
-_THERE = frozenset({Outcome.DONE.value, Outcome.ALREADY_THERE.value})
 _ADDED = frozenset({AddOutcome.ADDED.value, AddOutcome.RUNS_IT.value})
 """An image that is only listed as added proves nothing: so is one whose add failed."""
 
@@ -57,7 +56,7 @@ def last_staged(directory: Path, hosts: Collection[str]) -> dict[tuple[str, str]
     with reading(directory) as database:
         for row in staged_rows(database) if database is not None else ():
             record = Node(parsed(row.record) or {})
-            if row.host not in hosts or not row.image or record.text("outcome") not in _THERE:
+            if row.host not in hosts or not row.image or record.text("outcome") not in GOOD_OUTCOMES:
                 continue
             check = record.at("check")
             if not check:

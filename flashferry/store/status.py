@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core.json_access import Node
-from flashferry.model.states import ENDED
+from flashferry.model.states import ENDED, Outcome, State
 from flashferry.store.control import ControlRequest
 from flashferry.store.lease_files import LeaseFile, LeaseFiles
 from flashferry.store.proofs import restore_source
@@ -83,6 +83,11 @@ class DeviceStatus:
     transport: str | None = None
     activation: str | None = None
     applet: str | None = None
+
+    @property
+    def is_left_by_plan(self) -> bool:
+        """Return whether its run's plan leaves it as it is by rule: it ended where it began, and nothing is open."""
+        return self.outcome == Outcome.NOT_BEGUN and self.state == State.DONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from flashferry.api.activating import LEAST_DIGEST
-from flashferry.cli.view.layout import BAD, GOOD, complain, console, line, show
+from flashferry.cli.view.layout import BAD, GOOD, STYLES, complain, console, line, show
 from flashferry.core.described import counted
-from flashferry.model.states import Outcome, Restored
+from flashferry.model.states import Restored
 
 if TYPE_CHECKING:
     from flashferry.api.activating import ActivationPlan
@@ -58,7 +58,7 @@ def print_activations(report: RunReport) -> None:
             print_activation(device.host, device.activation)
         complain(device.host, device.failure)
         complain(device.host, device.restore_failure)
-    good = [one for one in report.devices if one.outcome in {Outcome.DONE, Outcome.ALREADY_THERE}]
+    good = [one for one in report.devices if one.outcome.is_good]
     text = f"the image runs on {len(good)} of {counted(len(report.devices), 'device')}"
     console().print(text, style=GOOD if len(good) == len(report.devices) else BAD)
 
@@ -80,10 +80,9 @@ def _row(device: DeviceRecord) -> dict[str, str | Text]:
     running = device.readiness.running if device.readiness else None
     # Nothing was sent to a device that is untouched: it runs what it ran.
     runs = done.to_release if done else running if device.restored is Restored.UNTOUCHED else None
-    good = device.outcome in {Outcome.DONE, Outcome.ALREADY_THERE}
     return {
         "device": device.host,
-        "activation": Text(done.outcome.value if done else device.outcome.value, style=GOOD if good else BAD),
+        "activation": Text(done.outcome.value if done else device.outcome.label, style=STYLES[device.outcome.tone]),
         "ran": (done.from_release if done else running) or "-",
         "runs": runs or ("-" if device.restored is Restored.UNTOUCHED else "not known"),
         "image": device.image or "-",

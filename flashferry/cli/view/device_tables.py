@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from tasks.restore import RestoreReport
     from tasks.tcp_config import TunePlan
 
-_PROVEN = frozenset({Outcome.DONE, Outcome.ALREADY_THERE})
-"""A device is neither without the hash that it computed itself, in this run or before it was resumed."""
 
 _SHA512 = "/sha512"
 
@@ -152,7 +150,8 @@ def _run_row(device: DeviceRecord, as_is_bytes_per_s: Mapping[str, float] | None
         "server says": rate(seen.rate_bytes_per_s if seen else None),
         "link limit": rate(link),
         "verdict": seen.verdict.kind.value if seen else "-",
-        "hash": "proven" if device.verify or device.outcome in _PROVEN else "-",
+        # A device has neither good outcome without the hash that it computed itself, in this run or before.
+        "hash": "proven" if device.verify or device.outcome.is_good else "-",
         "config": restored(device.restored),
         "took": f"{sum(device.seconds_by_step.values()):.1f} s",
     }
@@ -316,7 +315,7 @@ def _configured(
 def _dry_summary(record: DryRecord) -> str:
     if record.failure is not None:
         hint = f". {record.failure.hint}" if record.failure.hint else ""
-        return f"{record.outcome.value}: {record.failure.reason}{hint}"
+        return f"{record.outcome.label}: {record.failure.reason}{hint}"
     if record.outcome is Outcome.ALREADY_THERE:
         return "the image is there already, hash proven; nothing would be done"
-    return f"would be staged to {record.plan.target}" if record.plan else record.outcome.value
+    return f"would be staged to {record.plan.target}" if record.plan else record.outcome.label

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from flashferry.cli.terminal.output import echo, say
 from flashferry.cli.view.live_cells import left, percent, rate
 from flashferry.cli.view.live_layout import left_s
+from flashferry.model.states import NOT_DONE, Phase, label_of
 from flashferry.monitor.events import Event
-from flashferry.monitor.progress import Fleet, Phase, Roster, Tally
+from flashferry.monitor.progress import Fleet, Roster, Tally
 
 SUMMARY_EVERY_S = 10.0
 
@@ -59,14 +60,14 @@ class FleetLines:
 
     def _lines(self, event: Event, *, has_ended: bool) -> list[tuple[str, str]]:
         """Return what an event says by itself, with who it is about."""
-        mark = {"failed": "FAILED ", "retry": "retry "}.get(event.status, "")
+        mark, text = _marked(event)
         if event.host is None:
-            return [("run", f"{event.step:<8} {mark}{event.text}")] if event.text else []
+            return [("run", f"{event.step:<8} {mark}{text}")] if event.text else []
         if event.step == "transfer":
             return []
         is_end = event.step == "device" or (has_ended and self._ends_silently)
         if event.status in {"failed", "retry"} or (event.status == "done" and is_end):
-            return [(event.host, f"{event.step:<8} {mark}{event.text}")]
+            return [(event.host, f"{event.step:<8} {mark}{text}")]
         return []
 
     def _summary(self) -> list[tuple[str, str]]:
@@ -86,12 +87,21 @@ class FleetLines:
         return [*lines, ("all", f"{_stands(self._fleet.whole)}{about}")]
 
 
+def _marked(event: Event) -> tuple[str, str]:
+    """Return what draws the eye to an event, and its text without that word: the outcome where it has one."""
+    if event.status == "retry":
+        return "retry ", event.text
+    if event.status != "failed":
+        return "", event.text
+    word = label_of(event.outcome) if event.outcome is not None else Phase.FAILED.label
+    return f"{word.upper()} ", event.text.removeprefix(f"{word}: ")
+
+
 def _stands(tally: Tally) -> str:
     counts = tally.devices
-    words = [f"{counts[Phase.DONE]} of {tally.total} done", f"{counts[Phase.UNDER_WAY]} under way"]
-    words += [
-        f"{counts[phase]} {phase.value}" for phase in (Phase.QUEUED, Phase.FAILED, Phase.NOT_BEGUN) if counts[phase]
-    ]
+    words = [f"{counts[Phase.DONE]} of {tally.total} {Phase.DONE.label}"]
+    words.append(f"{counts[Phase.UNDER_WAY]} {Phase.UNDER_WAY.label}")
+    words += [f"{counts[phase]} {phase.label}" for phase in (Phase.QUEUED, *NOT_DONE) if counts[phase]]
     if tally.copies:
         cap = f" of {rate(tally.cap_bytes_per_s)}" if tally.cap_bytes_per_s else ""
         words.append(f"{percent(tally.share)} copied, {rate(tally.rate_bytes_per_s)}{cap} MB/s")

@@ -19,14 +19,17 @@ from rich.text import Text
 from flashferry.cli.terminal.output import here
 from flashferry.core import units
 from flashferry.core.outside import shown
-from flashferry.model.states import Outcome, Restored
+from flashferry.model.states import Outcome, Restored, Tone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from flashferry.model.record import Failure
 
-GOOD, BAD = "green", "bold red"
+GOOD, WARN, BAD = "green", "yellow", "bold red"
+STYLES = {Tone.GOOD: GOOD, Tone.WARN: WARN, Tone.BAD: BAD, Tone.QUIET: ""}
+"""How a terminal shows a tone."""
+
 WIDE_COLUMNS = 110
 """From this width on a table has all its columns; below, what is left out stands in the lines under it."""
 
@@ -202,10 +205,9 @@ def rate(bytes_per_s: float | None) -> str:
     return units.rate(bytes_per_s) if bytes_per_s else "-"
 
 
-def outcome(found: Outcome, *, done: str = "done") -> Text:
+def outcome(found: Outcome, *, done: str = Outcome.DONE.label) -> Text:
     """Return what became of a device, in colour."""
-    good = found in {Outcome.DONE, Outcome.ALREADY_THERE}
-    return Text(done if found is Outcome.DONE else found.value, style=GOOD if good else BAD)
+    return Text(done if found is Outcome.DONE else found.label, style=STYLES[found.tone])
 
 
 def restored(found: Restored) -> Text:

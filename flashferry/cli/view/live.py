@@ -19,9 +19,10 @@ from rich.text import Text
 from flashferry.api.watching import View, watchers
 from flashferry.cli.terminal.output import EventLines, say
 from flashferry.cli.view.fleet_lines import FleetLines
-from flashferry.cli.view.layout import BAD, console
+from flashferry.cli.view.layout import BAD, STYLES, console
 from flashferry.cli.view.live_cells import Look
 from flashferry.cli.view.live_layout import lines_of
+from flashferry.model.states import Outcome
 from flashferry.monitor.events import Event
 from flashferry.monitor.progress import Fleet, Roster
 
@@ -131,10 +132,10 @@ class LiveTable:
             elif event.step not in {"wave", "run"}:
                 self._tell(f"{event.step}: {event.text}")
         elif event.status == "failed" and event.step not in {"device", "transfer"}:
-            self._tell(f"{event.host}: {event.step}: {event.text}", style=BAD)
-        elif event.status == "failed" and event.step == "device" and is_news and event.outcome != "not begun":
+            self._tell(f"{event.host}: {event.step}: {event.text}", style=_style(event))
+        elif event.status == "failed" and event.step == "device" and is_news and event.outcome != Outcome.NOT_BEGUN:
             # No step of it failed, and yet it did not end well: as one that is not ready, or that was rolled back.
-            self._tell(f"{event.host}: {event.text}", style=BAD)
+            self._tell(f"{event.host}: {event.text}", style=_style(event))
         elif event.status == "note":
             self._tell(f"{event.host}: {event.text}")
 
@@ -211,3 +212,8 @@ class LiveTable:
         if name not in self._styles:
             self._styles[name] = Style.parse(name)
         return self._styles[name]
+
+
+def _style(event: Event) -> str:
+    """Return the style of an event that did not end well: that of its outcome where it has one."""
+    return STYLES[Outcome(event.outcome).tone] if event.outcome in set(Outcome) else BAD

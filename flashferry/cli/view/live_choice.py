@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from statistics import median
 
-from flashferry.monitor.progress import Device, Phase
+from flashferry.model.states import Phase
+from flashferry.monitor.progress import Device
 from tasks.verify import VERIFY
 
 STALLED_AFTER_S = 10.0
@@ -32,9 +33,12 @@ class Need(IntEnum):
     OTHER = 7
 
 
+_TOLD = frozenset({Phase.FAILED, Phase.REFUSED, Phase.INTERRUPTED})
+"""Ends that somebody has to act on; a device that was not started has only its number."""
+
 WORDS: Mapping[Need, str] = {
     Need.RESTORING: "being restored",
-    Need.FAILED: "failed",
+    Need.FAILED: "not done",
     Need.STALLED: "stalled",
     Need.RETRY: "to be tried again",
     Need.SLOW: "slow",
@@ -85,7 +89,8 @@ def need_of(device: Device, usual_bytes_per_s: float | None, now_s: float) -> Ne
         now_s: The time, on the clock of who follows.
     """
     if device.is_over or device.phase is Phase.QUEUED:
-        return Need.FAILED if device.phase is Phase.FAILED else None
+        is_amiss = device.has_failed or device.phase in _TOLD
+        return Need.FAILED if is_amiss else None
     if device.is_retrying:
         return Need.RETRY
     if device.has_failed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from flashferry.cli.view.layout import STYLES
 from flashferry.cli.view.layout import rate as rate_with_unit
 from flashferry.cli.view.live_cells import Line, Look, bar, clock, fit, joined, left, percent, rate
 from flashferry.cli.view.live_choice import Need
@@ -86,7 +87,7 @@ def _widths(devices: Sequence[Device], look: Look, *, with_site: bool) -> tuple[
 
 def _line(device: Device, need: Need, widths: tuple[int, int, int], look: Look, now_s: float) -> Line:
     host, site, width = widths
-    style = _STYLES.get(need, "")
+    style = STYLES[device.phase.tone] if need is Need.FAILED and not device.has_failed else _STYLES.get(need, "")
     cells: list[Line] = [[(fit(device.host, host), style)]]
     cells += [[(fit(device.site, site), DIM)]] if site else []
     cells.append([(fit(_step(device, need, now_s), _STEP), style)])
@@ -110,7 +111,7 @@ def _line(device: Device, need: Need, widths: tuple[int, int, int], look: Look, 
 def _step(device: Device, need: Need, now_s: float) -> str:
     """Return what a device does, with the time where there is no bar."""
     if need is Need.FAILED:
-        return "failed"
+        return device.phase.label
     if need is Need.RETRY:
         return "retry"
     if need is Need.STALLED:
@@ -125,8 +126,8 @@ def _step(device: Device, need: Need, now_s: float) -> str:
 def _told(device: Device, need: Need) -> str:
     if need is Need.RETRY or (device.waits and need is not Need.FAILED):
         return device.waits
-    # The step says that it failed.
-    return device.text.removeprefix("failed: ") if need in _TOLD else device.doing
+    # The step has the word already.
+    return device.text.removeprefix(f"{device.phase.label}: ") if need in _TOLD else device.doing
 
 
 def _share(device: Device) -> float:

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flashferry.cli.terminal.output import command
+from flashferry.cli.view.layout import STYLES
 from flashferry.cli.view.live_cells import Line, Look, amount, bar, clock, cut, fit, joined, left, percent, rate
 from flashferry.cli.view.live_choice import WORDS, Need, choose
 from flashferry.cli.view.live_device_lines import WIDE_ENOUGH, device_header, device_lines, few_lines
 from flashferry.core.described import counted
 from flashferry.core.outside import shown
-from flashferry.monitor.progress import Fleet, Phase, Tally
+from flashferry.model.states import NOT_DONE, Phase
+from flashferry.monitor.progress import Fleet, Tally
 
 FEW = 8
 """So many devices need no totals and no sites: the lines are theirs."""
@@ -99,12 +101,14 @@ def _many(fleet: Fleet, look: Look, now_s: float, elapsed_s: float, told: SitesT
 
 def _counts(fleet: Fleet, elapsed_s: float, look: Look) -> Line:
     devices = fleet.whole.devices
-    failed, not_begun = devices[Phase.FAILED], devices[Phase.NOT_BEGUN]
     queued = devices[Phase.QUEUED] + fleet.total - fleet.whole.total
-    line: Line = [(f"{devices[Phase.DONE]} of {counted(fleet.total, 'device')} done", "bold"), (", ", "")]
-    line += [(f"{failed} failed", BAD), (", ", "")] if failed else []
-    line += [(f"{not_begun} not begun", WARN), (", ", "")] if not_begun else []
-    line += [(f"{devices[Phase.UNDER_WAY]} under way, {queued} queued", "")]
+    line: Line = [
+        (f"{devices[Phase.DONE]} of {counted(fleet.total, 'device')} {Phase.DONE.label}", "bold"),
+        (", ", ""),
+    ]
+    for phase in NOT_DONE:
+        line += [(f"{devices[phase]} {phase.label}", STYLES[phase.tone]), (", ", "")] if devices[phase] else []
+    line += [(f"{devices[Phase.UNDER_WAY]} {Phase.UNDER_WAY.label}, {queued} {Phase.QUEUED.label}", "")]
     length = sum(len(text) for text, _ in line)
     line.append((fit(clock(elapsed_s), max(0, look.width - length), right=True), DIM))
     return line
@@ -194,8 +198,12 @@ def _site_order(tally: Tally) -> tuple[bool, bool, float]:
     return tally.over == tally.total, not tally.devices[Phase.UNDER_WAY], -(tally.left_s or 0.0)
 
 
+_NOT_DONE = "not done"
+"""Heads the column of those that are over without what they were to get: failed, refused, interrupted, not started."""
+
+
 def _site_header(width: int, look: Look, *, has_copies: bool) -> Line:
-    words = [fit("site", width), *(fit(word, 4, right=True) for word in ("done", "busy", "wait", "fail"))]
+    words = [fit("site", width), *(fit(word, 4, right=True) for word in ("done", "busy", "wait")), _NOT_DONE]
     if not has_copies:
         return [("  ".join(words), DIM)]
     words += [fit("copied", _bar_width(width, look) + 6), fit("MB/s", 7, right=True)]
@@ -206,14 +214,19 @@ def _site_header(width: int, look: Look, *, has_copies: bool) -> Line:
 def _counts_of(name: str, tally: Tally, width: int) -> list[Line]:
     """Return what a site's line says of its devices."""
     counts = tally.devices
-    failed = counts[Phase.FAILED]
+    gravest = next((phase for phase in NOT_DONE if counts[phase]), None)
     is_over = tally.over == tally.total
     return [
         [(fit(name or "(none)", width), DIM if is_over else "")],
-        [(fit(str(counts[Phase.DONE]), 4, right=True), GOOD if is_over and not failed else "")],
+        [(fit(str(counts[Phase.DONE]), 4, right=True), GOOD if is_over and gravest is None else "")],
         [(fit(str(counts[Phase.UNDER_WAY]), 4, right=True), "")],
-        [(fit(str(counts[Phase.QUEUED] + counts[Phase.NOT_BEGUN]), 4, right=True), "")],
-        [(fit(str(failed), 4, right=True), BAD if failed else DIM)],
+        [(fit(str(counts[Phase.QUEUED]), 4, right=True), "")],
+        [
+            (
+                fit(str(sum(counts[phase] for phase in NOT_DONE)), len(_NOT_DONE), right=True),
+                STYLES[gravest.tone] if gravest is not None else DIM,
+            )
+        ],
     ]
 
 
@@ -244,7 +257,7 @@ def _copies(tally: Tally, width: int, look: Look) -> list[Line]:
 def _bar_width(site_width: int, look: Look) -> int:
     """Return what is left for a site's bar beside its figures."""
     cap = 9 if look.width >= WIDE_ENOUGH else 0
-    return max(4, min(40, look.width - site_width - 4 * 6 - 2 - 6 - 9 - cap - 10))
+    return max(4, min(40, look.width - site_width - 3 * 6 - len(_NOT_DONE) - 2 - 2 - 6 - 9 - cap - 10))
 
 
 def _bar(tally: Tally, width: int, look: Look) -> Line:

@@ -10,19 +10,17 @@ from rich.table import Table
 from rich.text import Text
 
 from flashferry.cli.terminal.output import here
-from flashferry.cli.view.layout import BAD, GOOD, WIDE_COLUMNS, ShownConsole, ShownTable, console
+from flashferry.cli.view.layout import BAD, GOOD, STYLES, WIDE_COLUMNS, ShownConsole, ShownTable, console
 from flashferry.core.described import counted
 from flashferry.core.outside import outward
 from flashferry.reports import words
 from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
-from flashferry.reports.marks import PROOF_WORDS, proof_tone
+from flashferry.reports.marks import PROOF_WORDS, proof_tone, tone
 from flashferry.reports.model import DeviceReport, Proof, Report, SiteReport, Standing
 from flashferry.reports.thresholds import Check, Status, Threshold, checks_of
 from inventory.transport_policy import USUAL
 
 _FILE_COLUMNS = 120
-_STYLES = {Standing.GOOD: GOOD, Standing.OPEN: "", Standing.REFUSED: "yellow"}
-_CONFIGURATION = {"good": GOOD, "bad": BAD, "warn": "yellow", "quiet": ""}
 
 
 def print_report(report: Report, thresholds: Sequence[Threshold] = ()) -> None:
@@ -120,9 +118,9 @@ def _attention(report: Report) -> Iterator[RenderableType]:
 def _complaints(device: DeviceReport, verb: str) -> Iterator[str]:
     """Yield what is wrong with a device and what to do, a sentence each."""
     if device.reason:
-        yield f"{device.outcome} at {device.step}: {device.reason}" if device.step else device.reason
+        yield f"{device.label} at {device.step}: {device.reason}" if device.step else device.reason
     else:
-        yield device.outcome
+        yield device.label
     if device.hint:
         yield device.hint
     if device.restore.proof in {Proof.NOT_PROVEN, Proof.FOREIGN}:
@@ -138,12 +136,12 @@ def _complaints(device: DeviceReport, verb: str) -> Iterator[str]:
 
 
 def _device_row(device: DeviceReport, *, is_wide: bool, has_site: bool) -> dict[str, str | Text]:
-    style = _CONFIGURATION[proof_tone(device.restore.proof)]
+    style = STYLES[proof_tone(device.restore.proof)]
     speed = device.tuned or device.untuned
     row: dict[str, str | Text] = {"device": device.host}
     if has_site:
         row["site"] = device.site or words.DASH
-    row["result"] = Text(device.outcome, style=_STYLES.get(device.standing, BAD))
+    row["result"] = Text(device.label, style=STYLES[tone(device)])
     row["by"] = device.transport
     row["before"] = words.rate(device.as_is.bytes_per_s if device.as_is else None, words.DASH)
     row["this run"] = words.rate(speed.bytes_per_s if speed else None, words.DASH)

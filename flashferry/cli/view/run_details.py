@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flashferry.cli.terminal.output import command
 from flashferry.cli.view.layout import BAD, alike, console
 from flashferry.core.described import counted
-from flashferry.model.states import Outcome, Restored
+from flashferry.model.states import GOOD_OUTCOMES, Outcome, Restored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ FEW = 5
 MOST_ROWS = 60
 MOST_DETAILED = 10
 
-_FINE = frozenset({Outcome.DONE, Outcome.ALREADY_THERE, Outcome.NOT_BEGUN})
+_FINE = GOOD_OUTCOMES | {Outcome.NOT_BEGUN}
 _LEFT = frozenset({Outcome.NOT_BEGUN, Outcome.INTERRUPTED})
 
 
@@ -87,11 +87,11 @@ def _told(why: Failure) -> str:
 
 def _print_end(report: RunReport, *, few: bool, is_kept: bool) -> None:
     """Print what became of all, why the run ended early, how it goes on, and where everything stands."""
-    counts = Counter(device.outcome for device in report.devices)
+    counts = Counter(device.outcome.phase for device in report.devices)
     if (without_row := len(report.devices) - len(rows_of(report.devices))) > 0:
         console().print(f"and {counted(without_row, 'device')} more that got through or had no turn")
     if not few:
-        told = ", ".join(f"{count} {outcome.value}" for outcome, count in counts.most_common())
+        told = ", ".join(f"{count} {phase.label}" for phase, count in counts.most_common())
         console().print(f"{counted(len(report.devices), 'device')}: {told}")
     if report.stopped:
         console().print(f"the run began nothing new: {report.stopped}", style=BAD)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from flashferry.cli.terminal.output import here
-from flashferry.cli.view.layout import BAD, GOOD, console, line, show
+from flashferry.cli.view.layout import BAD, STYLES, console, line, show
 from flashferry.core.described import counted
-from flashferry.model.states import Restored
+from flashferry.model.states import Outcome, Phase, Restored, label_of, phase_of
 from flashferry.store.proofs import restore_source
 from flashferry.store.run_lock import RunState
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from flashferry.store.wishes import Wish
 
 STATES = {RunState.ALIVE: "bold", RunState.FINISHED: "", RunState.DIED: BAD}
-BAD_OUTCOMES = frozenset({"failed", "error", "refused", "interrupted"})
+BAD_OUTCOMES = frozenset(one.value for one in Outcome if not one.is_good and one is not Outcome.NOT_BEGUN)
 
 MANY = 20
 """A run of more devices has rows only for those that somebody has to look at."""
@@ -49,8 +49,24 @@ def progress(device: DeviceStatus | StoredDevice) -> str:
 
 def tally(run: RunStatus) -> str:
     """Return how many devices of a run came to what, the most first."""
-    counts = Counter(device.outcome or progress(device) for device in run.devices)
+    is_alive = run.state is RunState.ALIVE
+    counts = Counter(_tallied(device.outcome, device, is_alive=is_alive) for device in run.devices)
     return ", ".join(f"{count} {name}" for name, count in counts.most_common())
+
+
+def outcome_words(outcome: str | None, device: DeviceStatus | StoredDevice, *, is_alive: bool) -> str:
+    """Return what became of a device, or how far it has come while its run is alive."""
+    if outcome is not None:
+        return label_of(outcome)
+    phase = phase_of(None, device.state, is_alive=is_alive)
+    return progress(device) if phase is Phase.UNDER_WAY else phase.label
+
+
+def _tallied(outcome: str | None, device: DeviceStatus | StoredDevice, *, is_alive: bool) -> str:
+    """Return what a device counts as: what was there already is done."""
+    return outcome_words(
+        None if outcome is None else phase_of(outcome, device.state, is_alive=is_alive), device, is_alive=is_alive
+    )
 
 
 def print_runs(runs: tuple[RunStatus, ...], without: str = "the journal has no run yet") -> None:
@@ -98,11 +114,12 @@ def _print_devices(run: StoredRun) -> None:
     shown = run.devices
     if len(run.devices) > MANY:
         shown = tuple(sorted((one for one in run.devices if _urgency(one) < _CALM), key=_urgency))
-    show(_device_row(device) for device in shown)
+    show(_device_row(device, is_alive=run.state is RunState.ALIVE) for device in shown)
     if len(shown) == len(run.devices):
         return
     hosts = {device.host for device in shown}
-    rest = [str(one.record.get("outcome") or progress(one)) for one in run.devices if one.host not in hosts]
+    is_alive = run.state is RunState.ALIVE
+    rest = [_tallied(_outcome(one), one, is_alive=is_alive) for one in run.devices if one.host not in hosts]
     told = ", ".join(f"{count} {word}" for word, count in Counter(rest).most_common())
     console().print(
         f"{'and ' if shown else ''}{counted(len(rest), 'device')}{' more' if shown else ''}: {told}; --json has all"
@@ -112,7 +129,7 @@ def _print_devices(run: StoredRun) -> None:
 def _urgency(device: StoredDevice) -> int:
     if device.is_held:
         return 1
-    is_bad = device.record.get("outcome") in BAD_OUTCOMES or _restored(device) in _NOT_AS_BEFORE
+    is_bad = _outcome(device) in BAD_OUTCOMES or _restored(device) in _NOT_AS_BEFORE
     return 0 if is_bad else _CALM
 
 
@@ -126,9 +143,14 @@ def _print_control(run: StoredRun, control: ControlRequest) -> None:
         console().print(here(words), style=BAD)
 
 
-def _device_row(device: StoredDevice) -> dict[str, str | Text]:
-    outcome = device.record.get("outcome")
-    good = outcome in {"done", "already there"}
+def _outcome(device: StoredDevice) -> str | None:
+    found = device.record.get("outcome")
+    return None if found is None else str(found)
+
+
+def _device_row(device: StoredDevice, *, is_alive: bool) -> dict[str, str | Text]:
+    outcome = _outcome(device)
+    phase = phase_of(outcome, device.state, is_alive=is_alive)
     return {
         "device": device.host,
         "site": device.site or "-",
@@ -136,7 +158,9 @@ def _device_row(device: StoredDevice) -> dict[str, str | Text]:
         "attempt": str(device.attempt),
         "image": device.image or "-",
         "state": progress(device),
-        "result": Text(str(outcome), style=GOOD if good else BAD) if outcome else Text("-"),
+        "result": Text(outcome_words(outcome, device, is_alive=is_alive), style=STYLES[phase.tone])
+        if phase.is_over
+        else Text("-"),
         "config": Text("in hand") if device.is_held else Text(_restored(device)),
     }
 

@@ -9,21 +9,20 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from flashferry.monitor.progress import Device, Fleet, Phase, Tally
+from flashferry.model.states import Phase
+from flashferry.monitor.progress import Device, Fleet, Tally
 from tasks.steps import STEPS
 
 DOING = {step.word: step.doing for step in STEPS if step.doing is not None}
 """What a device does at a step, by the step's word."""
 
 STATES = (
-    "queued",
+    Phase.QUEUED.value,
     *dict.fromkeys(DOING.values()),
     "waiting",
     "retrying",
     "other",
-    "done",
-    "failed",
-    "not begun",
+    *(phase.value for phase in Phase if phase.is_over),
 )
 
 

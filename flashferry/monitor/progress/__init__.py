@@ -1,6 +1,6 @@
 """Where the devices of a run stand, followed by its events: for live views, plain lines and metrics. No I/O."""
 
-from flashferry.monitor.progress.device import Device, Expected, Phase, Roster
+from flashferry.monitor.progress.device import Device, Expected, Roster
 from flashferry.monitor.progress.fleet import Fleet, Tally
 
-__all__ = ["Device", "Expected", "Fleet", "Phase", "Roster", "Tally"]
+__all__ = ["Device", "Expected", "Fleet", "Roster", "Tally"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from flashferry.core.outside import shown
+from flashferry.model.states import Outcome, Phase
 from flashferry.monitor.events import Event
 from tasks.step import ACTIVATE_WORD, CHECK_WORD, COPY_WORD, ENDS_WAY
 
@@ -44,20 +44,6 @@ _SMOOTHING = 0.3
 SETTLING_S = 3.0
 """So long after a site's cap was shared anew its rates are shown as they are read: smoothed, a copy would be shown with
 what it had before beside what another one has of that by now."""
-
-
-class Phase(StrEnum):
-    """Where a device stands, in the words that an operator counts by."""
-
-    QUEUED = "queued"
-    UNDER_WAY = "under way"
-    DONE = "done"
-    FAILED = "failed"
-    NOT_BEGUN = "not begun"
-
-
-OVER = frozenset({Phase.DONE, Phase.FAILED, Phase.NOT_BEGUN})
-"""Nothing follows."""
 
 
 class Device:
@@ -132,7 +118,7 @@ class Device:
     @property
     def is_over(self) -> bool:
         """Whether it is through, as far as anybody knows."""
-        return self.phase in OVER
+        return self.phase.is_over
 
     @property
     def has_all(self) -> bool:
@@ -215,7 +201,7 @@ class Device:
             self.has_failed, self.text = True, f"{event.step}: {event.text}"
         self._has_ended = self._has_ended or self._is_end(event, was_done=was_done)
         if self._has_ended:
-            self._close(now_s)
+            self._close(now_s, event.outcome)
 
     def _is_end(self, event: Event, *, was_done: bool) -> bool:
         """Tell whether a step that ended was the last, for runs that do not tell a device's end themselves."""
@@ -230,16 +216,18 @@ class Device:
         self.has_failed = event.status == "failed"
         self.text = event.text
         self._has_ended = True
-        if event.outcome != "done":
+        if event.outcome != Outcome.DONE:
             self._no_copy()
-        self._close(now_s)
-        if event.outcome == "not begun":
-            self.phase, self.has_failed = Phase.NOT_BEGUN, False
+        self._close(now_s, event.outcome)
 
-    def _close(self, now_s: float) -> None:
+    def _close(self, now_s: float, outcome: str | None) -> None:
         self.since_s = now_s
         self.is_copying, self.is_retrying, self.rate_bytes_per_s, self.waits = False, False, 0.0, ""
         self.phase = Phase.FAILED if self.has_failed else Phase.DONE
+        if outcome in set(Outcome):
+            self.phase = Outcome(outcome).phase
+        if self.phase is Phase.NOT_BEGUN:
+            self.has_failed = False
 
     def _no_copy(self) -> None:
         self.is_copying = False

@@ -6,8 +6,9 @@ from collections import Counter
 from dataclasses import replace
 
 from flashferry.core.outside import shown
+from flashferry.model.states import Phase
 from flashferry.monitor.events import Event
-from flashferry.monitor.progress.device import OVER, SETTLING_S, Device, Expected, Phase, Roster
+from flashferry.monitor.progress.device import SETTLING_S, Device, Expected, Roster
 
 LONGEST_S = 4 * 86_400.0
 """What would take longer stands still; a number of days would be made of its last bytes."""
@@ -53,7 +54,7 @@ class Tally:
     @property
     def over(self) -> int:
         """Those that are through, well or not."""
-        return sum(self.devices[phase] for phase in OVER)
+        return sum(count for phase, count in self.devices.items() if phase.is_over)
 
     @property
     def share(self) -> float:
@@ -80,7 +81,7 @@ class Tally:
         self.rate_bytes_per_s += sign * device.rate_bytes_per_s
         self.copies += sign * device.is_copying
         if device.planned_bytes is not None:
-            acked = device.acked_bytes if device.phase is not Phase.FAILED else 0
+            acked = 0 if device.is_over and device.phase is not Phase.DONE else device.acked_bytes
             self.acked_bytes += sign * acked
             self.todo_bytes += sign * (acked if device.is_over else device.planned_bytes)
 

@@ -15,7 +15,7 @@ from flashferry.core.errors import ConfigInvalid, Kind
 from flashferry.model.activation import LARGEST_TIMER_MIN, LEAST_TIMER_MIN, ActivationLimits
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.record import DeviceRecord, Failure, RunReport
-from flashferry.model.states import Outcome
+from flashferry.model.states import GOOD_OUTCOMES, Outcome
 from flashferry.model.waves import Wave
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.run.activation.context import ActivationContext, DeviceActivation
@@ -145,7 +145,7 @@ class _Run:
             return False
         while (hold := control.hold()) is not None and not hold.for_good:
             time.sleep(1.0)
-        failed = [record.host for record in records.values() if record.outcome not in _GOOD]
+        failed = [record.host for record in records.values() if record.outcome not in GOOD_OUTCOMES]
         if hold is not None:
             self._stopped = hold.reason
         elif len(failed) > self._request.max_failures:
@@ -200,7 +200,9 @@ class _Run:
     def _not_begun(
         self, run_id: str, records: Mapping[str, DeviceRecord], *, is_stopped: bool
     ) -> dict[str, DeviceRecord]:
-        reason = "the run was stopped before this device" if is_stopped else f"not begun: {self._stopped}"
+        reason = (
+            "the run was stopped before this device" if is_stopped else f"{Outcome.NOT_BEGUN.label}: {self._stopped}"
+        )
         kind = Kind.STOPPED if is_stopped else Kind.TOO_MANY_FAILED
         failure = Failure(step=STEP, reason=reason, hint=None, kind=kind)
         images = {name: wanted.image.name for name, wanted in self._request.images.items() if name not in records}
@@ -233,4 +235,3 @@ class _Run:
 
 
 _FOLLOWED = "what was restarted is followed to its end, or left to its own timer and told"
-_GOOD = frozenset({Outcome.DONE, Outcome.ALREADY_THERE})

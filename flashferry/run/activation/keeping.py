@@ -139,7 +139,7 @@ class ActivationKeeper:
         """Tell that this device is through, and what became of it."""
         record = self._record
         done = record.activation.outcome.value if record.activation is not None else record.outcome.value
-        is_good = record.outcome in {Outcome.DONE, Outcome.ALREADY_THERE}
+        is_good = record.outcome.is_good
         failure = record.failure
         self.tell(
             "device",

@@ -11,7 +11,6 @@ from flashferry.devices.identity import identity_of
 from flashferry.images.file_name import read_file_name
 from flashferry.model.doubts import doubts_about
 from flashferry.model.record import DeviceRecord
-from flashferry.model.states import Outcome
 from flashferry.run.context import RunContext
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
@@ -61,7 +60,7 @@ class DeviceFinish:
 
     def _has_image(self) -> bool:
         record = self._keeper.record
-        is_there = record.outcome in {Outcome.DONE, Outcome.ALREADY_THERE} and record.failure is None
+        is_there = record.outcome.is_good and record.failure is None
         # A device that is not as it was, or may not stay so, is still in our hands: first it is recovered.
         return is_there and record.restore_failure is None
 

@@ -210,11 +210,11 @@ class DeviceRun:
     def tell_end(self, record: DeviceRecord) -> None:
         """Tell that this device is through, and what became of it."""
         failure = record.failure or record.restore_failure
-        good = record.outcome in {Outcome.DONE, Outcome.ALREADY_THERE} and failure is None
+        good = record.outcome.is_good and failure is None
         self.parts.events.tell(
             "device",
             "done" if good else "failed",
-            record.outcome.value if failure is None else f"{record.outcome.value}: {failure.step}: {failure.reason}",
+            record.outcome.label if failure is None else f"{record.outcome.label}: {failure.step}: {failure.reason}",
             outcome=record.outcome.value,
             restored=record.restored.value,
             failure=failure.kind if failure else None,

@@ -12,7 +12,6 @@ from dataclasses import replace
 from flashferry.core.errors import FlashferryError
 from flashferry.devices.errors import Stopped
 from flashferry.model.record import sentence_of
-from flashferry.model.states import Outcome
 from flashferry.run.context import RunContext
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
@@ -67,7 +66,7 @@ class NeighbourServing:
             path: The file, for example `bootflash:image.bin`.
         """
         board = self._context.board
-        if board is None or self._keeper.record.outcome not in {Outcome.DONE, Outcome.ALREADY_THERE}:
+        if board is None or not self._keeper.record.outcome.is_good:
             return
         transfer = self._keeper.record.transfer
         wan_s = transfer.duration_s if transfer is not None and self._keeper.record.source is None else None

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
-from flashferry.model.states import State
+from flashferry.model.states import Phase, State
 from flashferry.monitor.metrics.fleet_collector import DOING, STATES
-from flashferry.monitor.progress import Phase
 from flashferry.service.figures.counting import Counted
 from flashferry.service.figures.names import COPY_RATE_BUCKETS, COPY_SECONDS_BUCKETS, MOST_NAMED
 from flashferry.service.figures.sheet import Sheet

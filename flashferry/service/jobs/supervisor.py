@@ -171,7 +171,7 @@ def _claimed(service: Service, job: Job) -> Job | None:
         if not why:
             is_ours = claim_job(database, job.job_id, at=moment(service.now()), unit=unit)
             return job_of(database, job.job_id) if is_ours else None
-    end(service, job, state=JobState.ENDED, exit_code=None, sentence=f"not begun: {why}", outcome="refused")
+    end(service, job, state=JobState.ENDED, exit_code=None, sentence=f"not started: {why}", outcome="refused")
     return None
 
 

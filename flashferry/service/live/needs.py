@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from flashferry.core.described import counted
 from flashferry.core.units import rough_duration
-from flashferry.monitor.progress import Phase
+from flashferry.model.states import Phase
 from flashferry.service.live.look import Scene
 from flashferry.service.live.scene import NOTHING_HEARD_S, RunNow
 from flashferry.service.notices import key_of_unrestored
@@ -20,13 +20,15 @@ _NAMED = 3
 
 
 class Urgency(StrEnum):
-    """How much something needs a person: NOT_RESTORED and DEAD are red, the others wait for somebody."""
+    """How much something needs a person: NOT_RESTORED and DEAD are red, the others wait for a person."""
 
     NOT_RESTORED = "not restored"
     DEAD = "dead run"
     LATE = "late"
     WAVE = "wave"
     FAILED = "failed"
+    REFUSED = "refused"
+    INTERRUPTED = "interrupted"
     SILENT = "silent"
     HELD = "held"
     PLAN = "plan"
@@ -35,6 +37,14 @@ class Urgency(StrEnum):
     def is_red(self) -> bool:
         """Whether something is changed on a device and nobody is at it."""
         return self in (Urgency.NOT_RESTORED, Urgency.DEAD)
+
+
+_ENDS = {
+    Phase.FAILED: Urgency.FAILED,
+    Phase.REFUSED: Urgency.REFUSED,
+    Phase.INTERRUPTED: Urgency.INTERRUPTED,
+}
+"""Ends that somebody has to act on, each in a sentence of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,20 +109,21 @@ def _of_run(run: RunNow, now: datetime, done_later: frozenset[str]) -> Iterator[
             key=f"died {run.run_id}",
             urgency=Urgency.HELD,
             what=run.run_id,
-            sentence=f"died; nothing is left changed, {counted(run.whole.not_begun, 'device')} had no turn",
+            sentence=f"died; nothing is left changed, {counted(run.whole.not_begun, 'device')} {Phase.NOT_BEGUN.label}",
             path=path,
         )
     if run.is_alive:
         yield from _of_one_alive(run, now, path)
-    failed = [one.host for one in run.devices if one.phase is Phase.FAILED and one.host not in done_later]
-    if failed and not run.unrestored:
-        yield Need(
-            key=f"failed {run.run_id}",
-            urgency=Urgency.FAILED,
-            what=run.run_id,
-            sentence=f"{counted(len(failed), 'device')} failed: {_names(failed)}",
-            path=f"{path}?state=failed",
-        )
+    for phase, urgency in () if run.unrestored else _ENDS.items():
+        hosts = [one.host for one in run.devices if one.phase is phase and one.host not in done_later]
+        if hosts:
+            yield Need(
+                key=f"{phase} {run.run_id}",
+                urgency=urgency,
+                what=run.run_id,
+                sentence=f"{counted(len(hosts), 'device')} {phase.label}: {_names(hosts)}",
+                path=f"{path}?state={phase.label}",
+            )
 
 
 def _of_one_alive(run: RunNow, now: datetime, path: str) -> Iterator[Need]:

@@ -11,17 +11,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from flashferry.core.json_access import Node
-from flashferry.model.states import Outcome, Restored, State
-from flashferry.monitor.progress import Phase
+from flashferry.model.states import NOT_DONE, Outcome, Phase, Restored, label_of, phase_of
 from flashferry.service.seeing import Sites, is_seen
 from flashferry.store.status import DeviceStatus, FollowedRun, RunState
 from flashferry.store.wishes import Wish, WishKind
 
 NOTHING_HEARD_S = 60.0
 """A run under way that says nothing for so long is told as silent; one that waits may be."""
-
-_FINE = frozenset({Outcome.DONE, Outcome.ALREADY_THERE})
-_NO_TURN = frozenset({Outcome.NOT_BEGUN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +98,8 @@ class DeviceNow:
         rate_bytes_per_s: Now; 0 where nothing flows.
         verdict: What limits or limited its copy, or None.
         attempt: Which attempt this is, from 1.
+        outcome: What became of it, a value of `flashferry.model.states.Outcome`; None while the run did not say.
+        is_left_by_plan: Whether the run's plan leaves it as it is by rule: it was to get nothing.
     """
 
     host: str
@@ -117,12 +115,18 @@ class DeviceNow:
     rate_bytes_per_s: float
     verdict: str | None
     attempt: int
+    outcome: str | None = None
+    is_left_by_plan: bool = False
+
+    @property
+    def label(self) -> str:
+        """What became of it, or where it stands, in the word for people."""
+        return label_of(self.outcome) if self.outcome is not None and self.phase.is_over else self.phase.label
 
     @property
     def left_bytes(self) -> int:
         """What is still to be copied."""
-        is_open = self.phase in (Phase.QUEUED, Phase.UNDER_WAY)
-        return max(0, self.size_bytes - self.acked_bytes) if is_open else 0
+        return 0 if self.phase.is_over else max(0, self.size_bytes - self.acked_bytes)
 
     @property
     def is_unrestored(self) -> bool:
@@ -137,8 +141,10 @@ class Sums:
     Attributes:
         devices: How many there are.
         done: Through, with what they were to have.
-        failed: Through, without.
-        not_begun: The run ended before their turn.
+        failed: A step failed.
+        refused: A check found a reason not to touch them.
+        interrupted: The run was stopped or killed while they were being staged.
+        not_begun: The run did not touch them, and is over.
         copying: Something flows.
         under_way: In the run's hands, those that copy among them.
         waiting: Had no turn yet.
@@ -152,6 +158,8 @@ class Sums:
     devices: int = 0
     done: int = 0
     failed: int = 0
+    refused: int = 0
+    interrupted: int = 0
     not_begun: int = 0
     copying: int = 0
     under_way: int = 0
@@ -161,6 +169,22 @@ class Sums:
     rate_bytes_per_s: float = 0.0
     cap_bytes_per_s: float | None = None
     ends_at: datetime | None = None
+
+    def of(self, phase: Phase) -> int:
+        """Return how many devices ended in a phase that is over."""
+        counts = {
+            Phase.DONE: self.done,
+            Phase.FAILED: self.failed,
+            Phase.REFUSED: self.refused,
+            Phase.INTERRUPTED: self.interrupted,
+            Phase.NOT_BEGUN: self.not_begun,
+        }
+        return counts[phase]
+
+    @property
+    def over(self) -> int:
+        """How many devices nothing follows for."""
+        return self.done + sum(self.of(phase) for phase in NOT_DONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,6 +337,8 @@ def sums_of(devices: Iterable[DeviceNow], now: datetime, cap_bytes_per_s: float 
         devices=len(found),
         done=counts[Phase.DONE],
         failed=counts[Phase.FAILED],
+        refused=counts[Phase.REFUSED],
+        interrupted=counts[Phase.INTERRUPTED],
         not_begun=counts[Phase.NOT_BEGUN],
         copying=copying,
         under_way=counts[Phase.UNDER_WAY],
@@ -333,6 +359,8 @@ def sum_up(found: Sequence[Sums], now: datetime) -> Sums:
         devices=sum(one.devices for one in found),
         done=sum(one.done for one in found),
         failed=sum(one.failed for one in found),
+        refused=sum(one.refused for one in found),
+        interrupted=sum(one.interrupted for one in found),
         not_begun=sum(one.not_begun for one in found),
         copying=sum(one.copying for one in found),
         under_way=sum(one.under_way for one in found),
@@ -376,9 +404,9 @@ def _end(run: RunNow, sites: Iterable[Sums], forecast: Forecast, now: datetime) 
 
 
 def _device(one: DeviceStatus, motion: Motion | None, size_bytes: int, *, is_alive: bool) -> DeviceNow:
-    phase = _phase(one, is_alive=is_alive)
+    phase = phase_of(one.outcome, one.state, is_alive=is_alive)
     # The journal's last word is the last word; before it the events are newer.
-    is_told = motion is not None and phase in (Phase.QUEUED, Phase.UNDER_WAY) and motion.phase is not Phase.QUEUED
+    is_told = motion is not None and not phase.is_over and motion.phase is not Phase.QUEUED
     moves = motion if motion is not None and is_told else None
     is_done = phase is Phase.DONE
     return DeviceNow(
@@ -395,19 +423,9 @@ def _device(one: DeviceStatus, motion: Motion | None, size_bytes: int, *, is_ali
         rate_bytes_per_s=moves.rate_bytes_per_s if moves else 0.0,
         verdict=(moves.verdict if moves else None) or one.verdict,
         attempt=one.attempt,
+        outcome=one.outcome,
+        is_left_by_plan=one.is_left_by_plan,
     )
-
-
-def _phase(one: DeviceStatus, *, is_alive: bool) -> Phase:
-    if one.outcome is not None:
-        if one.outcome in _FINE:
-            return Phase.DONE
-        return Phase.NOT_BEGUN if one.outcome in _NO_TURN else Phase.FAILED
-    if one.state == State.PLANNED:
-        return Phase.QUEUED if is_alive else Phase.NOT_BEGUN
-    if not is_alive:
-        return Phase.DONE if one.state == State.DONE else Phase.FAILED
-    return Phase.UNDER_WAY
 
 
 def _hold(run: FollowedRun, heard: Heard) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from flashferry.core.described import counted
 from flashferry.core.outside import shown
 from flashferry.core.units import coarse_rate, rough_duration
-from flashferry.monitor.progress import Phase
+from flashferry.model.states import NOT_DONE, Phase
 from flashferry.reports.words import DASH
 from flashferry.service.live.board import Board, Cell, Row, Table
 from flashferry.service.live.look import Scene
@@ -20,13 +20,14 @@ from flashferry.service.live.needs import Need, Urgency, needs_of
 from flashferry.service.live.scene import DeviceNow, RunNow, Sums, sum_up, sums_of
 from flashferry.store.status import RunState
 
-_TONES = {Phase.DONE: "good", Phase.FAILED: "bad", Phase.NOT_BEGUN: "warn"}
 _URGENT_WORDS = {
     Urgency.NOT_RESTORED: "NOT RESTORED",
     Urgency.DEAD: "NOT RESTORED",
     Urgency.LATE: "too late",
     Urgency.WAVE: "approve",
-    Urgency.FAILED: "failed",
+    Urgency.FAILED: Phase.FAILED.label,
+    Urgency.REFUSED: Phase.REFUSED.label,
+    Urgency.INTERRUPTED: Phase.INTERRUPTED.label,
     Urgency.SILENT: "silent",
     Urgency.HELD: "held",
     Urgency.PLAN: "approve",
@@ -81,8 +82,20 @@ def _now_row(scene: Scene, needs: Sequence[Need], runs: Sequence[RunNow]) -> Row
         "copying": Cell(str(sums.copying)),
         "rate": Cell(coarse_rate(sums.rate_bytes_per_s)),
         "waiting": Cell(str(sums.waiting)),
-        "failed": Cell(str(sums.failed), "bad" if sums.failed else ""),
+        **_ends(sums),
     }
+
+
+def _ends(sums: Sums) -> Row:
+    """Return how many devices ended in each way that is not done; a number that is not 0 has the colour of its word."""
+    return {phase.name.lower(): Cell(str(sums.of(phase)), phase.tone if sums.of(phase) else "") for phase in NOT_DONE}
+
+
+def _not_done(sums: Sums) -> Cell:
+    """Return what became of the devices that are over and not done: `1 failed, 2 refused`, coloured by the gravest."""
+    found = [phase for phase in NOT_DONE if sums.of(phase)]
+    text = ", ".join(f"{sums.of(phase)} {phase.label}" for phase in found)
+    return Cell(text, found[0].tone) if found else Cell("0", "quiet")
 
 
 def _alarm(scene: Scene, needs: Sequence[Need], unrestored: int) -> tuple[str, str]:
@@ -165,7 +178,7 @@ def _site_row(site: str, sums: Sums, now: datetime, names: Mapping[str, str]) ->
         "share": Cell(str(_percent(sums))),
         "done": Cell(f"{sums.done} of {sums.devices}", "" if is_open or sums.done < sums.devices else "good"),
         "copying": Cell(str(sums.copying)) if is_open else _NONE,
-        "failed": Cell(str(sums.failed), "bad") if sums.failed else Cell("0", "quiet"),
+        "failed": _not_done(sums),
         "rate": Cell(coarse_rate(sums.rate_bytes_per_s)) if sums.copying else _NONE,
         "cap": Cell(coarse_rate(sums.cap_bytes_per_s)) if sums.cap_bytes_per_s else _NONE,
         "eta": Cell(clock(sums.ends_at, now)) if sums.ends_at is not None else _NONE,
@@ -174,12 +187,11 @@ def _site_row(site: str, sums: Sums, now: datetime, names: Mapping[str, str]) ->
 
 def _percent(sums: Sums) -> int:
     """Return how much is done, 0 to 100: by bytes while it goes on, where they are known; 100 where all is done."""
-    over = sums.done + sums.failed + sums.not_begun
-    if over >= sums.devices:
+    if sums.over >= sums.devices:
         # What failed is over, and not done: a bar that is full says that all is well.
         return 100 * sums.done // max(1, sums.devices)
     total = sums.acked_bytes + sums.left_bytes
-    share = sums.acked_bytes / total if total else over / max(1, sums.devices)
+    share = sums.acked_bytes / total if total else sums.over / max(1, sums.devices)
     return min(99, int(share * 100))
 
 
@@ -193,7 +205,7 @@ def run_row(run: RunNow, scene: Scene) -> Row:
         "what": Cell(run.verb),
         "by": Cell(shown(by)) if (by := run.actor or (job.requested_by if job else "")) else _NONE,
         "done": Cell(f"{run.whole.done} of {run.whole.devices}"),
-        "failed": Cell(str(run.whole.failed), "bad") if run.whole.failed else Cell("0", "quiet"),
+        "failed": _not_done(run.whole),
         "unrestored": Cell(str(len(run.unrestored)), "bad") if run.unrestored else Cell("0", "quiet"),
         "wave": Cell(shown(run.wave)) if run.wave and run.is_alive else _NONE,
         "rate": Cell(coarse_rate(run.whole.rate_bytes_per_s)) if run.whole.copying else _NONE,
@@ -208,8 +220,11 @@ def run_word(run: RunNow) -> tuple[str, str]:
     if run.state is RunState.FINISHED:
         if run.unrestored:
             return "ended, NOT RESTORED", "bad"
-        return ("ended with failures", "warn") if run.whole.failed else ("ended", "good")
-    return _HOLDS.get(run.hold, ("under way", ""))
+        if run.whole.failed:
+            return "ended with failures", "warn"
+        is_done = all(one.phase is Phase.DONE or one.is_left_by_plan for one in run.devices)
+        return ("ended", "good") if is_done else ("ended, not all done", "warn")
+    return _HOLDS.get(run.hold, (Phase.UNDER_WAY.label, ""))
 
 
 def _run_end(run: RunNow, now: datetime) -> Cell:
@@ -236,7 +251,7 @@ def run_board(run: RunNow, scene: Scene, site_names: Mapping[str, str]) -> Board
         "copying": Cell(str(run.whole.copying)),
         "waiting": Cell(str(run.whole.waiting)),
         "heard": Cell(f"{silent_s:.0f} s ago", "bad" if silent_s > 60 else "") if silent_s is not None else _NONE,
-        "not_begun": Cell(str(run.whole.not_begun), "warn" if run.whole.not_begun else ""),
+        **_ends(run.whole),
         "rate": Cell(coarse_rate(run.whole.rate_bytes_per_s)),
         "end_at": end if run.is_alive else _ended_at(run, scene.at),
         "spare": spare,
@@ -256,32 +271,45 @@ def _wave_row(run: RunNow, wave: int, now: datetime) -> Row:
     is_waiting = run.waiting_wave == wave
     if is_waiting:
         state = Cell("waits for approval", "warn")
-    elif sums.done + sums.failed + sums.not_begun == sums.devices:
-        state = Cell("through", "warn" if sums.failed or sums.not_begun else "good")
+    elif sums.over == sums.devices:
+        state = Cell("through", "good" if sums.done == sums.devices else "warn")
+    elif sums.under_way or sums.over:
+        state = Cell(Phase.UNDER_WAY.label)
     else:
-        state = Cell("under way") if sums.under_way or sums.done or sums.failed else Cell("not begun", "quiet")
+        state = Cell(Phase.QUEUED.label, "quiet")
     return {
         "wave": Cell(f"wave {wave}"),
         "state": state,
         "share": Cell(str(_percent(sums))),
         "done": Cell(f"{sums.done} of {sums.devices}"),
-        "failed": Cell(str(sums.failed), "bad") if sums.failed else Cell("0", "quiet"),
+        "failed": _not_done(sums),
         "under_way": Cell(str(sums.under_way)) if sums.under_way else _NONE,
         "waiting": Cell(str(sums.waiting)) if sums.waiting else _NONE,
     }
 
 
+_ORDER = (
+    Phase.FAILED,
+    Phase.REFUSED,
+    Phase.INTERRUPTED,
+    Phase.UNDER_WAY,
+    Phase.QUEUED,
+    Phase.NOT_BEGUN,
+    Phase.DONE,
+)
+
+
 def in_order(run: RunNow) -> list[DeviceNow]:
-    """Return the devices of a run: changed and not restored, failed, under way, waiting, through; each as entered."""
+    """Return the devices of a run: changed and not restored, not done, under way, queued, done; each as entered."""
     unrestored = frozenset(run.unrestored)
-    order = {Phase.FAILED: 1, Phase.UNDER_WAY: 2, Phase.QUEUED: 3, Phase.NOT_BEGUN: 4, Phase.DONE: 5}
+    order = {phase: place for place, phase in enumerate(_ORDER, start=1)}
     return sorted(run.devices, key=lambda one: 0 if one.host in unrestored else order[one.phase])
 
 
 def device_row(run: RunNow, one: DeviceNow, site_names: Mapping[str, str]) -> Row:
     """Return a device of a run as a row."""
     is_left = one.host in run.unrestored
-    word = "NOT RESTORED" if is_left else one.phase.value
+    word = "NOT RESTORED" if is_left else one.label
     share = 100 * one.acked_bytes // one.size_bytes if one.size_bytes else 0
     is_still = one.phase is Phase.UNDER_WAY and 0 < one.acked_bytes < one.size_bytes and not one.rate_bytes_per_s
     limit = one.verdict if one.phase is Phase.UNDER_WAY and one.rate_bytes_per_s else ""
@@ -290,7 +318,7 @@ def device_row(run: RunNow, one: DeviceNow, site_names: Mapping[str, str]) -> Ro
         "host": Cell(shown(one.host), "", device_path(run.run_id, one.host)),
         "site": Cell(shown(site_names.get(one.site, one.site) or _SITELESS)),
         "wave": Cell(str(one.wave)) if one.wave >= 0 else _NONE,
-        "state": Cell(word, "bad" if is_left else _TONES.get(one.phase, "")),
+        "state": Cell(word, "bad" if is_left else "" if not one.phase.is_over else one.phase.tone),
         "step": Cell(shown(one.step)) if one.phase is Phase.UNDER_WAY else Cell(""),
         "share": Cell(str(min(100, share))),
         "percent": Cell(f"{min(100, share)} %") if one.size_bytes and one.acked_bytes else Cell(""),

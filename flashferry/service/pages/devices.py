@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from markupsafe import Markup
 
 from flashferry.core.codec import to_json
-from flashferry.model.states import Outcome, State
+from flashferry.model.states import Phase, State, label_of, phase_of
 from flashferry.reports.svg import svg
 from flashferry.service.actor import Actor
 from flashferry.service.api.depends import TheActor, TheService
@@ -125,13 +125,12 @@ def _alive(service: Service, had: Iterable[KnownDevice]) -> frozenset[str]:
 
 def _standing(one: KnownDevice, alive: Collection[str]) -> dict[str, str]:
     """Return how a device stands in its run in a word or two, and the tone of it."""
-    has_begun = one.is_held or one.state != State.PLANNED
-    if one.run_id in alive and (one.is_held or one.outcome is None):
-        return {"word": "under way" if has_begun else "queued", "tone": ""}
-    if one.is_held:
+    is_alive = one.run_id in alive
+    if one.is_held and not is_alive:
         return {"word": "NOT RESTORED", "tone": "bad"}
-    if one.outcome in (Outcome.DONE, Outcome.ALREADY_THERE):
-        return {"word": one.outcome, "tone": "good"}
-    if one.outcome in (None, Outcome.NOT_BEGUN):
-        return {"word": one.outcome or ("broken off" if has_begun else "not begun"), "tone": "warn"}
-    return {"word": one.outcome, "tone": "bad"}
+    is_open = is_alive and (one.is_held or one.outcome is None)
+    if is_open:
+        has_started = one.is_held or one.state != State.PLANNED
+        return {"word": (Phase.UNDER_WAY if has_started else Phase.QUEUED).label, "tone": ""}
+    phase = phase_of(one.outcome, one.state, is_alive=False)
+    return {"word": phase.label if one.outcome is None else label_of(one.outcome), "tone": phase.tone}

@@ -24,6 +24,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
 from flashferry.core.outside import shown
+from flashferry.model.states import label_of
 from flashferry.reports import words
 from flashferry.reports.pages import page_templates
 from flashferry.service.access import ROUTES
@@ -190,7 +191,7 @@ def _source(name: str) -> str:
 def _templates() -> Environment:
     made = page_templates(_source)
     made.finalize = _printed
-    made.globals |= {"asset": asset, "link": link}
+    made.globals |= {"asset": asset, "link": link, "label_of": label_of}
     return made
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 
 from flashferry.core.codec import to_json
-from flashferry.monitor.progress import Phase
+from flashferry.model.states import Phase
 from flashferry.service.actor import Actor
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.live import looker_of
@@ -33,7 +33,7 @@ router = APIRouter()
 PAGE_RUNS = 30
 """So many runs stand on a page."""
 
-_STATES = ("all", "not restored", *(phase.value for phase in Phase))
+_STATES = ("all", "not restored", *(phase.label for phase in Phase))
 FORMS = ("html", "json", "csv", "xml")
 """Of a run's report, as the API has them."""
 
@@ -140,9 +140,9 @@ def figures_of(found: RunNow) -> dict[str, object]:
 def _is_chosen(found: RunNow, one: DeviceNow, state: str, words: str) -> bool:
     if state == "not restored" and one.host not in found.unrestored:
         return False
-    if state in set(Phase) and one.phase != state:
+    if any(state in (phase, phase.label) for phase in Phase) and state not in (one.phase, one.phase.label):
         return False
-    told = " ".join((one.host, one.site, one.phase.value, one.step, one.text, one.verdict or "")).casefold()
+    told = " ".join((one.host, one.site, one.label, one.step, one.text, one.verdict or "")).casefold()
     return all(word in told for word in words.casefold().split())
 
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
-from flashferry.model.states import Outcome
+from flashferry.model.states import Outcome, label_of
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.pages.frame import view_page
 from flashferry.service.site_centre import CentreSeen, SeenSiteRun, centre_seen, has_centre
@@ -25,7 +25,6 @@ router = APIRouter()
 _CLOCK_S = 0.5
 """So little is no error of a clock: the way here is in it."""
 _PART_TONES = {PartState.REFUSED: "bad", PartState.RUNNING: "good", PartState.HELD: "warn"}
-_OUTCOME_TONES = {Outcome.DONE: "good", Outcome.ALREADY_THERE: "good", Outcome.NOT_BEGUN: "warn", "open": "quiet"}
 
 
 @view_page(router, "/sites", "sites.html")
@@ -131,6 +130,7 @@ def _run(one: SeenSiteRun) -> dict[str, object]:
 def _part(part: PartOverview) -> dict[str, object]:
     told: dict[str, object] = to_json(part)
     tallies = [
-        {"count": count, "word": word, "tone": _OUTCOME_TONES.get(word, "bad")} for word, count in part.devices.items()
+        {"count": count, "word": label_of(word), "tone": Outcome(word).tone if word in set(Outcome) else "quiet"}
+        for word, count in part.devices.items()
     ]
     return told | {"tone": _PART_TONES.get(PartState(part.state), ""), "tallies": tallies}

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flashferry.model.fleet_plan import FleetPlan
-from flashferry.model.states import Outcome
+from flashferry.model.states import Outcome, Phase
 from flashferry.model.waves import WavePolicy, may_go_on
 from flashferry.store.sites.words import DeviceOutcome
 
-FAILED = frozenset({Outcome.FAILED.value, Outcome.ERROR.value})
+FAILED = frozenset(one.value for one in Outcome if one.phase is Phase.FAILED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

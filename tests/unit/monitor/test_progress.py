@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from flashferry.model.states import Phase
 from flashferry.monitor.events import Event, Progress
-from flashferry.monitor.progress import Expected, Fleet, Phase, Roster
+from flashferry.monitor.progress import Expected, Fleet, Roster
 from tests.some import some
 
 SIZE_BYTES = 1000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from flashferry.model.states import Phase
 from flashferry.monitor.event_log import event_line
 from flashferry.monitor.events import Event, Progress
-from flashferry.monitor.progress import Phase
 from flashferry.service.live.follow import Follower
 
 AT = datetime(2026, 11, 22, 2, 14, tzinfo=UTC)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flashferry.monitor.progress import Phase
+from flashferry.model.states import Phase
 from flashferry.service.live.scene import Forecast, Heard, Motion, limited_to, sum_up
 from flashferry.store.status import RunState
 from tests.unit.service.live.made import NOW, device, run
