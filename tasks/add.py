@@ -24,7 +24,7 @@ from tasks.step import Step
 from tasks.verify import MEASURABLE_S
 
 STEP = "add"
-ADD = Step(word=STEP, doing="adding", record_field="added")
+ADD = Step(word=STEP, label="the device runs `install add` (`--add`)", doing="adding", record_field="added")
 
 
 NOTHING_TO_ADD_TO = "nothing is added: it does not boot from packages"

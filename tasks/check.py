@@ -61,6 +61,7 @@ __all__ = ["CheckReport", "ReturnPath", "Wanted", "check", "check_device"]
 STEP = CHECK_WORD
 CHECK = Step(
     word=STEP,
+    label="we read what the device is and has, and decide whether it can be staged",
     doing="checking",
     state="checked",
     record_field="check",

@@ -23,7 +23,7 @@ from tasks.step import Step
 from templates.rows import DirFile
 
 STEP = "clean"
-CLEAN = Step(word=STEP)
+CLEAN = Step(word=STEP, label="old images are listed or removed (`flashferry clean`)")
 LIST_LIMIT_S = 120.0
 """Longest silence of `dir` of a large flash."""
 

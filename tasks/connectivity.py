@@ -25,7 +25,7 @@ from tasks.step import Step
 from templates.rows import CopyResult
 
 STEP = "reach"
-REACH = Step(word=STEP)
+REACH = Step(word=STEP, label="the device fetches a small file from us (`check --reach`)")
 _NAMED = 3
 
 LIMITS = CopyLimits(start_s=20.0, stall_s=12.0, end_s=12.0, total_s=30.0)

@@ -30,6 +30,7 @@ NO_LOGIN_S = 5.0
 _LOOK_AGAIN_S = 0.05
 COPY = Step(
     word=STEP,
+    label="the device copies the image",
     doing="copying",
     state="copied",
     record_field="pull",

@@ -32,7 +32,12 @@ from templates.config_sections import sections
 from templates.rows import ArchiveSection, CommandAuthorization, first
 
 STEP = "dead-man"
-DEAD_MAN = Step(word=STEP, doing="tuning", record_field="dead_man")
+DEAD_MAN = Step(
+    word=STEP,
+    label="the applet that takes our lines back by itself is set or removed (`--dead-man`)",
+    doing="tuning",
+    record_field="dead_man",
+)
 
 MARGIN_S = 1800
 """What an applet waits beyond the slowest copy that is worth waiting for: checks, hashing and the restore."""

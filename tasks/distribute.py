@@ -42,7 +42,12 @@ from tasks.verify import MEASURABLE_S, verify_image
 from templates.rows import CopyError, CopyResult, last, rows
 
 STEP = "distribute"
-DISTRIBUTE = Step(word=STEP, doing="distributing", record_field="distribution")
+DISTRIBUTE = Step(
+    word=STEP,
+    label="the image is copied to the other members or the standby",
+    doing="distributing",
+    record_field="distribution",
+)
 
 SILENCE_LIMIT_S = 180.0
 """A copy inside the box prints a mark every 64 KB; without one for so long it is taken as hung."""

@@ -32,7 +32,7 @@ from tasks.step import Step
 from templates.rows import DirError, Refusal, first
 
 STEP = "remove"
-REMOVE = Step(word=STEP)
+REMOVE = Step(word=STEP, label="what a broken copy left on flash is removed")
 LIMIT_S = 120.0
 """Deleting half a gigabyte from class-C flash takes some ten seconds; twice a minute ends our patience."""
 

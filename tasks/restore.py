@@ -36,6 +36,7 @@ from tasks.threats import Threat, archived_lines, holds_ours, pending_change
 STEP = "restore"
 RESTORE = Step(
     word=STEP,
+    label="the configuration is restored, and proven to be what it was",
     doing="restoring",
     state="restored",
     record_field="restore",

@@ -18,7 +18,7 @@ from tasks.tcp_config import TcpLines, is_told_whole
 from tasks.threats import archives, pending_change
 
 STEP = "snapshot"
-SNAPSHOT = Step(word=STEP, doing="checking", ends_way=True)
+SNAPSHOT = Step(word=STEP, label="we read the configuration that is to be restored", doing="checking", ends_way=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

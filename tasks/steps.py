@@ -24,10 +24,12 @@ from tasks.step import Step, Stretch
 from tasks.tune import TUNE
 from tasks.verify import VERIFY
 
-CONNECT = Step(word="connect", doing="checking", ends_way=True)
+CONNECT = Step(word="connect", label="we log in", doing="checking", ends_way=True)
 """Logging in. It has no file here: `flashferry.devices` does it, for whichever step needs the session."""
 
-COPY_RECOVERY = Step(word="reconcile", doing="reconciling")
+COPY_RECOVERY = Step(
+    word="reconcile", label="we find out what became of a copy whose session was lost", doing="reconciling"
+)
 """Finding out what became of a copy whose session was lost. It takes the server's account too, so the run does it."""
 
 STEPS = (

@@ -36,6 +36,7 @@ from tasks.threats import kept_meanwhile
 STEP = "tune"
 TUNE = Step(
     word=STEP,
+    label="the TCP lines for the copy are set",
     doing="tuning",
     state="tuned",
     record_field="tune",

@@ -19,7 +19,14 @@ from tasks.step import Step
 from templates.rows import Refusal, first, rows
 
 STEP = "verify"
-VERIFY = Step(word=STEP, doing="verifying", state="verified", record_field="verify", is_delivery=True)
+VERIFY = Step(
+    word=STEP,
+    label="the device computes the hash of the image",
+    doing="verifying",
+    state="verified",
+    record_field="verify",
+    is_delivery=True,
+)
 MEASURABLE_S = 1.0
 """A shorter hash is mostly round trips and tells nothing about the device's speed."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -85,6 +85,27 @@ class Event:
     failure: str | None = None
     transfer: TransferEnd | None = None
 
+
+OTHER_STEPS: Mapping[str, str] = {
+    "probe": "a copy of a speed test, tuned or not: the text says which",
+    "sweep": "copies over SSH, one for each cipher (`probe --ssh-sweep`)",
+    "activate": "the device boots its image (`flashferry activate`)",
+    "recover": "`flashferry recover` restores what a killed run left",
+    "plan": "we read what a plan or a dry run has to know of the device",
+    "record": "the device's record could not be made or kept",
+    "transport": (
+        "with `note` alone: how fast the copy can be at most by what it goes by, where there was a choice; or that no "
+        "byte came by one transport, why, and which is tried now"
+    ),
+    "transfer": "our server closed its account of a copy",
+    "device": "the device is through: `done` or `failed`. Nothing follows but a `retry`",
+    "server": "our server: what it offers and where",
+    "wave": "a wave",
+    "run": "the run itself",
+    "message": "a message for people, with `--events -` only",
+    "events": "lines are missing here",
+}
+"""Values of `Event.step` that are no step of `tasks.steps.STEPS`, each with what it is about."""
 
 Emit = Callable[[Event], None]
 

@@ -29,7 +29,9 @@ from tasks.threats import archives, kept_meanwhile, pending_change
 from tasks.tune import LATE_PAUSES_S
 
 STEP = "serve"
-SERVE = Step(word=STEP)
+SERVE = Step(
+    word=STEP, label="the device serves others of its site: which with `note`; why it serves no device, or no more"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

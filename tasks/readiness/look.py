@@ -36,7 +36,12 @@ from tasks.verify import commands_for, verify_image
 from templates.rows import Refusal, first
 
 STEP = "ready"
-READY = Step(word=STEP, doing="checking", record_field="readiness")
+READY = Step(
+    word=STEP,
+    label="we read whether the device is ready to boot its image (`--ready`, `flashferry ready`)",
+    doing="checking",
+    record_field="readiness",
+)
 
 _CERTIFICATE_FILE = re.compile(r"^(\s+certificate .*) nvram:\S+$")
 _CERTIFICATE_BYTES = re.compile(r"\s+(?:[0-9A-F]{2,8}(?: [0-9A-F]{2,8})*|quit)")
