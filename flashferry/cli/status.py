@@ -265,4 +265,4 @@ def _had_no_turn(device: DeviceStatus) -> bool:
 def _standing_of_configuration(run: RunStatus, device: DeviceStatus) -> Text:
     if device.is_held:
         return Text("in hand") if run.state is RunState.ALIVE else Text("to recover", style=BAD)
-    return Text(device.restored or "-")
+    return Text(device.configuration or "-")

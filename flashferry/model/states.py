@@ -245,3 +245,18 @@ class Restored(StrEnum):
     RESTORED = "restored"
     FOREIGN_CHANGE = "restored but for somebody else's change"
     INCOMPLETE = "incomplete"
+
+    @property
+    def label(self) -> str:
+        """The word for people."""
+        return FOREIGN_LABEL if self is Restored.FOREIGN_CHANGE else self.value
+
+    @property
+    def tone(self) -> Tone:
+        """Its colour."""
+        return Tone.GOOD if self in {Restored.UNTOUCHED, Restored.RESTORED} else Tone.BAD
+
+
+FOREIGN_LABEL = "restored except for a change by others"
+ACCEPTED_LABEL = "accepted as it is"
+"""Of a configuration that `flashferry recover --accept` took as it is: nothing of it is open any more."""

@@ -42,7 +42,7 @@ COLUMNS: dict[str, Callable[[DeviceReport], Cell]] = {
     "failed step": lambda one: one.step,
     "reason": lambda one: one.reason,
     "what to do": lambda one: one.hint,
-    "configuration": lambda one: one.restore.proof.value,
+    "configuration": lambda one: one.restore.label,
     "hash proof": lambda one: one.hash_proof,
     "before tuning (MB/s)": lambda one: _mb_s(one.as_is.bytes_per_s if one.as_is else None),
     "before tuning, source": lambda one: one.as_is.source if one.as_is else None,

@@ -14,7 +14,7 @@ from flashferry.model.states import label_of
 from flashferry.reports import words
 from flashferry.reports.graphs import MOST_POINTS, Limit, recorded_limit, transfer_graphs
 from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
-from flashferry.reports.marks import PROOF_WORDS, mark, pair_bars, proof_tone, step_bar, tone
+from flashferry.reports.marks import mark, pair_bars, proof_tone, proof_word, step_bar, tone
 from flashferry.reports.model import DeviceReport, Proof, Report, RunStanding, Standing, TransferReport
 from flashferry.reports.pages import inlined, page_templates, part, style, whole
 from flashferry.reports.svg import svg
@@ -196,7 +196,7 @@ def _template(name: str) -> Template:
         "tone": tone,
         "label_of": label_of,
         "proof_tone": proof_tone,
-        "proof_word": PROOF_WORDS.__getitem__,
+        "proof_word": proof_word,
         "shortened": _shortened,
         "transfer_title": _transfer_title,
         "is_pilot": _is_pilot,

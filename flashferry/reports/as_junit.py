@@ -64,7 +64,7 @@ def _account(device: DeviceReport) -> str:
     speed = device.tuned or device.untuned
     lines = [
         f"outcome: {device.label}",
-        f"configuration: {device.restore.proof.value}",
+        f"configuration: {device.restore.label}",
         f"before tuning: {rate(device.as_is.bytes_per_s if device.as_is else None)}",
         f"this run: {rate(speed.bytes_per_s if speed else None)}",
         f"verdict: {device.verdict.sentence if device.verdict else 'not measured'}",

@@ -180,14 +180,14 @@ def _phase(outcome: str, device: StoredDevice, run: RunStanding) -> Phase:
 
 
 def _standing(outcome: str, restore: RestoreReport) -> Standing:
-    if restore.proof is Proof.NOT_PROVEN:
+    if restore.proof is Proof.NOT_PROVEN and not restore.is_accepted:
         return Standing.UNRESTORED
     return _STANDINGS.get(outcome, Standing.OPEN)
 
 
 def _needs_attention(outcome: str, restore: RestoreReport) -> bool:
     """Return whether somebody has to look: not where the device just had no turn yet."""
-    if restore.proof in {Proof.NOT_PROVEN, Proof.FOREIGN}:
+    if restore.proof in {Proof.NOT_PROVEN, Proof.FOREIGN} and not restore.is_accepted:
         return True
     is_good = _STANDINGS.get(outcome) is Standing.GOOD
     return not is_good and outcome not in {UNDER_WAY, NOT_BEGUN}

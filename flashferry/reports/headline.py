@@ -46,7 +46,7 @@ def state_line(report: Report) -> str:
 
 def _what_next(report: Report) -> str:
     """Return what is to be done about a dead run; a recovery may have been there since."""
-    is_left = any(one.restore.proof in _LEFT for one in report.devices)
+    is_left = any(one.restore.proof in _LEFT and not one.restore.is_accepted for one in report.devices)
     left = "Run 'flashferry recover' for what it left" if is_left else "Nothing of it is left on a device"
     resume = f"'flashferry stage --resume {report.run_id}'"
     on = f", then {resume} to go on" if is_left else f"; {resume} goes on"
@@ -74,7 +74,8 @@ def configuration_line(report: Report) -> str:
         # In bundle mode what runs for good is named in front of the boot order, which is saved.
         order = " but for the boot order of what was activated" if report.verb == "activate" else ""
         return f"Every configuration is what it was{order}: {'; '.join(part for part in parts if part)}."
-    left = ", ".join(f"{number:,} {word}" for word, number in found.items() if word not in _FINE)
+    others = counts(one.restore.label for one in report.devices if one.restore.proof.value not in _FINE)
+    left = ", ".join(f"{one.devices:,} {one.word}" for one in others)
     word = "configuration is what it was" if total == 1 else "configurations are what they were"
     return f"{fine:,} of {total:,} {word}; {left}."
 

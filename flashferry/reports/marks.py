@@ -7,7 +7,7 @@ from enum import StrEnum
 from html import escape
 
 from flashferry.model.states import Tone
-from flashferry.reports.model import DeviceReport, Proof, Standing, StepTime
+from flashferry.reports.model import DeviceReport, Proof, RestoreReport, Standing, StepTime
 from flashferry.reports.words import duration, rate
 from tasks.step import COPY_WORD
 
@@ -36,7 +36,7 @@ _PROOF_TONES = {
 PROOF_WORDS = {
     Proof.PROVEN: "proven",
     Proof.UNTOUCHED: "untouched",
-    Proof.FOREIGN: "foreign change",
+    Proof.FOREIGN: "changed by others",
     Proof.NOT_PROVEN: "not proven",
     Proof.UNDER_WAY: "under way",
     Proof.UNKNOWN: "not known",
@@ -54,9 +54,14 @@ def mark(device: DeviceReport) -> str:
     return _SIGNS[tone(device)].value
 
 
-def proof_tone(proof: Proof) -> Tone:
+def proof_word(restore: RestoreReport) -> str:
+    """Return what is known about a configuration, for narrow columns."""
+    return "accepted" if restore.is_accepted else PROOF_WORDS[restore.proof]
+
+
+def proof_tone(restore: RestoreReport) -> Tone:
     """Return the class for what is known about a configuration."""
-    return _PROOF_TONES.get(proof, Tone.BAD)
+    return Tone.WARN if restore.is_accepted else _PROOF_TONES.get(restore.proof, Tone.BAD)
 
 
 def pair_bars(device: DeviceReport, largest_bytes_per_s: float) -> str:

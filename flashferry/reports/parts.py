@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from flashferry.model.states import ACCEPTED_LABEL, FOREIGN_LABEL
 from flashferry.tcp.sample import Sample
 from inventory.transport_policy import USUAL
 
@@ -18,6 +19,11 @@ class Proof(StrEnum):
     NOT_PROVEN = "not proven restored"
     UNDER_WAY = "not restored yet"
     UNKNOWN = "not known"
+
+    @property
+    def label(self) -> str:
+        """The word for people."""
+        return FOREIGN_LABEL if self is Proof.FOREIGN else self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +159,7 @@ class RestoreReport:
         foreign: What somebody else changed meanwhile, a sentence each.
         failure: Why restoring failed, in a sentence; empty where it did not.
         by_recovery: Whether it was not the run itself but `flashferry recover` that restored it.
+        is_accepted: Whether the operator accepted it as it is (`recover --accept`), so that nothing of it is open.
     """
 
     proof: Proof
@@ -164,6 +171,12 @@ class RestoreReport:
     foreign: tuple[str, ...]
     failure: str
     by_recovery: bool
+    is_accepted: bool = False
+
+    @property
+    def label(self) -> str:
+        """What is known, in the word for people."""
+        return ACCEPTED_LABEL if self.is_accepted else self.proof.label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

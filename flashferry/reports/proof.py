@@ -45,6 +45,7 @@ def restore_of(device: StoredDevice, run: RunStanding) -> RestoreReport:
         foreign=tuple(str(_foreign(one)) for one in found.list("foreign")),
         failure=failed.text("reason") or "",
         by_recovery=by_recovery,
+        is_accepted=told.is_accepted,
     )
 
 

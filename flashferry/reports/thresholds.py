@@ -124,9 +124,9 @@ def _configuration(device: DeviceReport) -> Check:
     name, found = "configuration restored", device.restore
     if found.proof in {Proof.PROVEN, Proof.UNTOUCHED}:
         return Check(name=name, status=Status.PASSED)
-    seen = [found.proof.value, *found.foreign, found.running_difference, found.failure]
+    seen = [found.label, *found.foreign, found.running_difference, found.failure]
     message = "; ".join(part for part in seen if part)
-    if found.proof is Proof.UNDER_WAY:
+    if found.proof is Proof.UNDER_WAY or found.is_accepted:
         return Check(name=name, status=Status.SKIPPED, message=message)
     # A dead run's device may be as it was or not; so may one of which the journal says nothing.
     is_wrong = found.proof is Proof.FOREIGN or (found.proof is Proof.NOT_PROVEN and device.outcome != LEFT)

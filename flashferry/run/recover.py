@@ -59,6 +59,7 @@ class RecoveryRecord:
         failure: Why it could not be restored.
         partial_file: Path and size of the file that the broken copy left on the device, or None.
         activation: What became of the activation that it was in, or None where it was in none.
+        is_accepted: Whether it is not proven to be what it was, and the operator accepted it as it is.
     """
 
     host: str
@@ -68,6 +69,7 @@ class RecoveryRecord:
     failure: Failure | None
     partial_file: str | None
     activation: ActivationReport | None = None
+    is_accepted: bool = False
 
 
 def pending(journal: Journal, only: str | None = None) -> tuple[LeasedDevice, ...]:
@@ -208,7 +210,9 @@ def _recover_device(task: Task, device: LeasedDevice, job: _Job) -> RecoveryReco
             return _activation_ended(task, device, device.activation, job)
         report = _restored(session, device, job)
         left = describe_partial_file(session, device.target or "null:")
-        is_over = report.is_proven or not device.changes or (device.host in job.accepted and not report.passes)
+        is_over = report.is_proven or not device.changes
+        is_accepted = not is_over and device.host in job.accepted and not report.passes
+        is_over = is_over or is_accepted
         record = RecoveryRecord(
             host=device.host,
             run_id=device.run_id,
@@ -216,6 +220,7 @@ def _recover_device(task: Task, device: LeasedDevice, job: _Job) -> RecoveryReco
             restore=report,
             failure=None if is_over else held(report, device.host),
             partial_file=left,
+            is_accepted=is_accepted,
         )
         if is_over:
             job.journal.recovered(device.run_id, device.host, record)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashferry.core.json_access import Node
-from flashferry.model.states import Restored
+from flashferry.model.states import ACCEPTED_LABEL, Restored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,18 @@ class RestoreSource:
     def restored(self) -> str | None:
         """Return whether the configuration is what it was, or None where nobody has told."""
         return Node(self.account).text("restored")
+
+    @property
+    def is_accepted(self) -> bool:
+        """Return whether the operator accepted the configuration as it is: it is not proven to be what it was."""
+        return bool(Node(self.account).flag("is_accepted"))
+
+    @property
+    def label(self) -> str | None:
+        """Return what became of the configuration in the word for people, or None where the run did not say."""
+        if self.is_accepted:
+            return ACCEPTED_LABEL
+        return Restored(self.restored).label if self.restored in set(Restored) else self.restored
 
 
 def restore_source(record: dict[str, Any], attempts: Sequence[dict[str, Any]] = ()) -> RestoreSource:

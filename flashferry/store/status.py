@@ -65,6 +65,8 @@ class DeviceStatus:
         transport: By what it fetched, or was to, or None where the run has not told.
         activation: Phase of the activation that it is in hand for; None where it is in none.
         applet: Name of the applet that it may carry while it is in hand (`stage --dead-man`), or None.
+        configuration: What became of its configuration, in the word for people, or None.
+        is_accepted: Whether the operator accepted that as it is (`recover --accept`), so that nothing of it is open.
     """
 
     host: str
@@ -83,6 +85,8 @@ class DeviceStatus:
     transport: str | None = None
     activation: str | None = None
     applet: str | None = None
+    configuration: str | None = None
+    is_accepted: bool = False
 
     @property
     def is_left_by_plan(self) -> bool:
@@ -406,7 +410,9 @@ def _device_status(device: StoredDevice) -> DeviceStatus:
         is_held=device.is_held,
         updated_at=device.updated_at,
         outcome=record.text("outcome"),
-        restored=restore_source(device.record, device.attempts).restored,
+        restored=(source := restore_source(device.record, device.attempts)).restored,
+        configuration=source.label,
+        is_accepted=source.is_accepted,
         rate_bytes_per_s=best.number("server_bytes_per_s") if best else record.number("transfer", "rate_bytes_per_s"),
         verdict=best.text("verdict", "kind") if best else record.text("transfer", "verdict", "kind"),
         reason=record.text("failure", "reason"),

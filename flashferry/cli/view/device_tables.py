@@ -9,11 +9,11 @@ from rich.text import Text
 
 from flashferry.cli.terminal.output import echo
 from flashferry.cli.view.activation_table import print_activation
-from flashferry.cli.view.layout import BAD, GOOD, complain, console, line, outcome, rate, restored, show
+from flashferry.cli.view.layout import BAD, GOOD, STYLES, WARN, complain, console, line, outcome, rate, restored, show
 from flashferry.cli.view.run_details import print_details, rows_of
 from flashferry.core.units import link_rate, megabytes, milliseconds
 from flashferry.model.links import payload_cap_bytes_per_s
-from flashferry.model.states import Outcome, Restored
+from flashferry.model.states import ACCEPTED_LABEL, Outcome, Restored
 from flashferry.reports.words import line_families
 from inventory.transport_policy import USUAL
 from tasks.fetching.ceilings import announce, is_worth_telling
@@ -186,7 +186,6 @@ def print_recovery(records: tuple[RecoveryRecord, ...]) -> None:
 
 
 def _recovery_row(record: RecoveryRecord, *, has_activation: bool) -> dict[str, str | Text]:
-    good = record.restored in {Restored.RESTORED, Restored.UNTOUCHED}
     ended = record.activation.outcome if record.activation is not None else None
     activation: dict[str, str | Text] = {
         "activation": Text(ended.value, style=GOOD if ended.is_good else BAD) if ended is not None else "-"
@@ -195,7 +194,9 @@ def _recovery_row(record: RecoveryRecord, *, has_activation: bool) -> dict[str, 
         "device": record.host,
         "run": record.run_id,
         **(activation if has_activation else {}),
-        "configuration": Text(record.restored.value, style=GOOD if good else BAD),
+        "configuration": Text(ACCEPTED_LABEL, style=WARN)
+        if record.is_accepted
+        else Text(record.restored.label, style=STYLES[record.restored.tone]),
     }
 
 

@@ -212,7 +212,6 @@ def outcome(found: Outcome, *, done: str = Outcome.DONE.label) -> Text:
 
 def restored(found: Restored) -> Text:
     """Return whether a configuration is what it was, in colour; restored means proven (`flashferry.model.states`)."""
-    words = "restored but…" if found is Restored.FOREIGN_CHANGE and not is_wide() else found.value
+    words = "restored but…" if found is Restored.FOREIGN_CHANGE and not is_wide() else found.label
     proven = ", proven" if found is Restored.RESTORED and is_wide() else ""
-    bad = found in {Restored.INCOMPLETE, Restored.FOREIGN_CHANGE}
-    return Text(f"{words}{proven}", style=BAD if bad else GOOD)
+    return Text(f"{words}{proven}", style=STYLES[found.tone])

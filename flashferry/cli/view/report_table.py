@@ -15,7 +15,7 @@ from flashferry.core.described import counted
 from flashferry.core.outside import outward
 from flashferry.reports import words
 from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
-from flashferry.reports.marks import PROOF_WORDS, proof_tone, tone
+from flashferry.reports.marks import proof_tone, proof_word, tone
 from flashferry.reports.model import DeviceReport, Proof, Report, SiteReport, Standing
 from flashferry.reports.thresholds import Check, Status, Threshold, checks_of
 from inventory.transport_policy import USUAL
@@ -123,10 +123,10 @@ def _complaints(device: DeviceReport, verb: str) -> Iterator[str]:
         yield device.label
     if device.hint:
         yield device.hint
-    if device.restore.proof in {Proof.NOT_PROVEN, Proof.FOREIGN}:
-        yield f"configuration {device.restore.proof.value}"
+    if device.restore.proof in {Proof.NOT_PROVEN, Proof.FOREIGN} and not device.restore.is_accepted:
+        yield f"configuration {device.restore.label}"
         yield from (one for one in (*device.restore.foreign, device.restore.failure) if one and one != device.reason)
-    if device.restore.proof is Proof.NOT_PROVEN:
+    if device.restore.proof is Proof.NOT_PROVEN and not device.restore.is_accepted:
         is_activation = verb == "activate"
         what = "what it runs and will boot is not proven" if is_activation else "still tuned as far as we know"
         yield f"{what}: run 'flashferry recover'"
@@ -136,7 +136,7 @@ def _complaints(device: DeviceReport, verb: str) -> Iterator[str]:
 
 
 def _device_row(device: DeviceReport, *, is_wide: bool, has_site: bool) -> dict[str, str | Text]:
-    style = STYLES[proof_tone(device.restore.proof)]
+    style = STYLES[proof_tone(device.restore)]
     speed = device.tuned or device.untuned
     row: dict[str, str | Text] = {"device": device.host}
     if has_site:
@@ -148,7 +148,7 @@ def _device_row(device: DeviceReport, *, is_wide: bool, has_site: bool) -> dict[
     row["limited by"] = device.verdict.kind if device.verdict else words.DASH
     if is_wide:
         row["hash"] = "proven" if device.hash_proof else words.DASH
-    row["config"] = Text(PROOF_WORDS[device.restore.proof], style=style)
+    row["config"] = Text(proof_word(device.restore), style=style)
     row["took"] = words.duration(device.total_s, words.DASH)
     return row
 

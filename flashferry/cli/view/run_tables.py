@@ -10,7 +10,7 @@ from rich.text import Text
 from flashferry.cli.terminal.output import here
 from flashferry.cli.view.layout import BAD, STYLES, console, line, show
 from flashferry.core.described import counted
-from flashferry.model.states import Outcome, Phase, Restored, label_of, phase_of
+from flashferry.model.states import Outcome, Phase, Restored, Tone, label_of, phase_of
 from flashferry.store.proofs import restore_source
 from flashferry.store.run_lock import RunState
 
@@ -26,7 +26,7 @@ BAD_OUTCOMES = frozenset(one.value for one in Outcome if not one.is_good and one
 MANY = 20
 """A run of more devices has rows only for those that somebody has to look at."""
 _CALM = 2
-_NOT_AS_BEFORE = frozenset({Restored.INCOMPLETE.value, Restored.FOREIGN_CHANGE.value})
+_NOT_AS_BEFORE = frozenset(one.label for one in Restored if one.tone is Tone.BAD)
 
 
 def standing(run: RunStatus) -> Text:
@@ -166,4 +166,4 @@ def _device_row(device: StoredDevice, *, is_alive: bool) -> dict[str, str | Text
 
 
 def _restored(device: StoredDevice) -> str:
-    return restore_source(device.record, device.attempts).restored or "-"
+    return restore_source(device.record, device.attempts).label or "-"

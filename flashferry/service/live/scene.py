@@ -99,6 +99,7 @@ class DeviceNow:
         verdict: What limits or limited its copy, or None.
         attempt: Which attempt this is, from 1.
         outcome: What became of it, a value of `flashferry.model.states.Outcome`; None while the run did not say.
+        is_accepted: Whether the operator accepted its configuration as it is, so that nothing of it is open.
         is_left_by_plan: Whether the run's plan leaves it as it is by rule: it was to get nothing.
     """
 
@@ -116,6 +117,7 @@ class DeviceNow:
     verdict: str | None
     attempt: int
     outcome: str | None = None
+    is_accepted: bool = False
     is_left_by_plan: bool = False
 
     @property
@@ -131,7 +133,7 @@ class DeviceNow:
     @property
     def is_unrestored(self) -> bool:
         """Whether its run gave up on it, and its configuration is not proven to be what it was."""
-        return self.restored == Restored.INCOMPLETE
+        return self.restored == Restored.INCOMPLETE and not self.is_accepted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -424,6 +426,7 @@ def _device(one: DeviceStatus, motion: Motion | None, size_bytes: int, *, is_ali
         verdict=(moves.verdict if moves else None) or one.verdict,
         attempt=one.attempt,
         outcome=one.outcome,
+        is_accepted=one.is_accepted,
         is_left_by_plan=one.is_left_by_plan,
     )
 

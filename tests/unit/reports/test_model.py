@@ -101,7 +101,7 @@ def test_why_devices_had_no_turn_is_told_once(run, device, report):
     reason = {"reason": "2 of 3 devices failed in wave 0", "step": "wave", "hint": None, "kind": "Stopped"}
     waiting = {"outcome": "not begun", "restored": "untouched", "failure": reason}
     found = report(run(device(), *(device(f"r{number}", waiting, state="planned") for number in range(5))))
-    assert state_line(found) == "5 devices not begun: 2 of 3 devices failed in wave 0."
+    assert state_line(found) == "5 devices not started: 2 of 3 devices failed in wave 0."
     assert found.summary.needing_attention == 0
     assert [one.standing for one in found.devices][1:] == [Standing.OPEN] * 5
 

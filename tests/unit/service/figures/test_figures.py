@@ -152,7 +152,7 @@ def test_figures_outlive_a_run_and_the_service(tmp_path, kept):  # noqa: F811
         assert value(found, "unrestored_devices", site="AMS") == 1
         assert value(found, "unrestored_device", site="AMS", device="r1", run_id=run_id) == 1
         assert value(found, "runs", state="died") == 1
-        assert value(found, "devices", site="AMS", state="failed") == 1
+        assert value(found, "devices", site="AMS", state="interrupted") == 1
         assert value(found, "devices", site="AMS", state="not_begun") == 1
         assert value(found, "copied_bytes_total", site="AMS", transport="ftp") == 20_000_005
         by_transport = {"site": "AMS", "transport": "ftp", "tuned": "true"}

@@ -61,10 +61,10 @@ def test_what_is_changed_and_nobody_is_at_it_is_not_restored(state, more, expect
         (RunState.ALIVE, "planned", None, Phase.QUEUED),
         (RunState.DIED, "planned", None, Phase.NOT_BEGUN),
         (RunState.ALIVE, "checked", None, Phase.UNDER_WAY),
-        (RunState.DIED, "checked", None, Phase.FAILED),
+        (RunState.DIED, "checked", None, Phase.INTERRUPTED),
         (RunState.FINISHED, "done", "already there", Phase.DONE),
-        (RunState.FINISHED, "done", "refused", Phase.FAILED),
-        (RunState.FINISHED, "failed", "interrupted", Phase.FAILED),
+        (RunState.FINISHED, "failed", "refused", Phase.REFUSED),
+        (RunState.FINISHED, "failed", "interrupted", Phase.INTERRUPTED),
         (RunState.FINISHED, "planned", "not begun", Phase.NOT_BEGUN),
     ],
 )
