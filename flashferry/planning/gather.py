@@ -115,11 +115,16 @@ def gather(nornir: Nornir, inspection: Inspection) -> tuple[Found, ...]:
     def one(task: Task) -> Result:
         found = _found(task, views[task.host.name], inspection)
         task.host.close_connections()
-        is_wrong = found.planned.action in {Action.REFUSED, Action.UNREACHABLE}
-        status = "failed" if is_wrong else "done"
-        at_s = time.monotonic() - started
+        outcome = _ENDS.get(found.planned.action)
         inspection.emit(
-            Event(host=found.planned.host, step="plan", status=status, text=found.planned.reason, at_s=at_s)
+            Event(
+                host=found.planned.host,
+                step="plan",
+                status="failed" if outcome is not None else "done",
+                text=found.planned.reason,
+                at_s=time.monotonic() - started,
+                outcome=outcome,
+            )
         )
         return Result(host=task.host, result=found)
 
@@ -232,6 +237,9 @@ def _without_image(base: PlannedDevice, device: HostView, traits: Traits | None,
 def _failed(base: PlannedDevice, failure: Failure) -> PlannedDevice:
     return replace(base, action=Action.UNREACHABLE, reason=failure.reason, hint=failure.hint, cause=failure.cause)
 
+
+_ENDS = {Action.REFUSED: Outcome.REFUSED.value, Action.UNREACHABLE: Outcome.FAILED.value}
+"""What becomes of a device that a plan cannot stage."""
 
 _ACTIONS = {
     Outcome.DONE: Action.STAGE,

@@ -87,8 +87,8 @@ def check_fleet(
         task.host.close_connections()
         text = record.failure.reason if record.failure else ""
         status = "failed" if record.failure else "done"
-        at_s = time.monotonic() - started
-        emit(Event(host=task.host.name, step="check", status=status, text=text, at_s=at_s))
+        at_s, outcome = time.monotonic() - started, record.outcome.value
+        emit(Event(host=task.host.name, step="check", status=status, text=text, at_s=at_s, outcome=outcome))
         return Result(host=task.host, result=record)
 
     results = nornir.run(task=one, name="check")

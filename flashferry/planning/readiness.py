@@ -122,7 +122,8 @@ def ready_fleet(
         task.host.close_connections()
         text = record.failure.reason if record.failure else ""
         status = "failed" if record.failure else "done"
-        emit(Event(host=task.host.name, step=STEP, status=status, text=text, at_s=time.monotonic() - started))
+        at_s, outcome = time.monotonic() - started, record.outcome.value
+        emit(Event(host=task.host.name, step=STEP, status=status, text=text, at_s=at_s, outcome=outcome))
         return Result(host=task.host, result=record)
 
     results = nornir.with_runner(ThreadedRunner(num_workers=asking.at_a_time)).run(task=one, name="ready")

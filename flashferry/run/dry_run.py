@@ -110,7 +110,8 @@ def dry_run_fleet(
         record = _planned(task, its, mine, links, transport, port, interrupted, held, doubted, given)
         task.host.close_connections()
         status, text = ("failed", record.failure.reason) if record.failure else ("done", "")
-        emit(Event(host=task.host.name, step="plan", status=status, text=text, at_s=time.monotonic() - started))
+        at_s, outcome = time.monotonic() - started, record.outcome.value
+        emit(Event(host=task.host.name, step="plan", status=status, text=text, at_s=at_s, outcome=outcome))
         return Result(host=task.host, result=record)
 
     results = chosen.run(task=one, name="dry-run")

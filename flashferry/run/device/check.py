@@ -81,7 +81,8 @@ class DeviceCheck:
                 outcome=Outcome.REFUSED,
                 failure=Failure(step=CHECK.word, reason=refusal, hint=hint, kind=Kind.POLICY_VIOLATION),
             )
-            self._events.tell(CHECK.word, "failed", f"refused: {refusal}")
+            word = Outcome.REFUSED
+            self._events.tell(CHECK.word, "failed", f"{word.label}: {refusal}", outcome=word.value)
         elif report.already_there:
             self._keeper.move(State.DONE)
             self._keeper.update(outcome=Outcome.ALREADY_THERE)

@@ -13,9 +13,14 @@ from flashferry.api.recovering import only_pending
 from flashferry.core.errors import ConfigInvalid, Kind
 from flashferry.devices.credentials import Credentials, apply_credentials
 from flashferry.devices.session import Facts
-from flashferry.model.states import Restored
+from flashferry.model.states import ACCEPTED_LABEL, Restored
+from flashferry.reports.build import build_report
+from flashferry.reports.model import Standing
+from flashferry.reports.thresholds import Status, checks_of
 from flashferry.run.recover import forget, pending, recover
 from flashferry.store.journal import Journal
+from flashferry.store.status import read_status
+from flashferry.store.stored_run import read_run
 from inventory.load import open_inventory
 from tasks.configuration import Difference, fingerprint
 from tasks.restore import RestoreReport
@@ -318,8 +323,17 @@ def test_a_difference_of_unproven_authorship_keeps_the_lease_until_it_is_accepte
         assert "flashferry recover --accept r1" in record.failure.hint
         assert [device.run_id for device in pending(journal)] == [run_id]
     found = recovering.recover(nornir, accepted=["r1"], state=journal)
-    assert [(one.restored, one.failure) for one in found.devices] == [(Restored.FOREIGN_CHANGE, None)]
-    assert found.devices[0].restore.running_difference == FOREIGN
+    (accepted,) = found.devices
+    assert (accepted.restored, accepted.failure, accepted.is_accepted) == (Restored.FOREIGN_CHANGE, None, True)
+    assert accepted.restore.running_difference == FOREIGN
+    stored = read_run(journal.directory, run_id)
+    (device,) = build_report(stored, written_at="", written_by="", before={}).devices
+    words = (device.restore.label, device.restore.proof.value)
+    assert words == (ACCEPTED_LABEL, "restored but for somebody else's change")
+    assert device.standing is not Standing.UNRESTORED
+    assert checks_of(device, "recover", ())[-1].status is Status.SKIPPED
+    ((status,),) = (run.devices for run in read_status(journal.directory).runs)
+    assert (status.configuration, status.is_accepted) == (ACCEPTED_LABEL, True)
     assert (found.exit_code, pending(journal)) == (0, ())
 
 
