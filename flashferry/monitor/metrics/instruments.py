@@ -7,9 +7,9 @@ from importlib.metadata import version
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from flashferry.core.errors import Kind
+from flashferry.monitor.metrics.names import COPY_SECONDS, COPY_SECONDS_BUCKETS, PREFIX, TRANSFERS
 from flashferry.transports import WAYS
 
-_LONG_S = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400)
 _HASH_S = (5, 10, 20, 40, 60, 120, 180, 300, 600, 1200)
 _WAIT_S = (1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14_400)
 _TRANSPORTS = frozenset(one.name for one in WAYS)
@@ -41,7 +41,7 @@ class Instruments:
             "flashferry_build_info", "Always 1; which flashferry this is.", ["version"], registry=self.registry
         )
         build.labels(version=version("flashferry")).set(1)
-        self.transfers = self._counter("transfers", "Transfers that ended.", "site", "outcome", "verdict")
+        self.transfers = self._counter(TRANSFERS.name, f"{TRANSFERS.says.capitalize()}.", *TRANSFERS.labels)
         self.by_transport = self._counter(
             "transport_transfers", "Transfers that ended, by how they were fetched.", "site", "transport", "outcome"
         )
@@ -49,7 +49,9 @@ class Instruments:
         self.login_failures = self._counter(
             "login_failures", "Logins refused, by devices or by our FTP server.", "side"
         )
-        self.copy_seconds = self._histogram("copy_seconds", "Duration of delivered transfers.", _LONG_S, "site")
+        self.copy_seconds = self._histogram(
+            COPY_SECONDS.name, f"{COPY_SECONDS.says.capitalize()}.", COPY_SECONDS_BUCKETS, *COPY_SECONDS.labels
+        )
 
     def ended(
         self,
@@ -72,10 +74,10 @@ class Instruments:
             self.copy_seconds.labels(site=site).observe(duration_s)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(f"flashferry_{name}", text, labels, registry=self.registry)
+        return Counter(f"{PREFIX}{name}", text, labels, registry=self.registry)
 
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-        return Histogram(f"flashferry_{name}", text, labels, buckets=buckets, registry=self.registry)
+        return Histogram(f"{PREFIX}{name}", text, labels, buckets=buckets, registry=self.registry)
 
 
 class RunInstruments(Instruments):

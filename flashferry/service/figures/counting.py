@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from flashferry.service.figures.names import COPY_RATE_BUCKETS, COPY_SECONDS_BUCKETS
+from flashferry.monitor.metrics.names import COPY_SECONDS_BUCKETS
+from flashferry.service.figures.names import COPY_RATE_BUCKETS
 from flashferry.store.tables import EndedCopy
 from inventory.transport_policy import NAMES
 

@@ -6,47 +6,13 @@ label of one metric alone, which has at most `MOST_NAMED`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+from flashferry.monitor.metrics.names import COPY_SECONDS, TRANSFERS, MetricKind, MetricName
 
-PREFIX = "flashferry_"
 MOST_NAMED = 50
 """So many unrestored devices have a series each; the gauge beside it counts all."""
 
-COPY_SECONDS_BUCKETS = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400)
-"""Those of a run's own `copy_seconds`."""
 COPY_RATE_BUCKETS = (31_250, 62_500, 125_000, 250_000, 625_000, 1_250_000, 2_500_000, 6_250_000, 12_500_000, 62_500_000)
 """A quarter of 1 Mbit/s, a half, 1, 2, 5, 10, 20, 50, 100, 500."""
-
-
-class MetricKind(StrEnum):
-    """What a metric is to Prometheus."""
-
-    GAUGE = "gauge"
-    COUNTER = "counter"
-    HISTOGRAM = "histogram"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricName:
-    """A metric.
-
-    Attributes:
-        name: Without `flashferry_`; that of a counter without `_total`, too.
-        says: What it is, for the documentation and for Prometheus.
-        labels: Its labels.
-        kind: What it is to Prometheus.
-    """
-
-    name: str
-    says: str
-    labels: tuple[str, ...] = ()
-    kind: MetricKind = MetricKind.GAUGE
-
-    @property
-    def shown(self) -> str:
-        """The name by which rules and dashboards ask for it; of a histogram the stem."""
-        return f"{PREFIX}{self.name}{'_total' if self.kind is MetricKind.COUNTER else ''}"
 
 
 def _gauge(name: str, says: str, *labels: str) -> MetricName:
@@ -79,10 +45,10 @@ OF_RUNS = (
     _gauge("journal_read_timestamp_seconds", "when they were read last"),
 )
 OF_COPIES = (
-    _counter("transfers", "copies that ended", "site", "outcome", "verdict"),
+    TRANSFERS,
     _counter("transport_transfers", "the same by how they were fetched", "site", "transport", "outcome", "tuned"),
     _counter("copied_bytes", "bytes acknowledged of copies that ended, failed ones too", "site", "transport"),
-    _histogram("copy_seconds", "duration of delivered copies", "site"),
+    COPY_SECONDS,
     _histogram("copy_rate_bytes_per_second", "mean rate of each delivered copy", "site", "transport"),
 )
 OF_TABLES = (

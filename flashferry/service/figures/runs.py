@@ -8,8 +8,9 @@ from datetime import timedelta
 
 from flashferry.model.states import Phase, State
 from flashferry.monitor.metrics.fleet_collector import DOING, STATES
+from flashferry.monitor.metrics.names import COPY_SECONDS_BUCKETS
 from flashferry.service.figures.counting import Counted
-from flashferry.service.figures.names import COPY_RATE_BUCKETS, COPY_SECONDS_BUCKETS, MOST_NAMED
+from flashferry.service.figures.names import COPY_RATE_BUCKETS, MOST_NAMED
 from flashferry.service.figures.sheet import Sheet
 from flashferry.service.live.look import Scene
 from flashferry.service.live.scene import DeviceNow, RunNow, sum_up

@@ -10,8 +10,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from flashferry.core.outside import shown
+from flashferry.monitor.metrics.names import PREFIX, MetricKind
 from flashferry.service.figures.counting import Spread
-from flashferry.service.figures.names import METRICS, PREFIX, MetricKind
+from flashferry.service.figures.names import METRICS
 from flashferry.store.service.database import moment_of
 
 _ABOVE = float("inf")

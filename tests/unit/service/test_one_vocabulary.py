@@ -20,7 +20,8 @@ from flashferry.model.exit_codes import exit_code
 from flashferry.model.record import DeviceRecord, Failure, RunReport
 from flashferry.model.states import LEFT, NOT_DONE, OUTCOMES, Outcome, Phase, Restored, State, Tone, label_of
 from flashferry.monitor.events import OTHER_STEPS, Event
-from flashferry.monitor.metrics.fleet_collector import FleetCollector
+from flashferry.monitor.metrics.fleet_collector import STATES, FleetCollector
+from flashferry.monitor.metrics.names import COPY_SECONDS, TRANSFERS
 from flashferry.monitor.progress import Expected, Fleet, Roster
 from flashferry.reports.as_csv import report_csv
 from flashferry.reports.as_html import report_html
@@ -28,6 +29,7 @@ from flashferry.reports.as_json import report_json
 from flashferry.reports.as_junit import report_junit
 from flashferry.reports.build import build_report
 from flashferry.reports.headline import headline
+from flashferry.service.figures.names import METRICS
 from flashferry.service.live.look import Looker
 from flashferry.store.journal import Journal
 from flashferry.store.status import read_status
@@ -237,6 +239,15 @@ def test_the_documentation_has_the_tables(documentation):
     found = re.findall(r"^\| `([^`]+)` \| (.+) \|$", table, re.MULTILINE)[1:]
     assert found == [*((step.word, step.label) for step in STEPS), *OTHER_STEPS.items()]
     assert f"decides it: {', '.join(OUTCOMES)} (" in text
+
+
+def test_a_metric_that_runs_and_the_service_have_is_defined_once(documentation):
+    """Name, labels and meaning are the same object; its states are those that the documentation lists."""
+    assert METRICS["transfers"] is TRANSFERS
+    assert METRICS["copy_seconds"] is COPY_SECONDS
+    listed = re.search(r"`flashferry_devices` \| gauge by `site`, `state`: ([^;]+);", documentation("metrics.md"))
+    assert listed is not None
+    assert listed[1].split(", ") == [state.replace(" ", "_") for state in STATES]
 
 
 def test_tones_say_how_grave_it_is():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from flashferry.monitor.metrics.instruments import Instruments
+from flashferry.monitor.metrics.names import COPY_SECONDS_BUCKETS
 from flashferry.service.figures.counting import Counted, counted_of
 from flashferry.service.figures.gathering import Figures
-from flashferry.service.figures.names import COPY_RATE_BUCKETS, COPY_SECONDS_BUCKETS
+from flashferry.service.figures.names import COPY_RATE_BUCKETS
 from flashferry.store.journal import Journal
 from flashferry.store.service.figures import COPIES, counted, keep_counted
 from flashferry.store.tables import EndedCopy

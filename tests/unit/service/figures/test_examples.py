@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flashferry.service.figures.names import METRICS, MetricKind
+from flashferry.monitor.metrics.names import MetricKind
+from flashferry.service.figures.names import METRICS
 from tests.some import some
 
 DOCS = Path(__file__).resolve().parents[4] / "docs"

@@ -12,8 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from flashferry.api.state import back_up
 from flashferry.core.outside import forget_secrets, keep_secret
 from flashferry.model.states import Phase
+from flashferry.monitor.metrics.names import MetricKind
 from flashferry.service.figures.gathering import FRESH_S, Figures
-from flashferry.service.figures.names import METRICS, MOST_NAMED, MetricKind
+from flashferry.service.figures.names import METRICS, MOST_NAMED
 from flashferry.service.figures.runs import put_scene, state_of
 from flashferry.service.figures.sheet import Sheet
 from flashferry.service.keepers import Keeper, Keepers
