@@ -24,7 +24,7 @@ from flashferry.model.record import RunReport
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import WavePolicy
 from flashferry.monitor.events import Emit, Event, silent
-from flashferry.run.dry_run import DryRecord, dry_run_fleet
+from flashferry.run.dry_run import DryRecord, dry_run_fleet, excluded_dry_record
 from flashferry.run.make_request import RunPolicy, request_for_image, request_for_plan
 from flashferry.run.options import DeviceOptions, RunOptions
 from flashferry.run.run import run_waves
@@ -172,8 +172,10 @@ def dry_run(
         emit=emit,
         interrupted=interrupted,
     )
-    code = exit_code((record.outcome for record in records), interrupted=interrupted())
-    return DryRunResult(devices=records, exit_code=code)
+    excluded = tuple(record for _, record in job.request.excluded)
+    counted = (*records, *(record for record in excluded if not record.is_left_by_plan))
+    code = exit_code((record.outcome for record in counted), interrupted=interrupted())
+    return DryRunResult(devices=(*records, *map(excluded_dry_record, excluded)), exit_code=code)
 
 
 def stage(

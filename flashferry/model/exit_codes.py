@@ -44,7 +44,7 @@ class ExitCode(IntEnum):
 
 
 _MEANINGS = {
-    ExitCode.OK: "all devices are as asked for",
+    ExitCode.OK: "all devices are done, or a rule of the plan leaves them as they are",
     ExitCode.INTERNAL: "a fault of flashferry itself",
     ExitCode.USAGE: "wrong options or input; nothing was touched",
     ExitCode.DEVICES_FAILED: "some devices failed",

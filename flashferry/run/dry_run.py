@@ -17,7 +17,7 @@ from flashferry.core.errors import Kind
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.model.doubts import Doubted
 from flashferry.model.links import LinkRate, LinkRates
-from flashferry.model.record import Failure, failure_of
+from flashferry.model.record import DeviceRecord, Failure, failure_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.image_platforms import HINT as ONE_PLATFORM
@@ -58,6 +58,18 @@ class DryRecord:
     link_rate: LinkRate | None
     notes: tuple[str, ...]
     failure: Failure | None
+
+
+def excluded_dry_record(record: DeviceRecord) -> DryRecord:
+    """Return what a dry run says of a device that its plan does not stage."""
+    return DryRecord(
+        host=record.host,
+        outcome=record.outcome,
+        plan=None,
+        link_rate=None,
+        notes=record.notes,
+        failure=record.failure,
+    )
 
 
 def dry_run_fleet(

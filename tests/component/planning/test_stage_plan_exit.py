@@ -82,6 +82,9 @@ def test_stage_and_resume_end_with_what_the_plan_s_devices_come_to(run, tmp_path
     plan = str(tmp_path / "night.json")
     chosen = [word for host in hosts for word in ("--host", host)]
     assert run("plan", *chosen, "--output", plan)[0] == code
+    found, document, err = run("stage", "--plan", plan, *chosen, "--dry-run")
+    assert found == code, err
+    assert {one["host"]: one["outcome"] for one in document["devices"]} == expected
     found, document, err = run("stage", "--plan", plan, *chosen, "--port", "0")
     assert (found, document["exit_code"], outcomes(document)) == (code, code, expected), err
     found, document, err = run("stage", "--resume", "latest", "--port", "0")
