@@ -370,7 +370,7 @@ class WaveScheduler:
             outcome=Outcome.NOT_BEGUN,
             failure=Failure(
                 step="wave",
-                reason=f"{Outcome.NOT_BEGUN.label}: {hold.reason}",
+                reason=hold.reason,
                 hint=f"Go on with 'flashferry stage --resume {self._context.run_id}'",
                 kind=hold.kind,
             ),

@@ -200,9 +200,7 @@ class _Run:
     def _not_begun(
         self, run_id: str, records: Mapping[str, DeviceRecord], *, is_stopped: bool
     ) -> dict[str, DeviceRecord]:
-        reason = (
-            "the run was stopped before this device" if is_stopped else f"{Outcome.NOT_BEGUN.label}: {self._stopped}"
-        )
+        reason = "the run was stopped before this device" if is_stopped or self._stopped is None else self._stopped
         kind = Kind.STOPPED if is_stopped else Kind.TOO_MANY_FAILED
         failure = Failure(step=STEP, reason=reason, hint=None, kind=kind)
         images = {name: wanted.image.name for name, wanted in self._request.images.items() if name not in records}

@@ -67,13 +67,13 @@ def test_a_form_in_a_file(monkeypatch, capsys, run_id, tmp_path):
 
 
 def test_a_run_under_way_is_told_as_that(monkeypatch, capsys, journal):
-    """A device that had no turn yet is not begun, and nothing needs attention."""
+    """A device that had no turn yet is queued, as on its page, and nothing needs attention."""
     found = journal.begin_run("stage")
     journal.add_device(found, host="xe1", address="198.18.1.11", port=22, platform="ios", site="berlin")
     assert flashferry(monkeypatch, "report", found, "--check") == 0
     out = capsys.readouterr().out
     assert "The run is under way" in out
-    assert "not begun" in out
+    assert "queued" in out
     assert "Needs attention" not in out
 
 

@@ -229,7 +229,7 @@ def test_a_failed_canary_stops_the_run():
     assert play.outcomes() == {"a1": "failed", "a2": "not begun", "a3": "not begun"}
     assert play.journal.writes == 1
     failure = play.journal.records["a3"].failure
-    assert failure.reason == "not begun: 1 of the first devices (canaries) failed, none may"
+    assert failure.reason == "1 of the first devices (canaries) failed, none may"
     assert "--resume run" in failure.hint
     assert play.scheduler.stopped is not None
 

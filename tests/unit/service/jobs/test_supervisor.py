@@ -290,7 +290,7 @@ def test_a_plan_withdrawn_while_its_job_waits_is_not_begun(service, anna, superv
     supervisor.look(service)
     job = seen(service, job_id)
     assert (job.state, job.exit_code) == (JobState.ENDED, None)
-    assert job.sentence.startswith("not begun: it was withdrawn")
+    assert job.sentence.startswith("not started: it was withdrawn")
     assert told(service)[-1] == ("job.ended", "refused", "system")
     assert processes.begun == []
 
