@@ -12,9 +12,7 @@ from tests.house.roles_page import ROLES_PAGE, roles_page
 def main() -> None:
     """Write the pages, or the list."""
     parser = argparse.ArgumentParser(prog="python -m tests.house", description=__doc__)
-    parser.add_argument(
-        "--update-docs", action="store_true", help="Write the pages of docs/."
-    )
+    parser.add_argument("--update-docs", action="store_true", help="Write the pages of docs/.")
     parser.add_argument("--update-ratchet", action="store_true", help="Take over violations that became fewer.")
     given = parser.parse_args()
     if not (given.update_docs or given.update_ratchet):

@@ -147,7 +147,7 @@ def test_a_large_run_shows_what_needs_attention_first(call, tmp_path):
         told = call("run", "show", "latest")
     rows = [row.split()[0] for row in told.splitlines() if row.startswith("r") and not row.startswith("run ")]
     assert rows == ["r27", "r3"]
-    assert "and 28 devices more: 19 done, 9 planned; --json has all" in " ".join(told.split())
+    assert "and 28 devices more: 19 done, 9 queued; --json has all" in " ".join(told.split())
     assert len(json.loads(call("run", "show", "latest", "--json"))["run"]["devices"]) == 30
 
 
@@ -157,7 +157,7 @@ def test_a_run_is_named_once_and_its_devices_below(call, run_id, monkeypatch):
     told = call("status").splitlines()
     assert told[0].startswith(f"{run_id}: stage, alive, began ")
     assert "\n".join(told).count(run_id) == 1
-    assert [row.split()[:2] for row in told if row.lstrip().startswith("r")] == [[f"r{n}", "planned"] for n in range(3)]
+    assert [row.split()[:2] for row in told if row.lstrip().startswith("r")] == [[f"r{n}", "queued"] for n in range(3)]
 
 
 def test_a_dead_run_is_told_how_it_goes_on(call, tmp_path):
@@ -364,7 +364,7 @@ def test_status_says_by_which_transport_a_speed_is(call, run_id, tmp_path):
         ["device", "result", "by"],
         ["r0", "done", "ftp"],
         ["r1", "done", "scp"],
-        ["r2", "planned", "-"],
+        ["r2", "queued", "-"],
     ]
 
 
