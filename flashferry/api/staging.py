@@ -173,8 +173,9 @@ def dry_run(
         interrupted=interrupted,
     )
     excluded = tuple(record for _, record in job.request.excluded)
-    counted = (*records, *(record for record in excluded if not record.is_left_by_plan))
-    code = exit_code((record.outcome for record in counted), interrupted=interrupted())
+    outcomes = [record.outcome for record in records]
+    outcomes += [record.outcome for record in excluded if not record.is_left_by_plan]
+    code = exit_code(outcomes, interrupted=interrupted())
     return DryRunResult(devices=(*records, *map(excluded_dry_record, excluded)), exit_code=code)
 
 
