@@ -87,7 +87,7 @@ def test_a_narrow_terminal_gets_no_image_that_is_folded(monkeypatch, capsys):
 def test_a_recovery_says_what_became_of_an_activation():
     """That the configuration is untouched is not what is asked of a device that was committed."""
     ended = SimpleNamespace(outcome=ActivationOutcome.COMMITTED)
-    one = SimpleNamespace(host="xe1", run_id="r", restored=Restored.UNTOUCHED, activation=ended)
+    one = SimpleNamespace(host="xe1", run_id="r", restored=Restored.UNTOUCHED, activation=ended, is_accepted=False)
     row = device_tables._recovery_row(one, has_activation=True)
     assert [str(cell) for cell in row.values()] == ["xe1", "r", "committed", "untouched"]
     assert "activation" not in device_tables._recovery_row(one, has_activation=False)

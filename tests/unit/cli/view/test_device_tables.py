@@ -134,6 +134,7 @@ def test_recovery_tells_of_an_applet_that_is_gone(told, was_gone):
         restored=Restored.RESTORED,
         restore=restore,
         partial_file=None,
+        is_accepted=False,
         activation=None,
         failure=None,
     )
