@@ -101,7 +101,7 @@ def _serving(kind: str) -> Iterator[_Command]:
     with _folder() as folder:
         (folder / "images").mkdir()
         (folder / "images" / "a.bin").write_bytes(os.urandom(10_000))
-        words = ("serve", "--images", str(folder / "images")) if kind == "serve" else ("depot",)
+        words = ("serve", "--image-dir", str(folder / "images")) if kind == "serve" else ("depot",)
         command = _Command(folder / "state", *words)
         try:
             command.until_event("offer" if kind == "serve" else "ready")

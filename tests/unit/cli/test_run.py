@@ -23,9 +23,10 @@ from tests.unit.conftest import SNAPSHOT, take
 
 COPY = (
     "INSERT INTO transfers (run_id, host, at, identity, kind, tuned, target, image, ticket_id, outcome, size_bytes, "
-    "bytes_acked, duration_s, rate_bytes_per_s, rtt_s, window_bytes, congestion_control, verdict, device_s, record) "
+    "bytes_acked, duration_s, rate_bytes_per_s, rtt_s, window_bytes, congestion_control, verdict, device_s, transport, "
+    "record) "
     "VALUES ('20261101-000000-aaaa', ?, ?, 'SN/r1', 'stage', 1, 'flash:x', 'x.bin', ?, ?, 20000000, 20000000, 5.0, "
-    "4000000.0, 0.1, 1250000, 'bbr', 'bandwidth', ?, x'00')"
+    "4000000.0, 0.1, 1250000, 'bbr', 'bandwidth', ?, 'ftp', x'00')"
 )
 
 

@@ -81,7 +81,7 @@ def test_runs_that_are_open_are_shown_however_old(ground: Ground, status: Status
     """As in the journal: the latest so many, and besides what has not ended."""
     runs = [ground.begin(plan(AMS)) for _ in range(3)]
     end(ground, runs[1])
-    said = status("--runs", "1")
+    said = status("--last", "1")
     assert [run in said for run in runs] == [True, False, True]
 
 

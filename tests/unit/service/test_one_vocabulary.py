@@ -197,7 +197,7 @@ def test_the_service_s_pages_have_the_word_and_the_count(served, run_id):
         assert answer.status_code == 200, answer.text
         return answer
 
-    view = get(f"/runs/{run_id}.json").json()
+    view = served.view(f"/runs/{run_id}", vera)
     states = {host: row["state"] for host, row in view["shown"]["devices"].items()}
     assert {host: one["text"] for host, one in states.items()} == {host: WORDS[one] for host, one in HOSTS.items()}
     assert {host: one["tone"] for host, one in states.items()} == {host: one.tone for host, one in HOSTS.items()}
@@ -207,9 +207,9 @@ def test_the_service_s_pages_have_the_word_and_the_count(served, run_id):
         word: count for word, count in COUNTS.items() if word != "done"
     }
     for phase in NOT_DONE:
-        found = get(f"/runs/{run_id}.json?state={phase.label}").json()["devices"]
+        found = served.view(f"/runs/{run_id}?state={phase.label}", vera)["devices"]
         assert len(found) == COUNTS[phase.label]
-    devices = {one["host"]: one["word"] for one in get("/devices.json").json()["devices"]}
+    devices = {one["host"]: one["word"] for one in served.view("/devices", vera)["devices"]}
     assert devices == {host: WORDS[outcome] for host, outcome in HOSTS.items()}
     page = get(f"/runs/{run_id}", "text/html").text
     assert all(f"<option>{phase.label}</option>" in page for phase in Phase)

@@ -25,7 +25,7 @@ def test_a_hash_takes_no_longer_than_what_was_learned_of_the_device_allows():
 def test_a_step_that_needs_nothing_of_the_run_is_done_by_itself(monkeypatch):
     """In its place of the list: it is told, what it returns is kept, and it gets the image and where that went."""
     given, events = [], []
-    extra = Step(word="extra", record_field="verify", task=lambda task, given: None)
+    extra = Step(word="extra", label="extra", record_field="verify", task=lambda task, given: None)
     monkeypatch.setattr(delivery, "DELIVERY", (extra,))
     steps = Steps(extra=lambda task, **arguments: given.append(arguments["given"]) or "report")
     parts = parts_of(steps, replace(context(), emit=events.append))

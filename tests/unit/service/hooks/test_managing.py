@@ -195,9 +195,9 @@ def test_by_pages(served):
     sent(path, name="ops2", form="syslog", target="udp://127.0.0.1:9", kinds="audit.head")
     sent(f"{path}/pause")
     assert "paused" in served.call("GET", "/admin/hooks", browser).text
-    assert served.call("GET", f"{where}.json", browser).json()["hook"]["is_paused"] is True
+    assert served.view(where, browser)["hook"]["is_paused"] is True
     sent(path, name="ops3", form="syslog", target="unix:///nowhere", kinds="audit.head")
-    assert served.call("GET", f"{where}.json", browser).json()["hook"]["is_paused"] is True, "a change leaves it so"
+    assert served.view(where, browser)["hook"]["is_paused"] is True, "a change leaves it so"
     sent(f"{path}/continue")
     tested = sent(f"{path}/test")
     assert "did not take the notice" in served.call("GET", tested, browser).text
@@ -211,7 +211,7 @@ def test_health_is_shown(served):
     page = served.call("GET", "/admin/health", served.browser("root"))
     assert page.status_code == 200
     assert "Background threads" in page.text
-    assert served.call("GET", "/admin/health.json", served.browser("root")).json()["looks"]["journal"] is True
+    assert served.view("/admin/health", served.browser("root"))["looks"]["journal"] is True
 
 
 def test_no_secret_is_anywhere(served):

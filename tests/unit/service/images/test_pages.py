@@ -42,7 +42,7 @@ def test_an_upload_without_a_script(served, browser, post):
     """Streamed into its file, judged, and shown; the size is the file's, not the form's."""
     answer = post(form(browser.csrf, sha512=sha512_of(CONTENT)))
     assert (answer.status_code, answer.headers["Location"]) == (303, f"/images/{NAME}")
-    told = served.call("GET", f"/images/{NAME}.json", browser).json()
+    told = served.view(f"/images/{NAME}", browser)
     assert (told["state"], told["size_bytes"], told["sha512"]) == ("published", len(CONTENT), sha512_of(CONTENT))
     assert (served.service.images / NAME).read_bytes() == CONTENT
     page = served.call("GET", "/images", browser).text
@@ -97,7 +97,7 @@ def test_all_that_may_be_done_by_forms(served, upload):
     assert done(f"/images/{NAME}/remove", reason="old") == 303
     assert done(f"/images/{NAME}/restore", reason="needed") == 303
     assert done(f"/images/{NAME}/verify", sha512="0" * 128) == 303
-    assert served.call("GET", f"/images/{NAME}.json", chief).json()["state"] == "mismatch"
+    assert served.view(f"/images/{NAME}", chief)["state"] == "mismatch"
 
 
 @pytest.mark.parametrize("size", [1, 7, 4096])

@@ -164,7 +164,7 @@ def test_the_vendors_file_is_taken_in_by_a_form(trusting, upload, bulk):
     for end, status in ((b"\r\n--xYx--\r\n", 303), (b"", 400)):
         body = head.encode() + bulk() + end
         assert trusting.call("POST", "/images/published", browser, content=body, headers=kind).status_code == status
-    told = trusting.call("GET", "/images.json", browser).json()
+    told = trusting.view("/images", browser)
     assert (told["published"]["by"], told["published"]["new"]) == ("chief", told["published"]["rows"])
     assert [one["state"] for one in told["images"]] == ["published"]
     assert "of them new" in trusting.call("GET", "/images", browser).text
