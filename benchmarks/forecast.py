@@ -117,7 +117,7 @@ def _fleet(devices: int, facts: dict[str, Any], until_s: float | None) -> Scenar
 def _round(world: World, inventory: Path, image: Path, folder: Path) -> tuple[FleetPlan, StoredRun]:
     path = folder / f"{image.stem}.json"
     common = ("--inventory", inventory, "--state-dir", folder / "state", "--json")
-    _inside(world, "plan", *common, "--image", image, "--any-image", "--wave-by", "all", "--no-canary", "--output", path)
+    _inside(world, "plan", *common, "--image", image, "--any-image", "--wave-by", "all", "--no-canary", "-o", path)
     _inside(world, "stage", *common, "--plan", path)
     return load_plan(path), read_run(folder / "state", "latest")
 

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.extras import extra_hint
 from flashferry.depot.looking import DepotFound, look_for_depot
 from flashferry.depot.places import AUTO
 from flashferry.fileserver import (
@@ -186,7 +187,7 @@ def _controller() -> Finding:
         name="extra for Cisco Modeling Labs",
         is_good=is_there,
         found="installed" if is_there else f"expected the package {_CONTROLLER_CLIENT}, found none",
-        advice="" if is_there else "Needed for nights against such a controller only: flashferry[cml] brings it",
+        advice="" if is_there else f"Needed for nights against such a controller only. {extra_hint('cml')}",
     )
 
 

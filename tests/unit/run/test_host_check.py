@@ -46,7 +46,7 @@ def test_the_extra_for_a_lab_controller_is_looked_at(
     monkeypatch.setattr(module, "find_spec", lambda name: name if is_there else None)
     found = finding("extra for Cisco Modeling Labs", tmp_path)
     assert found.is_good is is_there
-    assert is_there or ("virl2_client" in found.found and "flashferry[cml]" in found.advice)
+    assert is_there or ("virl2_client" in found.found and "[cml]" in found.advice)
 
 
 @pytest.mark.parametrize("reason", ["port 21 is in use; stop its owner or choose another port", "takes root"])
