@@ -207,7 +207,8 @@ def test_its_log_is_rotated_while_it_serves(tmp_path):
         request = urllib.request.Request(f"{service.url}/ffy_s3cret/%0aforged", headers=headers)
         with pytest.raises(urllib.error.HTTPError):
             urllib.request.urlopen(request, timeout=PATIENCE_S)
-        assert service.end() == ""
+        # On a busy machine a background look may be cut, which is reported.
+        assert [line for line in service.end().splitlines() if " was in the midst of a look" not in line] == []
     before = [(one["logger"], one.get("path"), one.get("status")) for one in seen("service.log.1")]
     assert ("flashferry.service.access", "/healthz", 200) in before
     assert seen("service.log.1")[0]["text"] == f"the service answers at {service.url}/"
