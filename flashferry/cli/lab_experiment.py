@@ -169,7 +169,7 @@ def _reported(
     found = study.write_published(done, plan)
     if docs is not None:
         documents.document_published(docs, found, done, plan)
-    text = documents.published_text(found, done, plan, with_evidence=False)
+    text = documents.published_text(found, done, plan, with_verdicts=False)
     return [study.row_json(row) for row in found], text
 
 

@@ -12,7 +12,7 @@ from flashferry.lab.experiment.gains import gain_by_tuning, gains_table, in_word
 from flashferry.lab.experiment.heat_map import heat_map_svg
 from flashferry.lab.experiment.published import ARMS, SENDERS
 from flashferry.lab.experiment.sweep import by_place, regrets
-from flashferry.lab.experiment.tables import conditions, evidence_list, markdown, mb, published_table, syn_table
+from flashferry.lab.experiment.tables import conditions, markdown, mb, published_table, syn_table, verdict_list
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,19 +30,16 @@ _GAINS = (
 _TALLIED = "Verdicts that name what the arm was built to be limited by:"
 
 
-def published_text(rows: Sequence[Row], runs: Sequence[Measured], plan: Plan, *, with_evidence: bool = True) -> str:
+def published_text(rows: Sequence[Row], runs: Sequence[Measured], plan: Plan, *, with_verdicts: bool = True) -> str:
     """Return the section on the published experiment.
 
     Args:
         rows: The arms.
         runs: What they were made from.
         plan: How it was run.
-        with_evidence: Whether each verdict's evidence follows: long, folded up.
+        with_verdicts: Whether the verdict of each arm's median run follows: long, folded up.
     """
-    evidence = (
-        "<details><summary>The verdict of each arm's median run, with its evidence</summary>\n\n"
-        f"{evidence_list(rows)}\n\n</details>"
-    )
+    verdicts = f"<details><summary>The verdict of each arm's median run</summary>\n\n{verdict_list(rows)}\n\n</details>"
     return "\n\n".join(
         (
             f"`{plan.command}`; {conditions(runs)}",
@@ -52,7 +49,7 @@ def published_text(rows: Sequence[Row], runs: Sequence[Measured], plan: Plan, *,
             *_told("Ours beside the article's server with BBR for the whole host:", beside_host_bbr(rows)),
             *_told(_TALLIED, tally(rows)),
             *_told("What the clients offered:", syn_table(rows)),
-            *((evidence,) if with_evidence else ()),
+            *((verdicts,) if with_verdicts else ()),
         )
     )
 

@@ -94,14 +94,11 @@ def syn_table(rows: Sequence[Row]) -> str:
     return markdown(("arm", "SYN of the data connection"), seen.items())
 
 
-def evidence_list(rows: Sequence[Row]) -> str:
-    """Return the verdict of each arm's median run with its numbers."""
-    lines: list[str] = []
-    for row in rows:
-        if row.judgement is not None:
-            lines.append(f"- {row.arm.name}, {row.sender.name}: {row.judgement.sentence}")
-            lines += [f"  - {each}" for each in row.judgement.evidence]
-    return "\n".join(lines)
+def verdict_list(rows: Sequence[Row]) -> str:
+    """Return the verdict of each arm's median run in a sentence; `report.html` has its evidence."""
+    return "\n".join(
+        f"- {row.arm.name}, {row.sender.name}: {row.judgement.sentence}" for row in rows if row.judgement is not None
+    )
 
 
 def runs_csv(runs: Sequence[Measured]) -> str:
