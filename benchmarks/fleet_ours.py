@@ -11,6 +11,8 @@ from pathlib import Path
 
 from benchmarks.fleet_watch import await_go, say
 from flashferry.model.limits import Limits
+from flashferry.model.policy import StagePolicy
+from flashferry.model.retry import RetryPolicy
 from flashferry.monitor.events import Event
 from flashferry.run.request import FleetRequest
 from flashferry.run.run import RunOptions, run_waves
@@ -70,12 +72,10 @@ def main(inventory: str, image: str, state: str, enough: str) -> None:
     watcher = Watcher(devices, int(enough))
     say("ready")
     await_go()
-    request = FleetRequest(
-        images=dict.fromkeys(nornir.inventory.hosts, Path(image)),
-        limits=Limits(copies=devices, site_copies=devices),
-    )
+    request = FleetRequest(images=dict.fromkeys(nornir.inventory.hosts, Path(image)))
+    policy = StagePolicy(limits=Limits(copies=devices, site_copies=devices), retry=RetryPolicy(times=0))
     with Journal(Path(state)) as journal:
-        report = run_waves(nornir, request, RunOptions(), journal=journal, emit=watcher.take)
+        report = run_waves(nornir, request, RunOptions(policy=policy), journal=journal, emit=watcher.take)
     say("done", outcomes=[str(device.outcome) for device in report.devices])
 
 

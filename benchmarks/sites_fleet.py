@@ -27,9 +27,10 @@ from pathlib import Path
 from benchmarks.procfs import cpu_s, rss_bytes
 from benchmarks.sites_broker import RedisServer, redis_is_here, redis_server
 from flashferry.images.digests import PlannedImage
-from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, TuneMode
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import save_plan
+from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.sites.keys import PrivateKey
 from flashferry.store.sites.schema import FILE

@@ -2,7 +2,7 @@
 
 import sys
 
-from flashferry.api import FleetOptions, Overrides, ProbeOptions, StageOptions, open_fleet, probe, run_exit_code, stage
+from flashferry.api import FleetOptions, ProbeOptions, StagePolicy, open_fleet, probe, run_exit_code, stage
 
 inventory, image = sys.argv[1:]
 routers = open_fleet(FleetOptions(inventory=inventory))
@@ -19,7 +19,7 @@ for device in probe(routers, ProbeOptions(seconds=2), emit=tell).devices:
         print(
             device.host, "tuning is", "worth it:" if device.probe.worth.is_worth else "not:", device.probe.worth.reason
         )
-report = stage(routers, image, StageOptions(overrides=Overrides(site_copies=2)), inventory=inventory, emit=tell)
+report = stage(routers, image, StagePolicy().changed({"site_copies": 2}), inventory=inventory, emit=tell)
 for device in report.devices:
     print(device.host, device.outcome, device.restored, device.failure.reason if device.failure else "")
 sys.exit(run_exit_code(report))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flashferry.api.activating import ActivationOptions, ActivationPlan, activate, activation_plan
     from flashferry.api.bulk_probing import known_depot_paths, probe_depot_path
-    from flashferry.api.checking import CheckResult, ProbeOptions, ServerPlace, at_place, check, probe, read_image
+    from flashferry.api.checking import CheckResult, ProbeOptions, check, probe, read_image
     from flashferry.api.cleaning import CleanRequest, CleanResult, clean
     from flashferry.api.depots import (
         SyncedImage,
@@ -28,18 +28,16 @@ if TYPE_CHECKING:
     from flashferry.api.fleet import FleetOptions, open_fleet, transcripts_told_by, whole_fleet, with_credentials
     from flashferry.api.jobs import (
         StageJob,
-        StageOptions,
         dead_run_notices,
         job_for_image,
         job_for_plan,
         pace_notices,
     )
-    from flashferry.api.options import Overrides, WaveBy, journal_in, state_folder
+    from flashferry.api.options import journal_in, state_folder
     from flashferry.api.planning import PlanResult, image_rules, plan
     from flashferry.api.readiness import ReadyRequest, ReadyResult, ready
     from flashferry.api.recovering import (
         RecoveryResult,
-        check_as_begun,
         forget,
         job_for_resume,
         recover,
@@ -72,15 +70,17 @@ if TYPE_CHECKING:
     from flashferry.images.files import checked_image
     from flashferry.model.exit_codes import ExitCode, run_exit_code
     from flashferry.model.plan_file import load_plan, save_plan
+    from flashferry.model.policy import StagePolicy, check_resumable
+    from flashferry.model.server_place import ServerPlace
     from flashferry.planning.fleet_planner import PlanRequest
     from flashferry.reports.thresholds import parse_threshold
     from flashferry.run.host_check import Finding, look_at_host
-    from flashferry.run.options import DeviceOptions, RunOptions
+    from flashferry.run.options import RunOptions
 
 _PLACES = {
     "activating": ("ActivationOptions", "ActivationPlan", "activate", "activation_plan"),
     "bulk_probing": ("known_depot_paths", "probe_depot_path"),
-    "checking": ("CheckResult", "ProbeOptions", "ServerPlace", "at_place", "check", "probe", "read_image"),
+    "checking": ("CheckResult", "ProbeOptions", "check", "probe", "read_image"),
     "cleaning": ("CleanRequest", "CleanResult", "clean"),
     "depots": (
         "SyncRequest",
@@ -92,13 +92,12 @@ _PLACES = {
         "depot_verify",
     ),
     "fleet": ("FleetOptions", "open_fleet", "transcripts_told_by", "whole_fleet", "with_credentials"),
-    "jobs": ("StageJob", "StageOptions", "dead_run_notices", "job_for_image", "job_for_plan", "pace_notices"),
-    "options": ("Overrides", "WaveBy", "journal_in", "state_folder"),
+    "jobs": ("StageJob", "dead_run_notices", "job_for_image", "job_for_plan", "pace_notices"),
+    "options": ("journal_in", "state_folder"),
     "planning": ("PlanResult", "image_rules", "plan"),
     "readiness": ("ReadyRequest", "ReadyResult", "ready"),
     "recovering": (
         "RecoveryResult",
-        "check_as_begun",
         "forget",
         "job_for_resume",
         "recover",
@@ -124,10 +123,12 @@ _PLACES = {
     "flashferry.model.exit_codes": ("ExitCode", "run_exit_code"),
     "flashferry.images.files": ("checked_image",),
     "flashferry.model.plan_file": ("load_plan", "save_plan"),
+    "flashferry.model.policy": ("StagePolicy", "check_resumable"),
+    "flashferry.model.server_place": ("ServerPlace",),
     "flashferry.planning.fleet_planner": ("PlanRequest",),
     "flashferry.reports.thresholds": ("parse_threshold",),
     "flashferry.run.host_check": ("Finding", "look_at_host"),
-    "flashferry.run.options": ("DeviceOptions", "RunOptions"),
+    "flashferry.run.options": ("RunOptions",),
 }
 """Public names by the module that has them: one of this package, or of a room below it."""
 
@@ -146,7 +147,6 @@ __all__ = [
     "DepotFound",
     "DepotOptions",
     "DeviceHistory",
-    "DeviceOptions",
     "DryRunResult",
     "ExitCode",
     "Finding",
@@ -154,7 +154,6 @@ __all__ = [
     "Held",
     "HeldState",
     "Login",
-    "Overrides",
     "PathFound",
     "PlanRequest",
     "PlanResult",
@@ -173,7 +172,7 @@ __all__ = [
     "Source",
     "SshAccess",
     "StageJob",
-    "StageOptions",
+    "StagePolicy",
     "StateCheck",
     "Steered",
     "SyncPhase",
@@ -184,17 +183,15 @@ __all__ = [
     "VerifyResult",
     "View",
     "Watchers",
-    "WaveBy",
     "WebSource",
     "activate",
     "activation_plan",
     "approve",
-    "at_place",
     "back_up",
     "carry_out",
     "check",
-    "check_as_begun",
     "check_is_no_plan",
+    "check_resumable",
     "check_state",
     "checked_image",
     "clean",

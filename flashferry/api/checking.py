@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,8 @@ from flashferry.api.options import journal_in, state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.digests import published
 from flashferry.model.exit_codes import ExitCode, exit_code
+from flashferry.model.policy import StagePolicy
+from flashferry.model.server_place import ServerPlace
 from flashferry.model.ssh_sweep import SweepOptions
 from flashferry.monitor.events import Emit, silent
 from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES
@@ -25,46 +27,9 @@ if TYPE_CHECKING:
 
     from flashferry.model.record import RunReport
     from flashferry.planning.inspection import CheckRecord
-    from flashferry.run.options import RunOptions
     from flashferry.run.probe import SpeedTest
     from flashferry.store.journal import Journal
     from tasks.check import Wanted
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerPlace:
-    """Where our server is, for devices that fetch from it.
-
-    Attributes:
-        address: Our address as devices reach it, or None: as their SSH connection shows it.
-        port: Its port for FTP, 0 to 65535, or None: 21 where that is allowed and free, else the first free one from
-            2121 on.
-        other_ports: Its ports for other transports, by listener: `http`, `https`, and `ssh` for SCP and SFTP; one that
-            is missing is the well-known one where that is allowed and free, else the first free of a few others.
-        certificate: File of its certificate for HTTPS, PEM, or None.
-        key: File of the certificate's private key, PEM; only together with it.
-        depot: The host's depot: `never`, or its socket; None or `auto`: where there is one.
-    """
-
-    address: str | None = None
-    port: int | None = None
-    other_ports: Mapping[str, int] = field(default_factory=dict)
-    certificate: Path | None = None
-    key: Path | None = None
-    depot: str | None = None
-
-
-def at_place(options: RunOptions, place: ServerPlace) -> RunOptions:
-    """Return how a run is done, with our server at a place."""
-    return replace(
-        options,
-        device=replace(options.device, server_address=place.address),
-        port=place.port,
-        other_ports=dict(place.other_ports),
-        certificate=place.certificate,
-        key=place.key,
-        depot=options.depot if place.depot is None else place.depot,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +82,7 @@ def check(
         image: The image that they are to have, a file or what `read_image` returned; None: a look without one.
         reach: Whether each device fetches a tiny file to `null:` besides: path, login and mode, and its own SYN.
         server: Where they fetch it from.
-        transport: By what they fetch: `usual`, `auto`, or a name; see `flashferry.api.DeviceOptions`.
+        transport: By what they fetch: `usual`, `auto`, or a name; see `flashferry.api.StagePolicy`.
         state: Folder of journal and history, read only; None: where the command line has them.
         emit: Takes events; called from several threads.
         interrupted: Whether the caller wants to stop: devices under way are ended, others not begun.
@@ -132,10 +97,10 @@ def check(
     folder = state_folder(state)
     if reach:
         from flashferry.run.connectivity import reach_fleet
-        from flashferry.run.options import DeviceOptions, RunOptions
+        from flashferry.run.options import RunOptions
 
-        place = server or ServerPlace()
-        options = at_place(RunOptions(verb="check", device=DeviceOptions(transport=transport)), place)
+        policy = StagePolicy(transport=transport)
+        options = RunOptions(verb="check", policy=policy, server=server or ServerPlace())
         records = reach_fleet(nornir, wanted, options, state=folder, emit=emit, interrupted=interrupted)
     else:
         from flashferry.planning.inspection import check_fleet
@@ -155,7 +120,7 @@ class ProbeOptions:
         image_bytes: Size of the image that is to follow: times are forecast for it.
         seconds: What a copy should take, 2 to 60; its size follows.
         server: Where the device fetches from.
-        transport: By what it fetches: `usual`, `auto`, or a name; see `flashferry.api.DeviceOptions`.
+        transport: By what it fetches: `usual`, `auto`, or a name; see `flashferry.api.StagePolicy`.
         transports: What to compare, `all` that are allowed or names with commas between them: one timed copy by each,
             tuned as a run would, in place of both copies by one; empty: no comparison.
         ssh_sweep: How SSH's ciphers and MACs are to be compared, in place of both copies; None: not at all.
@@ -195,7 +160,7 @@ def probe(
         ConfigInvalid: The inventory is wrong, or the server cannot start; no device was touched.
         JournalUnusable: The journal cannot be opened; no device was touched.
     """
-    from flashferry.run.options import DeviceOptions, RunOptions
+    from flashferry.run.options import RunOptions
     from flashferry.run.probe import SpeedTestOptions, probe_fleet
     from flashferry.run.ssh_sweep import SshSweepTest
     from flashferry.run.transport_comparison import TransportComparison
@@ -213,7 +178,6 @@ def probe(
     by = asked.transport
     if asked.transports:
         by = AUTO if asked.transports == ALL else asked.transports
-    run = at_place(RunOptions(verb="probe", device=DeviceOptions(transport=by)), asked.server)
     test: Callable[..., SpeedTest] | None = TransportComparison if asked.transports else None
     if asked.ssh_sweep is not None:
         names = names_by_ssh()
@@ -223,7 +187,7 @@ def probe(
                 f"--ssh-sweep: expected a transport by SSH, {' or '.join(names)}, found --transport {by}",
                 hint="Give one of them, or none",
             )
-        run = at_place(RunOptions(verb="probe", device=DeviceOptions(transport=by)), asked.server)
         test = partial(SshSweepTest, options=asked.ssh_sweep)
+    run = RunOptions(verb="probe", policy=StagePolicy(transport=by), server=asked.server)
     with journal_in(state) as journal:
         return probe_fleet(nornir, probe, run, journal=journal, emit=emit, interrupted=interrupted, test=test)

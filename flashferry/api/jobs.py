@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.options import Overrides, state_folder
+from flashferry.api.options import state_folder
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.images.files import checked_image
-from flashferry.model.fleet_plan import Action, FleetPlan, Supply, TuneMode, limited_to
+from flashferry.model.fleet_plan import Action, FleetPlan, Supply, limited_to
 from flashferry.model.links import LinkRates, told_pace
 from flashferry.model.plan_window import PlanWindow, WindowState
-from flashferry.model.retry import RetryPolicy
+from flashferry.model.policy import StagePolicy
+from flashferry.model.server_place import ServerPlace
 from flashferry.planning.deadline import first_opening
-from flashferry.run.make_request import RunPolicy, request_for_image, request_for_plan
+from flashferry.run.make_request import request_for_image, request_for_plan
 from flashferry.run.options import RunOptions
 from flashferry.run.recover import pending
 from flashferry.run.request import FleetRequest
-from inventory.transport_policy import AS_USUAL
 from inventory.view import view
 
 if TYPE_CHECKING:
@@ -38,35 +38,12 @@ PLAN = "plan"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StageOptions:
-    """How a run goes about its devices, as far as somebody said so.
-
-    Attributes:
-        run: How devices are treated, where our server is, and what the vendor published for the image.
-        overrides: What is said about waves, limits and the end.
-        tune: Which devices to tune; None: as the plan says, else `auto`, and `always` where a window or an extra is
-            asked for.
-        retries: Tries after a failure that may pass, 0 to 10; None: two, or as the run that is resumed had it.
-    """
-
-    run: RunOptions = field(default_factory=RunOptions)
-    overrides: Overrides = field(default_factory=Overrides)
-    tune: TuneMode | None = None
-    retries: int | None = None
-
-    @property
-    def retry(self) -> RetryPolicy:
-        """Return how often a device is tried again."""
-        return RetryPolicy() if self.retries is None else RetryPolicy(times=self.retries)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StageJob:
     """A run that is ready to begin: nothing of it is sent or journaled yet.
 
     Attributes:
         nornir: The devices, with credentials.
-        request: Which of them get which image, in which waves, under which limits.
+        request: Which of them get which image, in which waves.
         options: How it is done.
         elsewhere: Sites whose depots a plan counts on, where the images of this run are not a depot's.
         not_chosen: Devices that a plan stages and the run leaves alone, for others were chosen.
@@ -97,7 +74,8 @@ class StageJob:
         now = datetime.now().astimezone()
         since = now if self.request.since is None else max(self.request.since, now)
         opens_at = first_opening(views, since)
-        return PlanWindow(opens_at=self.request.since if opens_at == since else opens_at, ends_at=self.request.until)
+        until = self.options.policy.until
+        return PlanWindow(opens_at=self.request.since if opens_at == since else opens_at, ends_at=until)
 
     @property
     def sizes_bytes(self) -> dict[str, int]:
@@ -108,7 +86,8 @@ class StageJob:
 def job_for_image(
     nornir: Nornir,
     image: Path,
-    options: StageOptions,
+    policy: StagePolicy | None = None,
+    server: ServerPlace | None = None,
     *,
     inventory: Path | str | None = None,
     state: Path | str | None = None,
@@ -118,46 +97,42 @@ def job_for_image(
     Args:
         nornir: The devices, with credentials.
         image: The image of all others.
-        options: How the run goes about it.
+        policy: How the run goes about it; None: by the defaults.
+        server: Where our server listens.
         inventory: Where the inventory is: kept for `resume`, and its folder may hold the images that devices name.
         state: Folder of the history, read only; None: where the command line has it.
 
     Raises:
-        ConfigInvalid: Inventory, image or options are wrong.
+        ConfigInvalid: Inventory, image or policy are wrong.
     """
-    policy = RunPolicy(
-        limits=options.overrides.limits(),
-        waves=options.overrides.policy(),
-        retry=options.retry,
-        tune=_tune(options),
-        until=options.overrides.until,
-        transport=options.run.device.transport,
-    )
+    options = RunOptions(policy=policy or StagePolicy(), server=server or ServerPlace())
     request = request_for_image(
         nornir,
         checked_image(image),
-        policy,
+        options.policy,
         state_directory=state_folder(state),
         folders=() if inventory is None else (_folder(inventory),),
     )
-    return StageJob(nornir=nornir, request=_with_inventory(request, inventory), options=options.run)
+    return StageJob(nornir=nornir, request=_with_inventory(request, inventory), options=options)
 
 
 def job_for_plan(
     nornir: Nornir,
     plan: FleetPlan,
-    options: StageOptions,
+    policy: StagePolicy | None = None,
+    server: ServerPlace | None = None,
     *,
     path: Path | None = None,
     inventory: Path | str | None = None,
     is_part: bool = False,
 ) -> StageJob:
-    """Return the job to carry a plan out; what the options say overrides it.
+    """Return the job to carry a plan out.
 
     Args:
         nornir: The devices, with credentials.
         plan: The plan.
-        options: What overrides it.
+        policy: How the run goes about it; None: as the plan says. `plan.run_policy.changed` overrides a setting of it.
+        server: Where our server listens.
         path: Where the plan's file is, which the run then keeps.
         inventory: Where the inventory is: kept for `resume`.
         is_part: Whether the devices are those that somebody chose: all others of the plan are left alone. Else one
@@ -169,44 +144,22 @@ def job_for_plan(
     """
     whole, plan = plan, _chosen_of(plan, nornir) if is_part else plan
     now = datetime.now().astimezone()
-    until = options.overrides.until
-    if until is None and plan.ends_at is not None:
-        until = datetime.fromisoformat(plan.ends_at)
-    window = PlanWindow(opens_at=datetime.fromisoformat(plan.starts_at), ends_at=until)
+    policy = policy or plan.run_policy
+    window = PlanWindow(opens_at=datetime.fromisoformat(plan.starts_at), ends_at=policy.until)
     if window.state(now) is WindowState.OVER:
         raise ConfigInvalid(
             f"plan {path or 'given'}: {window.why_closed(now)}",
             hint="Give another end with --until, or make the plan anew",
         )
-    tune = options.tune or plan.tune
-    asked = options.run.device.transport
-    transport = plan.transport if asked == AS_USUAL else asked
-    policy = RunPolicy(
-        limits=options.overrides.limits(plan.limits),
-        waves=options.overrides.policy(plan.policy),
-        retry=options.retry,
-        tune=tune,
-        until=until,
-        transport=transport,
-    )
-    request = request_for_plan(nornir, plan, policy, is_rewaved=options.overrides.makes_waves)
-    device = options.run.device
-    insisted = replace(
-        device,
-        any_image=device.any_image or plan.any_image,
-        uncapped=device.uncapped or plan.uncapped,
-        tune=device.tune and tune is not TuneMode.NEVER,
-        transport=transport,
-    )
+    request = request_for_plan(nornir, plan, policy)
     request = _with_inventory(request, inventory)
     if path is not None:
         kept = {"path": str(path.absolute()), "digest": plan.digest}
         request = replace(request, stored={**request.stored, PLAN: kept})
-    run = replace(options.run, device=insisted)
     return StageJob(
         nornir=nornir,
         request=request,
-        options=run,
+        options=RunOptions(policy=policy, server=server or ServerPlace()),
         elsewhere=_at_other_depots(plan, request),
         not_chosen=tuple(one.host for one in whole.of(Action.STAGE) if one.host not in request.images),
         has_no_canary=bool(whole.canaries) and not plan.canaries,
@@ -254,7 +207,7 @@ def pace_notices(job: StageJob, state: Path | str | None = None) -> tuple[str, .
         ConfigInvalid: A link has no cap, its copies could not find a pace on this host either, and nobody insists.
     """
     devices = [view(job.nornir.inventory.hosts[name]) for name in job.request.images]
-    told = told_pace(devices, LinkRates(state_folder(state)), uncapped=job.options.device.uncapped)
+    told = told_pace(devices, LinkRates(state_folder(state)), uncapped=job.options.policy.uncapped)
     return (*((told,) if told else ()), *_more_than_planned(job))
 
 
@@ -272,15 +225,6 @@ def dead_run_notices(journal: Journal) -> Iterator[str]:
     if left := pending(journal):
         hosts = ", ".join(device.host for device in left)
         yield f"warning: a dead run had {hosts} in its hands; run 'flashferry recover'"
-
-
-def _tune(options: StageOptions) -> TuneMode:
-    """Return which devices to tune; whoever names a window or an extra wants them set."""
-    if options.tune is not None:
-        return options.tune
-    device = options.run.device
-    asked = device.window_bytes is not None or bool(device.extras)
-    return TuneMode.ALWAYS if asked else TuneMode.AUTO
 
 
 def _with_inventory(request: FleetRequest, inventory: Path | str | None) -> FleetRequest:

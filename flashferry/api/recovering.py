@@ -11,24 +11,25 @@ from nornir.core import Nornir
 from nornir.core.inventory import Host, Hosts, Inventory
 
 from flashferry.api.fleet import FleetOptions, whole_fleet, with_credentials
-from flashferry.api.jobs import INVENTORY, StageJob, StageOptions, pace_notices
+from flashferry.api.jobs import INVENTORY, StageJob, pace_notices
 from flashferry.api.options import journal_in
 from flashferry.api.staging import carry_out
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.devices.errors import Interrupted, RestoreIncomplete
-from flashferry.images.digests import Digests
 from flashferry.model.exit_codes import ExitCode
+from flashferry.model.policy import Chosen, StagePolicy, check_resumable
+from flashferry.model.server_place import ServerPlace
 from flashferry.model.states import Restored
 from flashferry.monitor.events import Emit, silent
 from flashferry.run import recover as recovery
 from flashferry.run.neighbours.board import may_serve
+from flashferry.run.options import RunOptions
 from flashferry.run.recover import RecoveryRecord, pending
 from flashferry.run.resume import is_done, kept_request, resumed
 from flashferry.store.reader import find_run
 from flashferry.store.stored_run import read_run
 from inventory.selection import Selection, narrowed
-from inventory.transport_policy import AS_USUAL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from flashferry.model.lease import LeasedDevice
     from flashferry.model.record import RunReport
     from flashferry.run.control import Approve
-    from flashferry.run.options import RunOptions
     from flashferry.run.request import FleetRequest
     from flashferry.store.journal import Journal
 
@@ -163,8 +163,9 @@ def only_pending(nornir: Nornir, devices: Iterable[LeasedDevice]) -> Nornir:
 def resume(
     fleet: FleetOptions,
     run: str = "latest",
-    options: StageOptions | None = None,
+    chosen: Chosen | None = None,
     *,
+    server: ServerPlace | None = None,
     state: Journal | Path | str | None = None,
     ask: Source | None = None,
     emit: Emit = silent,
@@ -177,7 +178,8 @@ def resume(
         fleet: The devices; of those that are not done, the ones that its selection leaves out take no part. Without
             an inventory the run's own is opened.
         run: The run; its beginning or end where that is unique, or `latest`.
-        options: What is different now: where our server is, limits, the end, and more leave. All else is as it was.
+        chosen: Settings that are different now, by name: limits, the end, and more leave. All else is as it was.
+        server: Where our server listens now; what it does not say is as it was.
         state: As for `recover`.
         ask: As for `recover`.
         emit: Takes events of recovery and run; called from several threads.
@@ -193,46 +195,21 @@ def resume(
         RestoreIncomplete: None of its devices could be restored, and no selection names those to go on with.
         JournalUnusable: The journal cannot be opened.
     """
-    said = options or StageOptions()
-    check_as_begun(said)
     with journal_in(state) as journal:
-        job = job_for_resume(fleet, run, said, journal, ask=ask, emit=emit, interrupted=interrupted)
+        job = job_for_resume(
+            fleet, run, chosen or {}, journal, server=server, ask=ask, emit=emit, interrupted=interrupted
+        )
         pace_notices(job, journal.directory)
         return carry_out(job, state=journal, emit=emit, interrupted=interrupted, approve=approve)
-
-
-def check_as_begun(options: StageOptions, *, dry_run: bool = False) -> None:
-    """Check that nothing is asked for that a run which is resumed has settled when it began.
-
-    Args:
-        options: What is asked for.
-        dry_run: Whether nothing is to be changed.
-
-    Raises:
-        ConfigInvalid: Something is: it must not be left unheeded, least of all a wish to change nothing.
-    """
-    device = options.run.device
-    given = {
-        "--dry-run": dry_run,
-        "--tune or --no-tune": options.tune is not None,
-        "--window-bytes": device.window_bytes is not None,
-        "--extra": bool(device.extras),
-        "--verify-signature": device.verify_signature,
-        "--md5 or --sha512": options.run.vendor != Digests(),
-    }
-    if found := next((name for name, is_given in given.items() if is_given), None):
-        raise ConfigInvalid(
-            f"{found} cannot be combined with --resume: a run goes on as it was begun",
-            hint="Leave it out, or begin a new run: what is there already is not copied again",
-        )
 
 
 def job_for_resume(
     fleet: FleetOptions,
     run: str,
-    options: StageOptions,
+    chosen: Chosen,
     journal: Journal,
     *,
+    server: ServerPlace | None = None,
     ask: Source | None = None,
     tell: Tell = lambda text: None,  # noqa: ARG005 -- the signature
     emit: Emit = silent,
@@ -243,49 +220,49 @@ def job_for_resume(
     Args:
         fleet: The devices, and how they are logged in to.
         run: The run.
-        options: What is different now.
+        chosen: Settings that are different now, by name.
         journal: The journal.
+        server: Where our server listens now; what it does not say is as it was.
         ask: Asked last for credentials that no other source knows; None: nobody is.
         tell: Takes sentences for people: what is restored first, and a transcript that cannot be written any more.
         emit: Takes the events of the recovery.
         interrupted: Whether the caller wants to stop.
 
     Raises:
-        ConfigInvalid: The run is unknown, alive, or cannot be gone on with; nothing was touched.
+        ConfigInvalid: The run is unknown, alive, or cannot be gone on with, or a setting is chosen that it settled when
+            it started (`check_resumable`); nothing was touched.
         Interrupted: It was stopped during the recovery; the run can be gone on with.
         RestoreIncomplete: No device could be restored, and no selection names those to go on with.
     """
-    run_id = find_run(journal.directory, run, verb=options.run.verb)
+    check_resumable(chosen)
+    run_id = find_run(journal.directory, run, verb="stage")
     kept = kept_request(journal, run_id)
     if not fleet.inventory:
         fleet = replace(fleet, inventory=str(kept.more.get(INVENTORY) or ""))
     everything = whole_fleet(fleet, tell=tell)
     left = _left_to_do(journal, run_id, kept.request)
     _check_known(run_id, left, everything)
-    chosen = fleet.selection
-    if chosen == Selection():
+    selection = fleet.selection
+    if selection == Selection():
         # Nobody who names devices means others, too.
         left = (*left, *_may_serve(kept.request, left, everything))
-    nornir = with_credentials(narrowed(everything, replace(chosen, hosts=chosen.hosts or left)), fleet, ask=ask)
+    nornir = with_credentials(narrowed(everything, replace(selection, hosts=selection.hosts or left)), fleet, ask=ask)
     recovered = _restored_first(run_id, everything, fleet, journal, ask, tell, emit, interrupted)
     if interrupted():
         raise Interrupted(
             f"stopped while the devices of run {run_id} were being restored, before it was gone on with",
             hint=f"'flashferry stage --resume {run_id}' begins there again",
         )
-    if chosen == Selection():
+    if selection == Selection():
         check_any_restored(run_id, recovered)
     kept = resumed(journal, run_id, kept, recovered)
     hosts = set(nornir.inventory.hosts)
     request = replace(
         kept.request,
         images={host: path for host, path in kept.request.images.items() if host in hosts},
-        limits=options.overrides.limits(kept.request.limits),
-        policy=options.overrides.policy(kept.request.policy),
-        retry=kept.request.retry if options.retries is None else options.retry,
-        until=_until(kept.request, options),
     )
-    return StageJob(nornir=nornir, request=request, options=_gone_on_with(kept.options, options.run))
+    options = RunOptions(policy=_still(kept.policy).changed(chosen), server=kept.server.moved(server or ServerPlace()))
+    return StageJob(nornir=nornir, request=request, options=options)
 
 
 def resume_failure_code(error: FlashferryError, journal: Journal) -> ExitCode:
@@ -339,35 +316,10 @@ def _restored_first(
     return recovery.recover(tuned, journal, emit=emit, interrupted=interrupted, unusable=unusable, only=run_id)
 
 
-def _gone_on_with(kept: RunOptions, given: RunOptions) -> RunOptions:
-    """Return how a run is gone on with: as it was begun, but for where our server is, and for more leave."""
-    device = replace(
-        kept.device,
-        remove_partial=kept.device.remove_partial or given.device.remove_partial,
-        add=kept.device.add or given.device.add,
-        ready=kept.device.ready or given.device.ready,
-        dead_man=kept.device.dead_man if given.device.dead_man is None else given.device.dead_man,
-        any_image=kept.device.any_image or given.device.any_image,
-        uncapped=kept.device.uncapped or given.device.uncapped,
-        server_address=given.device.server_address or kept.device.server_address,
-        transport=kept.device.transport if given.device.transport == AS_USUAL else given.device.transport,
-    )
-    return replace(
-        kept,
-        device=device,
-        port=kept.port if given.port is None else given.port,
-        other_ports={**kept.other_ports, **given.other_ports},
-        certificate=given.certificate or kept.certificate,
-        key=given.key or kept.key,
-        depot=given.depot,
-    )
-
-
-def _until(request: FleetRequest, options: StageOptions) -> datetime | None:
-    """Return the end that holds now: one that was given before and is past holds no more, it was another night's."""
-    if options.overrides.until is not None:
-        return options.overrides.until
-    return request.until if request.until is not None and request.until > datetime.now(UTC) else None
+def _still(policy: StagePolicy) -> StagePolicy:
+    """Return the policy that a run had, without an end that is past: that was another night's."""
+    is_past = policy.until is not None and policy.until <= datetime.now(UTC)
+    return replace(policy, until=None) if is_past else policy
 
 
 def _left_to_do(journal: Journal, run_id: str, request: FleetRequest) -> tuple[str, ...]:

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.api.jobs import StageJob, StageOptions, job_for_image, job_for_plan, pace_notices
+from flashferry.api.jobs import StageJob, job_for_image, job_for_plan, pace_notices
 from flashferry.api.options import journal_in, state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.units import rough_duration
 from flashferry.devices.errors import Interrupted
-from flashferry.images.digests import published
 from flashferry.model.exit_codes import ExitCode, exit_code
-from flashferry.model.fleet_plan import FleetPlan, TuneMode
+from flashferry.model.fleet_plan import FleetPlan
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import load_plan
 from flashferry.model.plan_window import MOST_WAIT_S, PlanWindow, WindowState, next_countdown_s
+from flashferry.model.policy import StagePolicy
 from flashferry.model.record import RunReport
-from flashferry.model.retry import RetryPolicy
+from flashferry.model.server_place import ServerPlace
 from flashferry.model.waves import WavePolicy
 from flashferry.monitor.events import Emit, Event, silent
 from flashferry.run.dry_run import DryRecord, dry_run_fleet, excluded_dry_record
-from flashferry.run.make_request import RunPolicy, request_for_image, request_for_plan
-from flashferry.run.options import DeviceOptions, RunOptions
 from flashferry.run.run import run_waves
-from inventory.transport_policy import AS_USUAL
 
 if TYPE_CHECKING:
     from nornir.core import Nornir
@@ -182,8 +179,9 @@ def dry_run(
 def stage(
     nornir: Nornir,
     what: FleetPlan | Path | str,
-    options: StageOptions | None = None,
+    policy: StagePolicy | None = None,
     *,
+    server: ServerPlace | None = None,
     inventory: Path | str | None = None,
     state: Journal | Path | str | None = None,
     emit: Emit = silent,
@@ -195,7 +193,8 @@ def stage(
     Args:
         nornir: The devices, with credentials.
         what: An image file for all devices, or a plan (`load_plan` reads one from its file).
-        options: How the run goes about it; the plan's own way, or the defaults, where nothing is said.
+        policy: How the run goes about it; None: as the plan says, else by the defaults.
+        server: Where our server listens.
         inventory: Where the inventory is, so that `resume` finds it; and its folder may hold images that devices name.
         state: As for `carry_out`.
         emit: As for `carry_out`.
@@ -209,13 +208,12 @@ def stage(
         ConfigInvalid: Something given is wrong; no device was touched.
         JournalUnusable: The journal cannot be opened; no device was touched.
     """
-    said = options or StageOptions()
     with journal_in(state) as journal:
         folder = journal.directory
         if isinstance(what, FleetPlan):
-            job = job_for_plan(nornir, what, said, inventory=inventory)
+            job = job_for_plan(nornir, what, policy, server, inventory=inventory)
         else:
-            job = job_for_image(nornir, Path(what), said, inventory=inventory, state=folder)
+            job = job_for_image(nornir, Path(what), policy, server, inventory=inventory, state=folder)
         pace_notices(job, folder)
         return carry_out(job, state=journal, emit=emit, interrupted=interrupted, approve=approve)
 
@@ -227,52 +225,27 @@ def stage_fleet(
     plan: FleetPlan | Path | str | None = None,
     limits: Limits | None = None,
     waves: WavePolicy | None = None,
-    tune: TuneMode | str | None = None,
-    retries: int = 2,
-    until: datetime | None = None,
-    remove_partial: bool = False,
-    verify_signature: bool = False,
-    add: bool = False,
-    ready: bool = False,
-    dead_man: bool | None = None,
-    md5: str | None = None,
-    sha512: str | None = None,
-    any_image: bool = False,
-    uncapped: bool = False,
-    transport: str | None = None,
     server_address: str | None = None,
     ftp_port: int | None = None,
     state_dir: Path | str | None = None,
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
+    **chosen: object,
 ) -> RunReport:
     """Have all devices of a Nornir object pull an image; each is restored and proven, whatever happens.
 
     Args:
         nornir: The devices, with credentials: whatever its inventory plugin is. Narrow it with `nornir.filter`.
         image: The image file for all devices that name none in the inventory.
-        plan: Or a plan, or its file: images, waves, limits and who is tuned come from it unless they are given here.
+        plan: Or a plan, or its file: images and settings come from it unless they are given here.
         limits: How much goes on at the same time.
         waves: How waves are made, and when the run stops.
-        tune: `auto`, `always` or `never`; `auto` leaves out devices that were shown not to gain from it.
-        retries: Tries after a failure that may pass, 0 to 10.
-        until: When the run must have ended, with a time zone.
-        remove_partial: What a broken copy of ours left on flash may be removed.
-        verify_signature: Whether devices verify the vendor's signature inside the image.
-        add: Whether devices in install mode add the image (`install add`) once they are restored.
-        dead_man: Whether devices are to take our lines back by themselves when nobody comes back to do it; None: those
-            that an earlier run of this journal has shown to take it.
-        ready: Whether devices are asked at the end whether they are ready to boot the image; `add` asks it, too.
-        md5: What the vendor published for the image; another file is refused before any device is touched.
-        sha512: The same.
-        any_image: Whether an image is staged also on a platform that it is not for, or on several.
-        uncapped: Whether copies may run with neither a cap nor a pace, where no link rate is stated.
-        transport: By what devices fetch: `auto` or a name, or None: as the plan says, else as the inventory allows.
         server_address: Our address as devices reach it, or None: as their SSH connection shows it.
         ftp_port: Port of our FTP server, or None: 21 where that is allowed and free, else 2121, else any.
         state_dir: Where journal and history are, or None: where the command line has them.
         emit: Takes events; called from several threads.
         interrupted: Asked about once a second; once it says True, all is ended and restored.
+        chosen: Settings of the run by the names that docs/settings.md lists, such as `add=True` or `tune="always"`.
 
     Returns:
         A record per device. A device's fault is in its record, never raised.
@@ -283,50 +256,13 @@ def stage_fleet(
     if (image is None) == (plan is None):
         raise ConfigInvalid("stage_fleet: expected either an image or a plan", hint="Give one of the two")
     made = load_plan(Path(plan)) if isinstance(plan, Path | str) else plan
-    mode = _mode(tune, made)
-    by = transport or (made.transport if made is not None else AS_USUAL)
-    policy = RunPolicy(
-        limits=limits or (made.limits if made else Limits()),
-        waves=waves or (made.policy if made else WavePolicy()),
-        retry=RetryPolicy(times=retries),
-        tune=mode,
-        until=until or (datetime.fromisoformat(made.ends_at) if made and made.ends_at else None),
-        transport=by,
-    )
+    policy = made.run_policy.changed(chosen) if made is not None else StagePolicy.without_plan(chosen)
+    policy = replace(policy, limits=limits or policy.limits, policy=waves or policy.policy)
     directory = state_folder(state_dir)
+    server = ServerPlace(address=server_address, port=ftp_port)
     if made is not None:
-        request = request_for_plan(nornir, made, policy, is_rewaved=waves is not None)
+        job = job_for_plan(nornir, made, policy, server)
     else:
-        assert image is not None
-        request = request_for_image(nornir, Path(image), policy, state_directory=directory)
-    options = RunOptions(
-        device=DeviceOptions(
-            tune=mode is not TuneMode.NEVER,
-            remove_partial=remove_partial,
-            verify_signature=verify_signature,
-            add=add,
-            ready=ready,
-            dead_man=dead_man,
-            any_image=any_image or (made is not None and made.any_image),
-            uncapped=uncapped or (made is not None and made.uncapped),
-            server_address=server_address,
-            transport=by,
-        ),
-        port=ftp_port,
-        vendor=published(md5, sha512),
-    )
-    job = StageJob(nornir=nornir, request=request, options=options)
+        job = job_for_image(nornir, Path(image or ""), policy, server, state=directory)
     pace_notices(job, directory)
     return carry_out(job, state=directory, emit=emit, interrupted=interrupted)
-
-
-def _mode(tune: TuneMode | str | None, plan: FleetPlan | None) -> TuneMode:
-    if tune is None:
-        return plan.tune if plan is not None else TuneMode.AUTO
-    try:
-        return TuneMode(tune)
-    except ValueError:
-        known = ", ".join(mode.value for mode in TuneMode)
-        raise ConfigInvalid(
-            f"tune: expected one of {known}, found {tune!r}", hint="Give one of these words, or a TuneMode"
-        ) from None

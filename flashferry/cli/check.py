@@ -10,11 +10,10 @@ import typer
 from flashferry import api
 from flashferry.api import FleetOptions
 from flashferry.cli.options.fleet import fleet, fleet_options
+from flashferry.cli.options.policy import Md5Option, Sha512Option
 from flashferry.cli.options.server import SERVER_PARAMETERS, TransportOption, asked, server_options
 from flashferry.cli.options.shared import (
     JsonOption,
-    Md5Option,
-    Sha512Option,
     StateOption,
     is_typed,
 )

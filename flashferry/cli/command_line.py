@@ -14,12 +14,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from flashferry.core.outside import shown
+from flashferry.model.setting import Subject
 
 DEVICES = "Devices and logins"
-IMAGE = "Image"
-TUNING = "TCP tuning"
-WAVES = "Waves and limits"
-SERVER = "Our server"
+IMAGE = Subject.IMAGE.value
+TUNING = Subject.TUNING.value
+WAVES = Subject.WAVES.value
+SERVER = Subject.SERVER.value
 OUTPUT = "Output and state"
 
 UsageError: type[Exception] = next(
@@ -27,7 +28,7 @@ UsageError: type[Exception] = next(
 )  # typer takes it from click or brings its own, and exports only what is derived from it
 """What wrong words on the command line end in."""
 
-_OPTIONS = "Options"
+_OPTIONS = Subject.RUN.value
 _ORDER = (_OPTIONS, DEVICES, IMAGE, TUNING, SERVER, WAVES, OUTPUT)
 """Of the groups, the same in all verbs."""
 _WIDEST = 28

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flashferry import api
-from flashferry.cli.options.shared import CatalogueOption, JsonOption, Sha512Option, StateOption
+from flashferry.cli.options.policy import Sha512Option
+from flashferry.cli.options.shared import CatalogueOption, JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.cli.terminal.questions import password_of

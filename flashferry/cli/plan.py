@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,27 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flashferry import api
-from flashferry.api import FleetOptions, Overrides
+from flashferry.api import FleetOptions
 from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.options.fleet import fleet, fleet_options
-from flashferry.cli.options.server import TransportOption, asked
-from flashferry.cli.options.shared import (
-    OUTPUT_VARIABLE,
-    AnyImageOption,
-    DepotOption,
-    JsonOption,
-    Md5Option,
-    Sha512Option,
-    StateOption,
-    UncappedOption,
-)
-from flashferry.cli.options.waves import TuneOption, wave_options
+from flashferry.cli.options.policy import policy_options
+from flashferry.cli.options.shared import OUTPUT_VARIABLE, DepotOption, JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import looking
 from flashferry.cli.terminal.output import finish, say
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.digests import published
-from flashferry.model.fleet_plan import TuneMode
 from flashferry.model.limits import parse_window
+from flashferry.model.policy import settings
 from inventory.image_rules import RULES_FILE
 
 if TYPE_CHECKING:
@@ -37,10 +27,10 @@ if TYPE_CHECKING:
 
 
 @fleet_options
-@wave_options
+@policy_options(one for one in settings().values() if one.in_plans)
 def plan(
     which: FleetOptions,
-    waves: Overrides,
+    chosen: dict[str, object],
     image: Annotated[
         Path | None,
         typer.Option("--image", metavar="FILE", help="The image for all devices that name none themselves."),
@@ -57,13 +47,7 @@ def plan(
         list[Path] | None,
         typer.Option("--image-dir", metavar="DIR", help="Where images named without a folder are; may be repeated."),
     ] = None,
-    any_image: AnyImageOption = False,
-    uncapped: UncappedOption = False,
-    transport: TransportOption = None,
     depot: DepotOption = None,
-    md5: Md5Option = None,
-    sha512: Sha512Option = None,
-    tune: TuneOption = None,
     window: Annotated[
         str | None,
         typer.Option("--window", metavar="FROM-UNTIL", help="When the run may be at work, such as 22:00-05:00."),
@@ -88,28 +72,22 @@ def plan(
             "--image cannot be combined with --image-rules: one image for all, or rules for each",
             hint="Leave one of them out",
         )
-    if image is None and (md5 is not None or sha512 is not None):
+    if image is None and chosen.keys() & {"md5", "sha512"}:
         raise ConfigInvalid("--md5 and --sha512 are hashes of an image", hint="Give --image too")
     from flashferry.cli.view.plan_table import PlanProgress, print_plan
     from flashferry.model.plan_file import plan_document
 
     now = datetime.now().astimezone()
-    starts_at, until = _span(window, waves, now)
+    policy = api.StagePolicy().changed(chosen)
+    starts_at, until = _span(window, policy.until, now)
     rules, folders = api.image_rules(which.folder, images, has_image=image is not None)
     request = api.PlanRequest(
         image=image,
         rules=rules,
         folders=(*(image_dir or ()), *folders),
-        vendor=published(md5, sha512) if image is not None else None,
-        tune=tune or TuneMode.AUTO,
-        limits=waves.limits(),
-        policy=waves.policy(),
+        policy=replace(policy, until=until),
         starts_at=starts_at,
-        until=until,
         state_directory=api.state_folder(state_dir),
-        any_image=any_image,
-        uncapped=uncapped,
-        transport=asked(transport),
         depot=depot or "auto",
     )
     nornir = fleet(which)
@@ -123,11 +101,11 @@ def plan(
     finish("plan", found.exit_code, document, as_json=json, human=lambda: print_plan(found.plan, out, digest=digest))
 
 
-def _span(window: str | None, waves: Overrides, now: datetime) -> tuple[datetime | None, datetime | None]:
+def _span(window: str | None, until: datetime | None, now: datetime) -> tuple[datetime | None, datetime | None]:
     """Return when the run begins, if that was said, and when it must have ended."""
     if window is None:
-        return None, waves.until
-    if waves.until is not None:
+        return None, until
+    if until is not None:
         raise ConfigInvalid("--window cannot be combined with --until: a window has its end", hint="Leave --until out")
     opens, closes = parse_window(window, now)
     return opens.astimezone(now.tzinfo), closes.astimezone(now.tzinfo)

@@ -11,7 +11,8 @@ from flashferry import api
 from flashferry.api import FleetOptions
 from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.options.fleet import fleet, fleet_options
-from flashferry.cli.options.shared import JsonOption, Md5Option, Sha512Option, StateOption
+from flashferry.cli.options.policy import Md5Option, Sha512Option
+from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import looking
 from flashferry.cli.terminal.output import EventLines, finish, say
 from flashferry.core.errors import ConfigInvalid

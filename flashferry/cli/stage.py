@@ -10,48 +10,32 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flashferry import api
-from flashferry.api import FleetOptions, Overrides
+from flashferry.api import FleetOptions
 from flashferry.cli.command_line import TUNING
 from flashferry.cli.options.fleet import fleet, fleet_options, prompt
-from flashferry.cli.options.server import TransportOption, asked, server_options
-from flashferry.cli.options.shared import (
-    AddOption,
-    AnyImageOption,
-    DeadManOption,
-    EventsOption,
-    JsonOption,
-    Md5Option,
-    MetricsOption,
-    ReadyOption,
-    Sha512Option,
-    SignatureOption,
-    StateOption,
-    UncappedOption,
-    origin,
-)
-from flashferry.cli.options.waves import TuneOption, wave_options
+from flashferry.cli.options.policy import policy_options
+from flashferry.cli.options.server import server_options
+from flashferry.cli.options.shared import EventsOption, JsonOption, MetricsOption, StateOption, origin
 from flashferry.cli.terminal.interrupt import graceful_interrupt, looking, stop_on_signals
 from flashferry.cli.terminal.output import EventLines, complain, finish, say
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.digests import published
-from flashferry.model.fleet_plan import TuneMode
+from flashferry.model.policy import Chosen, TuneMode, settings, settled_at_start
 from inventory.selection import Selection
 from inventory.transport_policy import NAMES
-from tasks.tcp_config import EXTRAS
 
 if TYPE_CHECKING:
-    from flashferry.api import StageJob, StageOptions
+    from flashferry.api import StageJob
     from flashferry.model.record import RunReport
     from flashferry.store.journal import Journal
 
 
 @fleet_options
-@wave_options
+@policy_options(settings().values())
 @server_options
 def stage(
     which: FleetOptions,
-    waves: Overrides,
+    chosen: dict[str, object],
     server: api.ServerPlace,
     image: Annotated[Path | None, typer.Option("--image", metavar="FILE", help="The image file.")] = None,
     plan: Annotated[
@@ -61,45 +45,10 @@ def stage(
         str | None,
         typer.Option("--resume", metavar="RUN", help="Go on with a run that died or was stopped; recovers it first."),
     ] = None,
-    window_bytes: Annotated[
-        int | None,
-        typer.Option(
-            "--window-bytes",
-            min=16_384,
-            max=1_073_741_823,
-            metavar="BYTES",
-            rich_help_panel=TUNING,
-            help="TCP window to set (default: twice the bandwidth-delay product); above 65535 to be scaled.",
-        ),
-    ] = None,
     no_tune: Annotated[
         bool,
         typer.Option("--no-tune", help="Copy with the device's TCP settings as they are.", rich_help_panel=TUNING),
     ] = False,
-    tune: TuneOption = None,
-    extra: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--extra",
-            metavar="NAME",
-            help=f"Set this TCP option too for the time of the copy: {' or '.join(EXTRAS)}; may be repeated.",
-            rich_help_panel=TUNING,
-        ),
-    ] = None,
-    remove_partial: Annotated[
-        bool,
-        typer.Option("--remove-partial", help="Remove what a broken copy of ours left on flash, and copy once more."),
-    ] = False,
-    retries: Annotated[
-        int | None,
-        typer.Option(
-            "--retries",
-            min=0,
-            max=10,
-            metavar="N",
-            help="Tries after a failure that may pass, such as a lost session (default: 2).",
-        ),
-    ] = None,
     sites: Annotated[
         Path | None,
         typer.Option(
@@ -119,15 +68,6 @@ def stage(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print what would be sent to each device; change nothing.")
     ] = False,
-    any_image: AnyImageOption = False,
-    uncapped: UncappedOption = False,
-    md5: Md5Option = None,
-    sha512: Sha512Option = None,
-    verify_signature: SignatureOption = False,
-    add: AddOption = False,
-    ready: ReadyOption = False,
-    dead_man: DeadManOption = None,
-    transport: TransportOption = None,
     state_dir: StateOption = None,
     events: EventsOption = None,
     metrics: MetricsOption = None,
@@ -136,39 +76,20 @@ def stage(
     """Have devices pull an image: tune TCP, copy, verify the hash, put the configuration back, prove it."""
     _check_one_job(image, plan, resume)
     _check_left_out(leave_out, sites)
-    tune = _tune(tune, no_tune=no_tune)
-    tunes = tune is not TuneMode.NEVER
-    run = api.RunOptions(
-        verb="stage",
-        device=api.DeviceOptions(
-            tune=tunes,
-            window_bytes=window_bytes,
-            extras=_extras(extra, tune=tunes),
-            remove_partial=remove_partial,
-            verify_signature=verify_signature,
-            add=add,
-            ready=ready,
-            dead_man=dead_man,
-            any_image=any_image,
-            uncapped=uncapped,
-            transport=asked(transport),
-        ),
-        vendor=published(md5, sha512),
-    )
-    run = api.at_place(run, server)
-    options = api.StageOptions(run=run, overrides=waves, tune=tune, retries=retries)
+    settled = _tuned(chosen, no_tune=no_tune)
     shown = _Shown(events=events, metrics=metrics, as_json=json)
     if sites is not None:
         from flashferry.cli.sites.following import Shown
         from flashferry.cli.sites.staging import stage_at_sites
 
-        chosen = _check_for_sites(plan, which, server, options, dry_run=dry_run)
+        file = _check_for_sites(plan, which, settled, dry_run=dry_run)
         told = Shown(events=events, metrics=metrics, as_json=json)
-        stage_at_sites(sites, chosen, state_dir, told, without=leave_out or ())
+        stage_at_sites(sites, file, state_dir, told, without=leave_out or ())
     if resume is not None:
-        api.check_as_begun(options, dry_run=dry_run)
-        _resume(which, resume, options, state_dir, shown)
-    job = _job(which, options, state_dir, image=image, plan=plan)
+        if dry_run or no_tune:
+            raise settled_at_start("--dry-run" if dry_run else "--no-tune")
+        _resume(which, resume, settled, server, state_dir, shown)
+    job = _job(which, settled, server, state_dir, image=image, plan=plan)
     pace = api.pace_notices(job, state_dir)
     if dry_run:
         for text in pace:
@@ -188,16 +109,24 @@ class _Shown:
 
 
 def _job(
-    which: FleetOptions, options: StageOptions, state_dir: Path | None, *, image: Path | None, plan: Path | None
+    which: FleetOptions,
+    chosen: Chosen,
+    server: api.ServerPlace,
+    state_dir: Path | None,
+    *,
+    image: Path | None,
+    plan: Path | None,
 ) -> StageJob:
     """Return what is to be done with which devices."""
     if plan is None:
         assert image is not None
-        return api.job_for_image(fleet(which), image, options, inventory=which.inventory, state=state_dir)
+        policy = api.StagePolicy.without_plan(chosen)
+        return api.job_for_image(fleet(which), image, policy, server, inventory=which.inventory, state=state_dir)
     found = api.load_plan(plan)
     say(f"plan {plan}: SHA-256 {found.digest}, made at {found.created_at}")
     is_part = which.selection != Selection()
-    return api.job_for_plan(fleet(which), found, options, path=plan, inventory=which.inventory, is_part=is_part)
+    policy = found.run_policy.changed(chosen)
+    return api.job_for_plan(fleet(which), found, policy, server, path=plan, inventory=which.inventory, is_part=is_part)
 
 
 def _run(job: StageJob, journal: Journal, shown: _Shown, first: Sequence[str]) -> None:
@@ -251,7 +180,14 @@ def _excluded(job: StageJob) -> Iterator[str]:
         yield "the plan's canaries are not among the chosen devices: no other one waits for them"
 
 
-def _resume(which: FleetOptions, run: str, options: StageOptions, state_dir: Path | None, shown: _Shown) -> None:
+def _resume(
+    which: FleetOptions,
+    run: str,
+    chosen: Chosen,
+    server: api.ServerPlace,
+    state_dir: Path | None,
+    shown: _Shown,
+) -> None:
     """Restore what the run left in its hands, go on with it, and leave with the exit code."""
     from flashferry.devices.errors import Interrupted, RestoreIncomplete
 
@@ -260,7 +196,12 @@ def _resume(which: FleetOptions, run: str, options: StageOptions, state_dir: Pat
         try:
             with graceful_interrupt(lines.say) as stop:
                 job = api.job_for_resume(
-                    which, run, options, journal, ask=prompt(), tell=say, emit=lines, interrupted=stop.is_set
+                    *(which, run, chosen, journal),
+                    server=server,
+                    ask=prompt(),
+                    tell=say,
+                    emit=lines,
+                    interrupted=stop.is_set,
                 )
         except (RestoreIncomplete, Interrupted) as error:
             code = api.resume_failure_code(error, journal)
@@ -279,16 +220,13 @@ def _dry_run(job: StageJob, state_dir: Path | None, *, as_json: bool) -> None:
     finish("dry-run", found.exit_code, result, as_json=as_json, human=lambda: print_dry_run(found.devices))
 
 
-def _check_for_sites(
-    plan: Path | None, which: FleetOptions, server: api.ServerPlace, options: StageOptions, *, dry_run: bool
-) -> Path:
+def _check_for_sites(plan: Path | None, which: FleetOptions, chosen: Chosen, *, dry_run: bool) -> Path:
     """Check that nothing is said to sites but a plan, and return its file.
 
     Raises:
         ConfigInvalid: There is no plan, or something is said that the plan and the sites' own settings say.
     """
-    plain = api.StageOptions(run=api.at_place(api.RunOptions(verb="stage"), server))
-    if plan is None or dry_run or which.selection != Selection() or options != plain:
+    if plan is None or dry_run or which.selection != Selection() or chosen:
         what = "no plan" if plan is None else "a dry run" if dry_run else "more about devices, images, waves or tuning"
         raise ConfigInvalid(
             f"--sites: expected --plan FILE with it and nothing else that a plan says, found {what}",
@@ -322,23 +260,19 @@ def _check_one_job(image: Path | None, plan: Path | None, resume: str | None) ->
         )
 
 
-def _tune(tune: TuneMode | None, *, no_tune: bool) -> TuneMode | None:
+def _tuned(chosen: Chosen, *, no_tune: bool) -> Chosen:
+    """Return what was chosen, with `--no-tune` as the mode that it is.
+
+    Raises:
+        ConfigInvalid: Something else was chosen that is tuning.
+    """
+    tune = chosen.get("tune")
     if no_tune and tune not in (None, TuneMode.NEVER):
         raise ConfigInvalid(
             f"--no-tune cannot be combined with --tune {tune}: it means --tune never", hint="Leave one of them out"
         )
-    return TuneMode.NEVER if no_tune else tune
-
-
-def _extras(names: list[str] | None, *, tune: bool) -> tuple[str, ...]:
-    found = tuple(dict.fromkeys(names or ()))
-    if unknown := [name for name in found if name not in EXTRAS]:
-        raise ConfigInvalid(
-            f"--extra: expected {' or '.join(EXTRAS)}, found {unknown[0]!r}",
-            hint="Give one of these words; 'flashferry stage --help' says what each does",
-        )
-    if found and not tune:
+    if (no_tune or tune is TuneMode.NEVER) and "extra" in chosen:
         raise ConfigInvalid(
             "--no-tune cannot be combined with --extra: an extra is tuning", hint="Leave one of them out"
         )
-    return found
+    return {**chosen, "tune": TuneMode.NEVER} if no_tune else chosen

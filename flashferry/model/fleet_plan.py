@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 
 from flashferry.images.digests import PlannedImage
-from flashferry.model.limits import Limits
-from flashferry.model.waves import Wave, WavePolicy
-from inventory.transport_policy import AS_USUAL, USUAL
+from flashferry.model.policy import PlanSettings, StagePolicy
+from flashferry.model.waves import Wave
+from inventory.transport_policy import USUAL
 
 SCHEMA = "flashferry.plan/1"
 
@@ -34,14 +35,6 @@ class Supply(StrEnum):
     CENTRE = "centre"
     DEPOT = "depot"
     NEIGHBOUR = "neighbour"
-
-
-class TuneMode(StrEnum):
-    """Which devices are tuned for their copy: those that gain from it as far as anybody knows, all, or none."""
-
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +65,7 @@ class PlannedDevice:
             one was no choice.
         tune: Whether it is to be tuned for its copy.
         tune_reason: Why it is not, in a sentence; else empty.
-        adds: Whether the rule of its image has it add the image (`install add`) once it is restored.
+        adds: Whether it adds the image (`install add`) once it is restored: by the rule of its image, or as all do.
         other_places: How many other members, or supervisors, the run copies the image to inside the box once it is
             restored; 0 for a device that is alone, or hands it on by itself (install mode).
         expected_bytes_per_s: Rate to expect of a copy that has the link's share it needs, or None: nobody knows it.
@@ -273,8 +266,8 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetPlan:
-    """The plan of a run.
+class FleetPlan(PlanSettings):
+    """The plan of a run, with the settings that it carries.
 
     Attributes:
         created_at: When it was made, ISO 8601, UTC.
@@ -283,12 +276,6 @@ class FleetPlan:
         images: All images, each once.
         image_folders: The folders that they are in, absolute and with all links followed.
         digest: SHA-256 of all the rest, as `flashferry.model.plan_file` works it out; empty before it is written.
-        limits: How much goes on at the same time.
-        policy: How waves are made and when the run stops.
-        tune: Which devices are tuned.
-        any_image: Whether a device may get an image of another platform, and several platforms one image.
-        uncapped: Whether copies may run with neither a cap nor a pace.
-        transport: What was asked for: `usual`, `auto` (a run falls to another one where one fails), or a name.
         duration_s: How long the run takes, by the forecast.
         fit: Whether that fits.
         assumptions: What the forecast takes for granted, in sentences.
@@ -303,9 +290,6 @@ class FleetPlan:
     starts_at: str
     ends_at: str | None
     images: tuple[PlannedImage, ...]
-    limits: Limits
-    policy: WavePolicy
-    tune: TuneMode
     duration_s: float
     fit: Fit
     assumptions: tuple[str, ...] = ()
@@ -313,12 +297,15 @@ class FleetPlan:
     waves: tuple[Wave, ...] = ()
     devices: tuple[PlannedDevice, ...] = ()
     image_folders: tuple[str, ...] = ()
-    any_image: bool = False
-    uncapped: bool = False
-    transport: str = AS_USUAL
     savings: Savings | None = None
     depot_advice: tuple[DepotAdvice, ...] = ()
     digest: str = field(default="", compare=False)
+
+    @property
+    def run_policy(self) -> StagePolicy:
+        """Return the policy of a run that carries it out as it stands."""
+        until = None if self.ends_at is None else datetime.fromisoformat(self.ends_at)
+        return StagePolicy(**self.of_plan(), until=until)
 
     def of(self, action: Action) -> tuple[PlannedDevice, ...]:
         """Return the devices with which this is to be done."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import datetime, time, timedelta, tzinfo
+from functools import partial
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.setting import Subject, setting
 
 MOST = 10_000
 """More of anything at once is a typing error; no controller carries it."""
+
+_limit = partial(setting, subject=Subject.WAVES, metavar="N", in_plans=True, on_resume=True, least=1, most=MOST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +29,15 @@ class Limits:
             all the while: so no fewer than copies, by default.
     """
 
-    logins: int = 20
-    copies: int = 200
-    site_copies: int = 8
-    hashes: int = 200
+    logins: int = _limit(20, option="--max-logins", help="Logins at once", label="logins at once")
+    copies: int = _limit(200, option="--max-copies", help="Copies at once in all", label="copies at once")
+    site_copies: int = _limit(
+        8,
+        option="--site-copies",
+        help="Copies at once at a site; its max_copies may be lower",
+        label="copies at once at a site",
+    )
+    hashes: int = _limit(200, option="--max-hashes", help="Devices that hash at once", label="hashes at once")
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -9,10 +9,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid, Kind
-from flashferry.model.record import DeviceRecord
+from flashferry.model.setting import setting
 from flashferry.model.states import Outcome, Restored
+
+if TYPE_CHECKING:
+    from flashferry.model.record import DeviceRecord
 
 PASSING = frozenset(
     {
@@ -41,7 +45,15 @@ class RetryPolicy:
         seed: Of the random numbers, so that a run can be played again; None: any.
     """
 
-    times: int = 2
+    times: int = setting(
+        2,
+        name="retries",
+        metavar="N",
+        least=0,
+        most=10,
+        on_resume=True,
+        help="Tries after a failure that may pass, such as a lost session",
+    )
     pause_s: float = 15.0
     jitter: float = 0.3
     seed: int | None = None

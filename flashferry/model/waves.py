@@ -7,17 +7,50 @@ nobody knows, as in a first run without a plan, it has one for each image.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
 from typing import Literal, Protocol
 
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.setting import Subject, setting
 
 CANARY = "canary"
 ALL = "all"
 
 Grouping = Literal["site", "group"]
+
+
+class WaveBy(StrEnum):
+    """What the waves after the canaries follow."""
+
+    SITE = "site"
+    GROUP = "group"
+    ALL = ALL
+
+
+def parse_failures(text: str) -> int | float:
+    """Return how many failures a run bears: `3` is a count, `10%` a share.
+
+    Raises:
+        ConfigInvalid: It is neither.
+    """
+    if re.fullmatch(r"\d{1,5}", text):
+        return int(text)
+    found = re.fullmatch(r"(\d{1,3}(?:\.\d+)?)\s*%", text)
+    if found is None or float(found[1]) > 100:
+        raise ConfigInvalid(
+            f"--max-failures {text!r}: expected a count such as 3 or a share up to 100% such as 10%",
+            hint="A count stops the run at so many failed devices, a share at such a part of those begun",
+        )
+    # A share of nothing is a count of none.
+    return float(found[1]) / 100 or 0
+
+
+_wave = partial(setting, subject=Subject.WAVES, in_plans=True, on_resume=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +67,50 @@ class WavePolicy:
         approve: Whether the operator must say yes between waves.
     """
 
-    canary: bool = True
-    by: Grouping | None = "site"
-    size: int | None = None
-    max_failures: int | float = 1.0
+    canary: bool = _wave(
+        True,
+        option="--canary/--no-canary",
+        help="One device of each model first, the others once it is done; of each image where no model is known yet",
+        usual="yes",
+        label="canaries first",
+    )
+    by: Grouping | None = setting(
+        "site",
+        subject=Subject.WAVES,
+        in_plans=True,
+        on_resume=True,
+        name="wave_by",
+        help="What the waves after the canaries follow",
+        usual="site",
+        label="waves by",
+        choices=WaveBy,
+        read=lambda word: None if word == ALL else str(word),
+    )
+    size: int | None = _wave(
+        None,
+        name="wave_size",
+        metavar="N",
+        least=1,
+        help="Split waves of more devices than this",
+        label="most devices in a wave",
+    )
+    max_failures: int | float = _wave(
+        1.0,
+        metavar="N|N%",
+        help="Start nothing new once more devices failed than this count, or share of those started; a failed canary "
+        "always stops the run",
+        usual="100%",
+        label="failures allowed",
+        read=parse_failures,
+    )
     canary_failures: int = 0
-    approve: bool = False
+    approve: bool = _wave(
+        False,
+        option="--approve/--no-approve",
+        help="Ask for a yes between waves",
+        usual="no",
+        label="each wave after the first waits for a yes",
+    )
 
     def __post_init__(self) -> None:
         if self.by not in {"site", "group", None}:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from flashferry.devices.platforms.ios import IOS
-from flashferry.model.fleet_plan import Action, PlannedDevice, Supply, TuneMode
+from flashferry.model.fleet_plan import Action, PlannedDevice, Supply
 from flashferry.model.links import copy_share
+from flashferry.model.policy import TuneMode
 from flashferry.planning.gather import Found
 from flashferry.planning.local_copies import LAN_RTT_S
 from flashferry.planning.rates import (

@@ -13,11 +13,10 @@ from nornir.core import Nornir
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.ios import IOS
-from flashferry.images.digests import Digests, PlannedImage
-from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, Supply, TuneMode
-from flashferry.model.limits import Limits
+from flashferry.images.digests import PlannedImage
+from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, Supply
 from flashferry.model.links import LinkRates, told_pace
-from flashferry.model.waves import WavePolicy
+from flashferry.model.policy import StagePolicy
 from flashferry.monitor.events import Emit, never_failing, silent
 from flashferry.planning.deadline import first_opening
 from flashferry.planning.estimates import Known, decided, estimates_of, links_of
@@ -34,7 +33,7 @@ from flashferry.store.status import last_add_speeds, last_flash_speeds, last_has
 from flashferry.transports.choice import NotServed, Wish, candidates, check_asked, unserved
 from inventory.image_rules import ImageChoice, ImageRules, Traits, image_path
 from inventory.sites import sites_of
-from inventory.transport_policy import AS_USUAL, AUTO
+from inventory.transport_policy import AUTO
 from inventory.view import HostView, view
 
 _ANY = Traits(platform=IOS.name, model="", version="")
@@ -50,32 +49,18 @@ class PlanRequest:
         image: The image for all devices that have no explicit one, or None: by the rules.
         rules: Which image for which device.
         folders: Where images written without a folder are looked for.
-        vendor: What the vendor published for `image`.
-        tune: Which devices are to be tuned.
-        limits: How much goes on at the same time.
-        policy: How waves are made.
+        policy: How the run goes about it; what the vendor published is of `image`, and its end is that of the plan.
         starts_at: When the run is to begin, or None: now, or when the first site opens.
-        until: When it must have ended, or None.
         state_directory: Where history, learned link rates and hash speeds are; read only.
-        any_image: Whether a device may get an image of another platform, and several platforms one image.
-        uncapped: Whether copies may run with neither a cap nor a pace.
-        transport: By what devices fetch: `usual`, `auto` or a name; see `flashferry.run.options`.
         depot: The host's depot, which is asked what it serves: `auto`, where there is one; `never`; or its socket.
     """
 
     image: Path | None = None
     rules: ImageRules = field(default_factory=ImageRules)
     folders: tuple[Path, ...] = ()
-    vendor: Digests | None = None
-    tune: TuneMode = TuneMode.AUTO
-    limits: Limits = field(default_factory=Limits)
-    policy: WavePolicy = field(default_factory=WavePolicy)
+    policy: StagePolicy = field(default_factory=StagePolicy)
     starts_at: datetime | None = None
-    until: datetime | None = None
     state_directory: Path
-    any_image: bool = False
-    uncapped: bool = False
-    transport: str = AS_USUAL
     depot: str = "auto"
 
 
@@ -106,10 +91,10 @@ def plan_fleet(
     links = LinkRates(request.state_directory)
     sites = sites_of(views.values())
     # What a server of the run's own would lack, that run tells: a plan is asked for no certificate.
-    wish = Wish(asked=check_asked(request.transport), missing=not_served or {})
+    wish = Wish(asked=check_asked(request.policy.transport), missing=not_served or {})
     for one in views.values():
         candidates(one.name, one.transport_policy, wish)
-    pace = told_pace(views.values(), links, uncapped=request.uncapped)
+    pace = told_pace(views.values(), links, uncapped=request.policy.uncapped)
     starts_at = _start(request, views, now)
     found, images = _gathered(nornir, request, views, links, emit, interrupted)
     known = Known(
@@ -117,16 +102,17 @@ def plan_fleet(
         hash_speeds=last_hash_speeds(request.state_directory),
         flash_speeds=last_flash_speeds(request.state_directory),
         add_speeds=last_add_speeds(request.state_directory),
-        tune=request.tune,
+        tune=request.policy.tune,
         wish=wish,
     )
     links_seen = links_of(found, sites, starts_at)
-    until_s = None if request.until is None else (request.until - starts_at).total_seconds()
+    until = request.policy.until
+    until_s = None if until is None else (until - starts_at).total_seconds()
     scenario = Scenario(
         estimates=estimates_of(found, links_seen, known),
         links=links_seen,
-        limits=request.limits,
-        policy=request.policy,
+        limits=request.policy.limits,
+        policy=request.policy.waves,
         until_s=until_s,
     )
     made = _plan(request, scenario, found, known, images, starts_at, now)
@@ -159,7 +145,9 @@ def _gathered(
     if request.image is not None:
         # What the operator names is where it is, also where it is a link.
         folders = (*folders, request.image.parent, request.image.resolve().parent)
-    with image_hasher(folders, request.vendor, is_insisted=request.any_image) as hasher:
+    policy = request.policy
+    vendor = None if request.image is None else policy.vendor
+    with image_hasher(folders, vendor, is_insisted=policy.any_image) as hasher:
         _begin_early(hasher, everyone, request.rules, views)
         inspection = Inspection(
             rules=request.rules,
@@ -168,12 +156,13 @@ def _gathered(
             links=links,
             held=leases(request.state_directory),
             doubted=doubts(request.state_directory),
-            logins=request.limits.logins,
+            logins=policy.limits.logins,
+            adds=policy.add,
             emit=never_failing(emit),
             interrupted=interrupted,
         )
         found, images = gather(nornir, inspection), hasher.images()
-        if not request.any_image:
+        if not policy.any_image:
             found = refused_where_shared(found)
         return found, _Images(images=images, folders=hasher.folders_of(images))
 
@@ -196,15 +185,10 @@ def _plan(
     return FleetPlan(
         created_at=now.astimezone(UTC).isoformat(timespec="seconds"),
         starts_at=starts_at.isoformat(timespec="seconds"),
-        ends_at=None if request.until is None else request.until.isoformat(timespec="seconds"),
+        ends_at=None if (until := request.policy.until) is None else until.isoformat(timespec="seconds"),
         images=images.images,
         image_folders=images.folders,
-        limits=request.limits,
-        policy=request.policy,
-        tune=request.tune,
-        any_image=request.any_image,
-        uncapped=request.uncapped,
-        transport=request.transport,
+        **request.policy.of_plan(),
         duration_s=round(told.duration_s, 1),
         fit=told.fit,
         assumptions=(*told.assumptions, *_left_out(found)),
@@ -255,9 +239,9 @@ def _start(request: PlanRequest, views: Mapping[str, HostView], now: datetime) -
         ConfigInvalid: It would have to end before.
     """
     starts_at = request.starts_at or first_opening(views.values(), now)
-    if request.until is not None and request.until <= starts_at:
+    if (until := request.policy.until) is not None and until <= starts_at:
         raise ConfigInvalid(
-            f"the run is to end at {request.until:%Y-%m-%d %H:%M} and cannot begin before {starts_at:%Y-%m-%d %H:%M}, "
+            f"the run is to end at {until:%Y-%m-%d %H:%M} and cannot begin before {starts_at:%Y-%m-%d %H:%M}, "
             "when the first site opens",
             hint="Give a later end, or other windows",
         )

@@ -78,6 +78,7 @@ class Inspection:
         held: Devices that runs have in hand, or left.
         doubted: What is remembered against the word of devices.
         logins: Logins at the same time.
+        adds: Whether all devices are to add their image, not those alone whose rule says so.
         emit: Takes events.
         interrupted: Whether the operator wants to stop.
     """
@@ -89,14 +90,15 @@ class Inspection:
     held: tuple[Lease, ...]
     doubted: Doubted
     logins: int
+    adds: bool
     emit: Emit
     interrupted: Callable[[], bool]
 
     def choose(self, traits: Traits, explicit: str | None) -> ImageChoice:
         """Return the image of a device: its own, else that of all, else by the rules."""
-        if explicit is None and self.everyone is not None:
-            return self.everyone
-        return self.rules.choose(traits, explicit=explicit)
+        found = self.everyone if explicit is None else None
+        found = found or self.rules.choose(traits, explicit=explicit)
+        return replace(found, adds=found.adds or self.adds)
 
     def is_over(self) -> bool:
         """Return whether nobody needs to be looked at any more."""

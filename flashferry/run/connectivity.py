@@ -196,7 +196,7 @@ class _Visit:
             self._tell(task, "reach", "started", f"{REACH_BYTES} bytes to null:{by}")
             return self._reach_by(task, report, transport, is_alone=is_alone)
 
-        return try_each(record, transports, reach, any_will_do=self._options.device.transport == AUTO)
+        return try_each(record, transports, reach, any_will_do=self._options.policy.transport == AUTO)
 
     def _reach_by(self, task: Task, report: CheckReport, transport: Transport, *, is_alone: bool) -> Reached:
         """Have the device fetch the file by one transport; return what that showed, and why it is not reached."""
@@ -208,7 +208,7 @@ class _Visit:
                 offer = offer_to(
                     device,
                     report,
-                    self._options.device,
+                    self._options.server.address,
                     ticket=lookout.ticket,
                     port=self._server.port_of(transport.name),
                     transport=transport,
@@ -259,7 +259,7 @@ def with_other_ways(
     """
     record = replace(record, not_tried=left_out(device, options))
     failure, others = record.failure, [one for one in allowed(device.transport_policy) if one not in tried]
-    is_named = options.device.transport != AS_USUAL
+    is_named = options.policy.transport != AS_USUAL
     if failure is None or failure.kind not in _OF_THE_WAY or is_named or len(tried) > 1 or not others:
         return record
     titles = ", ".join(one.title for one in others)

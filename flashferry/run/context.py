@@ -11,11 +11,11 @@ from flashferry.devices.identity import LoginGuard
 from flashferry.fileserver import ImageFile
 from flashferry.model.limits import Limits
 from flashferry.model.links import LinkRates
+from flashferry.model.policy import StagePolicy
 from flashferry.model.record import Failure
 from flashferry.monitor.events import Emit
 from flashferry.planning.image_platforms import GivenImages
 from flashferry.run.neighbours.board import Neighbourhood, SiteBoard
-from flashferry.run.options import DeviceOptions
 from flashferry.run.slots import SlotPools
 from flashferry.store.journal import Journal
 from flashferry.store.ssh_preferences import SshPreference
@@ -34,7 +34,9 @@ class RunContext:
         image: The device's image.
         server: Who offers it.
         journal: Where what the device was is kept.
-        options: How the device is to be treated.
+        policy: How the device is to be treated.
+        to_null: Whether it copies to `null:`, which writes no flash.
+        server_address: Our address as devices reach it, or None: the inventory's, else the SSH connection's.
         emit: Takes events.
         interrupted: Whether the device's way is to end: the operator stops the run, or the device's time is over.
         started_s: When the run began, by the monotonic clock.
@@ -69,10 +71,12 @@ class RunContext:
     image: ImageFile
     server: Server
     journal: Journal
-    options: DeviceOptions
+    policy: StagePolicy
     emit: Emit
     interrupted: Callable[[], bool]
     started_s: float
+    to_null: bool = False
+    server_address: str | None = None
     links: LinkRates = field(default_factory=LinkRates)
     hash_speeds: Mapping[str, float] = field(default_factory=dict)
     dead_man_proven: frozenset[str] = frozenset()

@@ -12,7 +12,7 @@ from flashferry.devices.platforms.platform import Platform
 from flashferry.fileserver import Ticket
 from flashferry.images.digests import Digests
 from flashferry.model.links import LinkRate, copy_share
-from flashferry.run.options import DeviceOptions
+from flashferry.model.policy import StagePolicy
 from flashferry.tcp.path import ASSUMED_RTT_S, WindowChoice, choose_window
 from flashferry.transports import PUSH, USUAL
 from flashferry.transports.choice import allowed
@@ -61,10 +61,12 @@ def plan_device(
     platform: Platform,
     check: CheckReport,
     before: TcpLines,
-    options: DeviceOptions,
+    policy: StagePolicy,
     link: LinkRate | None,
     image: str,
     port: int,
+    to_null: bool = False,
+    server_address: str | None = None,
     transport: Transport = USUAL,
     expected: Digests | None = None,
     mark: str | None = None,
@@ -76,10 +78,12 @@ def plan_device(
         platform: What it runs.
         check: What the device is and has.
         before: Its lines as the snapshot has them: what somebody set since the check is theirs and comes back.
-        options: How devices are to be treated.
+        policy: How the device is to be treated.
         link: What its link carries, or None.
         image: Name of the image.
         port: Port of our server for that transport; 0 where it is not known yet.
+        to_null: Whether it copies to `null:`, which writes no flash.
+        server_address: Our address as devices reach it, or None: the inventory's, else the SSH connection's.
         transport: By what it is to fetch.
         expected: The image's digests, or None where nothing is proven.
         mark: The line that tells others whose the device is while anything is set, or None.
@@ -91,32 +95,32 @@ def plan_device(
         raise ConfigInvalid(
             refusal, host=device.name, hint="Have one set up on the device, or let it take another transport"
         )
-    target = platform.copying.no_file if options.to_null else f"{check.file_system}{image}"
+    target = platform.copying.no_file if to_null else f"{check.file_system}{image}"
     ticket = replace(_STAND_IN, image_name=image)
-    offer = offer_to(device, check, options, ticket=ticket, port=port, transport=transport)
+    offer = offer_to(device, check, server_address, ticket=ticket, port=port, transport=transport)
     command = f"(our SCP) scp {image} {target}" if transport is PUSH else shown_command(offer, target, platform)
     window = None
-    if options.tune:
+    if policy.tunes:
         window = choose_window(
             rtt_s=check.rtt_s or ASSUMED_RTT_S,
             link_rate_bps=link.rate_bps if link else None,
-            explicit_bytes=options.window_bytes,
+            explicit_bytes=policy.window_bytes,
         )
     tune = plan_tune(
         before,
         platform=platform,
         transport=offer.transport,
         window_bytes=window.window_bytes if window else None,
-        extras=options.extras,
+        extras=policy.extras,
         source_interface=device.source_interface,
-        may_back_off=options.window_bytes is None,
+        may_back_off=policy.window_bytes is None,
         mark=mark,
     )
     undo = plan_restore(tune.changes, after(before, tune.changes))
     restore = (*undo.commands, *undo.closing)
-    proof = () if expected is None else commands_for(target, expected, platform, signature=options.verify_signature)
+    proof = () if expected is None else commands_for(target, expected, platform, signature=policy.verify_signature)
     others = [one for one in allowed(device.transport_policy) if one is not transport]
-    if device.transports or device.clear_text is not None or transport is not USUAL or options.transport != AS_USUAL:
+    if device.transports or device.clear_text is not None or transport is not USUAL or policy.transport != AS_USUAL:
         # Where there is a choice, nothing is told of one that is none.
         others = [one for one in others if trust_refusal(one, check.trustpoints) is None]
     most = ceilings(
@@ -143,7 +147,7 @@ def plan_device(
 def offer_to(
     device: HostView,
     check: CheckReport,
-    options: DeviceOptions,
+    server_address: str | None,
     *,
     ticket: Ticket,
     port: int,
@@ -158,7 +162,7 @@ def offer_to(
     refusal = return_path_refusal(transport, vrf=device.vrf, source_interface=device.source_interface)
     if refusal is not None:
         raise ConfigInvalid(refusal, host=device.name, hint="Name one, or let the device take another transport")
-    server = options.server_address or device.server_address or check.server_address
+    server = server_address or device.server_address or check.server_address
     return offer_of(transport, ticket, server=server, port=port, vrf=device.vrf, fingerprints=fingerprints)
 
 

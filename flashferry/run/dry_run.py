@@ -100,9 +100,9 @@ def dry_run_fleet(
     Raises:
         ConfigInvalid: The inventory or the image is wrong.
     """
-    insists = options.device.any_image
+    policy = options.policy
     files = dict.fromkeys(images.values())
-    wanted = {path: wanted_image(path, options.vendor, is_insisted=insists) for path in files}
+    wanted = {path: wanted_image(path, policy.vendor, is_insisted=policy.any_image) for path in files}
     given = GivenImages()
     for one_image in wanted.values():
         checked_name(one_image.image.name)
@@ -115,11 +115,12 @@ def dry_run_fleet(
 
     def one(task: Task) -> Result:
         name = task.host.name
-        mine = _own(options, is_untuned=name in untuned, is_proven=name in proven)
+        its = policy.of_device(is_untuned=name in untuned, adds=name in adds, takes_dead_man=name in proven)
+        mine = replace(options, policy=its)
         transport = choices[name][0]
-        its = replace(wanted[images[name]], adds=options.device.add or name in adds)
+        image = replace(wanted[images[name]], adds=its.add)
         port = ports.get(transport.name, 0)
-        record = _planned(task, its, mine, links, transport, port, interrupted, held, doubted, given)
+        record = _planned(task, image, mine, links, transport, port, interrupted, held, doubted, given)
         task.host.close_connections()
         status, text = ("failed", record.failure.reason) if record.failure else ("done", "")
         at_s, outcome = time.monotonic() - started, record.outcome.value
@@ -130,15 +131,8 @@ def dry_run_fleet(
     return tuple(results[name][0].result for name in chosen.inventory.hosts)
 
 
-def _own(options: RunOptions, *, is_untuned: bool, is_proven: bool) -> RunOptions:
-    """Return how one device is treated: what is told to none is as the run would have it."""
-    device = options.device
-    wanted = is_proven if device.dead_man is None else device.dead_man
-    return replace(options, device=replace(device, tune=device.tune and not is_untuned, dead_man=wanted))
-
-
 def _port(transport: Transport, options: RunOptions) -> int:
-    asked = options.port_of(transport)
+    asked = options.server.port_of(transport.listener_name)
     return free_port(transport) if asked is None else asked
 
 
@@ -169,12 +163,14 @@ def _planned(
             platform=session_of(task).platform,
             check=seen.check,
             before=seen.check.running,
-            options=options.device,
+            policy=options.policy,
+            to_null=options.to_null,
+            server_address=options.server.address,
             link=link,
             image=wanted.image.name,
             port=port,
             transport=transport,
-            expected=None if options.device.to_null else wanted.image.digests,
+            expected=None if options.to_null else wanted.image.digests,
             mark=mark_line("RUN", local_owner()),
         )
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' plans
@@ -186,7 +182,7 @@ def _planned(
         link_rate=link,
         notes=(
             *seen.check.notes,
-            *((DEAD_MAN_NOTE,) if options.device.dead_man and plan.tune.changes else ()),
+            *((DEAD_MAN_NOTE,) if options.policy.dead_man and plan.tune.changes else ()),
             *_behind_the_restore(task, seen.check, plan.target, adds=wanted.adds),
         ),
         failure=None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +11,10 @@ from nornir.core import Nornir
 
 from flashferry.core.described import described_image
 from flashferry.core.errors import ConfigInvalid, Kind
-from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, TuneMode
-from flashferry.model.limits import Limits
+from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.model.plan_file import check_against
+from flashferry.model.policy import StagePolicy, TuneMode
 from flashferry.model.record import DeviceRecord, Failure
-from flashferry.model.retry import RetryPolicy
 from flashferry.model.states import Outcome, State
 from flashferry.model.waves import WaveDevice, WavePolicy, waves
 from flashferry.planning.local_images import named_image
@@ -26,7 +24,7 @@ from flashferry.store.journal_rows import NewDevice
 from flashferry.store.status import last_hash_speeds
 from flashferry.transports.choice import Wish, candidates
 from inventory.platforms import platform_of
-from inventory.transport_policy import AS_USUAL, AUTO
+from inventory.transport_policy import AUTO
 from inventory.values import at_home
 from inventory.view import SSH_PORT, HostView, view
 
@@ -112,29 +110,8 @@ OVERHEAD_S = 30.0
 """What a device takes besides copy and hash: login, check, tuning, restoring and proving at a long round trip."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunPolicy:
-    """How a run goes about its devices.
-
-    Attributes:
-        limits: How much goes on at the same time.
-        waves: How waves are made and when the run stops.
-        retry: Which failures are tried again.
-        tune: Which devices are tuned; of `NEVER` the device options take care.
-        until: When the run must have ended, or None.
-        transport: By what devices fetch: `usual`, `auto` or a name; see `flashferry.run.options`.
-    """
-
-    limits: Limits
-    waves: WavePolicy
-    retry: RetryPolicy
-    tune: TuneMode = TuneMode.AUTO
-    until: datetime | None = None
-    transport: str = AS_USUAL
-
-
 def request_for_image(
-    nornir: Nornir, image: Path, policy: RunPolicy, *, state_directory: Path, folders: Iterable[Path] = ()
+    nornir: Nornir, image: Path, policy: StagePolicy, *, state_directory: Path, folders: Iterable[Path] = ()
 ) -> FleetRequest:
     """Return the request to give all devices an image; one that names its own in the inventory gets that.
 
@@ -160,24 +137,20 @@ def request_for_image(
     return FleetRequest(
         images=images,
         waves=waves([_wave_device(one, images[one.name], history) for one in views], policy.waves),
-        limits=policy.limits,
-        policy=policy.waves,
-        retry=policy.retry,
         untuned=untuned,
         expected_s=_expected(images, history, speeds, untuned, ways),
         transports=ways if policy.transport == AUTO else {},
-        until=policy.until,
     )
 
 
-def request_for_plan(nornir: Nornir, plan: FleetPlan, policy: RunPolicy, *, is_rewaved: bool = False) -> FleetRequest:
+def request_for_plan(nornir: Nornir, plan: FleetPlan, policy: StagePolicy) -> FleetRequest:
     """Return the request to carry a plan out: the devices that it stages, each checked again by the run.
 
     Args:
         nornir: The devices; of those planned, the ones that are missing here take no part.
         plan: The plan.
-        policy: How the run goes about it: the plan's own way, but for what the operator overrode.
-        is_rewaved: Whether waves are to be made anew, since the operator wants others.
+        policy: How the run goes about it: the plan's own policy, but for what the operator overrode. Waves are made
+            anew where it has other ones made.
 
     Raises:
         ConfigInvalid: A device that is to be staged is not in the inventory, or none is to be staged.
@@ -191,24 +164,25 @@ def request_for_plan(nornir: Nornir, plan: FleetPlan, policy: RunPolicy, *, is_r
             hint="Look at it with 'flashferry plan', which says why",
         )
     made = plan.waves
-    if is_rewaved:
+    if _makes(policy.waves) != _makes(plan.policy):
         made = waves(staged, policy.waves)
     always = policy.tune is TuneMode.ALWAYS
     return FleetRequest(
         images={one.host: paths[one.image] for one in staged if one.image is not None},
         waves=made,
-        limits=policy.limits,
-        policy=policy.waves,
-        retry=policy.retry,
         untuned={} if always else {one.host: one.tune_reason for one in staged if not one.tune},
         adds=frozenset(one.host for one in staged if one.adds),
         expected_s={one.host: one.total_s for one in staged if one.total_s is not None},
         identities={one.host: one.identity for one in staged if one.identity is not None},
         transports={one.host: one.transport for one in staged} if policy.transport == AUTO else {},
         since=datetime.fromisoformat(plan.starts_at),
-        until=policy.until,
         excluded=excluded_by(plan, nornir.inventory.hosts),
     )
+
+
+def _makes(policy: WavePolicy) -> tuple[object, ...]:
+    """Return what decides about who is in which wave."""
+    return policy.canary, policy.by, policy.size
 
 
 def _image_of(device: HostView, image: Path, folders: tuple[Path, ...]) -> Path:

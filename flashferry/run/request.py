@@ -8,32 +8,23 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from flashferry.model.limits import Limits
 from flashferry.model.record import DeviceRecord
-from flashferry.model.retry import RetryPolicy
-from flashferry.model.waves import ALL, Wave, WavePolicy
+from flashferry.model.waves import ALL, Wave
 from flashferry.store.journal_rows import NewDevice
-
-ONE_WAVE = WavePolicy(canary=False, by=None)
-"""All devices together, whatever fails: what a run does that nobody asked for waves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetRequest:
-    """Which devices get which image, in which order, and how much of that at the same time.
+    """Which devices get which image, and in which order.
 
     Attributes:
         images: The image file of each device, by its name in the inventory. Devices that are missing take no part.
         waves: Who goes with whom; every device of `images` is in one of them. Empty: all in one wave.
-        limits: How much goes on at the same time.
-        policy: When the run stops, and whether waves are approved.
-        retry: Which failures are tried again.
         untuned: Devices that are not tuned, each with the reason.
         adds: Devices that are to add their image by its rule, also where the run's options do not say so.
         expected_s: How long a device takes, in seconds, where that is known; asked where there is an end to keep.
         identities: What planned devices call themselves; another router in the place of one is refused.
         since: When its plan's window opens, with a time zone; None: no plan, or it was open before.
-        until: When the run must have ended, with a time zone; None: no end but the sites' own windows.
         transports: By device: the transport to begin with where `auto` is asked for, planned, measured or used before.
         more_images: What else the server offers.
         stored: What is needed to resume the run, as JSON types, without any secret.
@@ -43,16 +34,12 @@ class FleetRequest:
 
     images: Mapping[str, Path]
     waves: tuple[Wave, ...] = ()
-    limits: Limits = field(default_factory=Limits)
-    policy: WavePolicy = ONE_WAVE
-    retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(times=0))
     untuned: Mapping[str, str] = field(default_factory=dict)
     adds: frozenset[str] = frozenset()
     expected_s: Mapping[str, float] = field(default_factory=dict)
     identities: Mapping[str, str] = field(default_factory=dict)
     transports: Mapping[str, str] = field(default_factory=dict)
     since: datetime | None = None
-    until: datetime | None = None
     more_images: tuple[Path, ...] = ()
     stored: Mapping[str, object] = field(default_factory=dict)
     resumed: Resumed | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from flashferry.images.files import checked_image
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.links import LinkRates
 from flashferry.model.record import DeviceRecord, RunReport
+from flashferry.model.retry import RetryPolicy
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.deadline import Deadline, left_out, now_utc
 from flashferry.planning.image_platforms import GivenImages
@@ -87,8 +89,9 @@ def run_fleet(
     device_task: Callable[[Task, RunContext], Result] = stage_device,
     more_images: tuple[Path, ...] = (),
 ) -> RunReport:
-    """Take every device of an inventory through a run with one image, all in one wave. See `run_waves`."""
+    """Take every device through a run with one image, all in one wave and each once. See `run_waves`."""
     request = FleetRequest(images=dict.fromkeys(nornir.inventory.hosts, image), more_images=more_images)
+    options = replace(options, policy=replace(options.policy, retry=RetryPolicy(times=0)))
     return run_waves(
         nornir, request, options, journal=journal, emit=emit, interrupted=interrupted, device_task=device_task
     )
@@ -109,7 +112,7 @@ def run_waves(
 
     Args:
         nornir: The devices, with credentials.
-        request: Which of them get which image, in which waves, under which limits.
+        request: Which of them get which image, in which waves.
         options: How the run is to be done.
         journal: Where prior configurations are kept until they are restored.
         emit: Takes events; called from several threads.
@@ -129,7 +132,7 @@ def run_waves(
     names = (*request.images, *_helpers(nornir, request))
     check_addresses(nornir.inventory.hosts[name] for name in names)
     views = {name: view(nornir.inventory.hosts[name]) for name in names}
-    if (address := options.device.server_address) is not None and not WORD.fullmatch(address):
+    if (address := options.server.address) is not None and not WORD.fullmatch(address):
         raise ConfigInvalid(
             f"server address {address!r}: expected an IPv4 address or a host name",
             hint="Give the address at which the devices reach this host with --address",
@@ -255,7 +258,7 @@ class _Run:
         """Return the image of each device, hashed: that takes a while, and no device is touched before it is done."""
         by_path = {path: server.image(path.name) for path in self._request.files}
         for image in by_path.values():
-            check_published(image, self._options.vendor)
+            check_published(image, self._options.policy.vendor)
         images = {host: by_path[path] for host, path in self._request.images.items()}
         by_name = {image.name: image for image in by_path.values()}
         before = self._request.resumed.before if self._request.resumed is not None else {}
@@ -291,12 +294,15 @@ class _Run:
         return run_id
 
     def _context(self, run_id: str, server: Server, fleet: Fleet, control: RunControl) -> RunContext:
+        limits = self._options.policy.limits
         return RunContext(
             run_id=run_id,
             image=next(iter(fleet.images.values())),
             server=server,
             journal=self._journal,
-            options=self._options.device,
+            policy=self._options.policy,
+            to_null=self._options.to_null,
+            server_address=self._options.server.address,
             emit=self._emit,
             interrupted=control.is_stopping,
             started_s=self._started,
@@ -305,24 +311,23 @@ class _Run:
             dead_man_proven=self._dead_man_proven,
             verb=self._options.verb,
             owner=local_owner(),
-            certificate=self._options.certificate_and_key,
+            certificate=self._options.server.certificate_and_key,
             not_served=self._options.not_served,
             given=GivenImages(),
-            slots=SlotPools(self._request.limits, site_copies=fleet.site_copies(self._request), gate=server.slot_gate),
+            slots=SlotPools(limits, site_copies=fleet.site_copies(limits), gate=server.slot_gate),
             fingerprints=own_fingerprints(self._journal.directory, served_for(self._choices), self._options),
             ssh_preferences=SshPreferences.read(self._journal.directory).by_model,
             neighbourhood=self._neighbourhood(fleet),
         )
 
     def _neighbourhood(self, fleet: Fleet) -> Neighbourhood | None:
-        is_staging = self._options.verb == "stage" and not self._options.device.to_null
+        is_staging = self._options.verb == "stage" and not self._options.to_null
         return Neighbourhood(fleet.views, fleet.images) if is_staging else None
 
     def _deadline(self) -> Deadline:
         windows = {name: device.windows for name, device in self._views.items()}
-        return Deadline(
-            until=self._request.until, windows=windows, expected_s=self._request.expected_s, since=self._since
-        )
+        until, expected_s = self._options.policy.until, self._request.expected_s
+        return Deadline(until=until, windows=windows, expected_s=expected_s, since=self._since)
 
     def _report(
         self,

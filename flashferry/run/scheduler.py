@@ -18,6 +18,7 @@ from flashferry.core.errors import Kind
 from flashferry.devices.identity import LoginGuard
 from flashferry.fileserver import FileServerError, ImageFile
 from flashferry.model.lease import JournalUnusable
+from flashferry.model.limits import Limits
 from flashferry.model.record import DeviceRecord, Failure, failure_of
 from flashferry.model.retry import pause_before_retry
 from flashferry.model.states import Outcome, Phase, Restored
@@ -56,10 +57,9 @@ class Fleet:
     images: Mapping[str, ImageFile]
     transports: Mapping[str, tuple[Transport, ...]] = field(default_factory=dict)
 
-    def site_copies(self, request: FleetRequest) -> Callable[[str], int]:
+    def site_copies(self, limits: Limits) -> Callable[[str], int]:
         """Return how many copies may run at a site at once."""
         own = {view.site: view.max_copies for view in self.views.values() if view.site is not None}
-        limits = request.limits
         return lambda site: limits.of_site(own.get(site))
 
 
@@ -69,7 +69,7 @@ class WaveScheduler:
     Args:
         fleet: The devices.
         request: What the run is to do.
-        context: What all devices share; image, options and the like are filled in per device.
+        context: What all devices share; image, policy and the like are filled in per device.
         device_task: What is done with each device; its result is a DeviceRecord.
         control: What the operator wants.
         deadline: The ends to keep.
@@ -87,8 +87,9 @@ class WaveScheduler:
         self._fleet, self._request, self._context = fleet, request, context
         self._device_task, self._control, self._deadline = device_task, control, deadline
         self._notice = WindowNotice(deadline, fleet.views, self._tell_waiting)
-        self._site_copies = fleet.site_copies(request)
-        self._dice = request.retry.dice()
+        self._site_copies = fleet.site_copies(context.policy.limits)
+        self._policy = context.policy
+        self._dice = self._policy.retry.dice()
         self._lock = threading.Lock()
         self._records: dict[str, DeviceRecord] = {}
         self._attempts: dict[str, int] = {}
@@ -131,7 +132,7 @@ class WaveScheduler:
         is_first = not place
         if self._request.resumed is not None:
             is_first = wave.number == min((one.number for one in self._request.waves), default=wave.number)
-        return self._request.policy.approve and not is_first
+        return self._policy.waves.approve and not is_first
 
     def _run_wave(self, wave: Wave, *, is_last: bool) -> None:
         late, self._late = self._late, ()
@@ -139,7 +140,7 @@ class WaveScheduler:
         helpers = tuple(QueuedDevice(host=host, site=self._fleet.views[host].site) for host in sorted(self._helpers))
         queue = DeviceQueue(
             (*helpers, *late, *(QueuedDevice(host=host, site=self._fleet.views[host].site) for host in wave.hosts)),
-            self._request.limits,
+            self._policy.limits,
             site_copies=self._looked_at,
             hold=self._hold,
             fits=self._notice.fit,
@@ -181,7 +182,7 @@ class WaveScheduler:
         A device that is dead would else hold up every site behind it, by minutes of pauses. Not so where somebody wants
         to see how a wave ended before the next one, and where the run would not go on if their last try failed too.
         """
-        if wave.is_canary or self._request.policy.approve:
+        if wave.is_canary or self._policy.waves.approve:
             return False
         return self._too_many_failed(with_retries=True) is None
 
@@ -244,7 +245,7 @@ class WaveScheduler:
             failed |= self._failed_before
             begun = self._begun
         canaries = len(failed & self._canaries)
-        reason = may_go_on(self._request.policy, begun, len(failed), canaries_failed=canaries)
+        reason = may_go_on(self._policy.waves, begun, len(failed), canaries_failed=canaries)
         return Hold(reason=reason, for_good=True, kind=Kind.TOO_MANY_FAILED) if reason else None
 
     def _one(self, task: Task, queue: DeviceQueue) -> Result:
@@ -261,7 +262,7 @@ class WaveScheduler:
         pause_s = None
         if not self._control.is_stopping():
             tries = attempt - self._first(host) + 1
-            pause_s = pause_before_retry(record, tries, self._request.retry, self._dice)
+            pause_s = pause_before_retry(record, tries, self._policy.retry, self._dice)
         with self._lock:
             self._records[host] = record
             # Until its last try has ended its failures count for nothing: not in the pause, nor in the next try.
@@ -315,15 +316,13 @@ class WaveScheduler:
         reason = self._request.untuned.get(host)
         resumed = self._request.resumed
         earlier = (*before.earlier, before.failure) if before is not None and before.failure is not None else ()
-        wanted = shared.options.dead_man
         return replace(
             shared,
             image=self._fleet.images[host],
-            options=replace(
-                shared.options,
-                tune=shared.options.tune and reason is None,
-                add=shared.options.add or host in self._request.adds,
-                dead_man=host in shared.dead_man_proven if wanted is None else wanted,
+            policy=self._policy.of_device(
+                is_untuned=reason is not None,
+                adds=host in self._request.adds,
+                takes_dead_man=host in shared.dead_man_proven,
             ),
             untuned_because=reason,
             wave=wave.number,

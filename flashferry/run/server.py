@@ -51,7 +51,7 @@ def depot_for(options: RunOptions, state: Path) -> Iterator[tuple[DepotClient | 
     """Come in at the host's depot, if there is one to be used, before anything is looked at or touched.
 
     Args:
-        options: How the run is to be done; `RunOptions.depot` says whether and which.
+        options: How the run is to be done; `RunOptions.server.depot` says whether and which.
         state: The state folder.
 
     Yields:
@@ -61,14 +61,14 @@ def depot_for(options: RunOptions, state: Path) -> Iterator[tuple[DepotClient | 
         ConfigInvalid: It was insisted on and is not there or another user's; it is of another release; or an option
             asks for something else than it has.
     """
-    path = socket_of(options.depot, state)
+    path = socket_of(options.server.depot, state)
     if path is None:
         yield None, options, ""
         return
     try:
         depot = _knocked(path, options)
     except (NobodyThere, NotForUs) as error:
-        if options.depot != AUTO:
+        if options.server.depot != AUTO:
             raise ConfigInvalid(
                 f"--depot: {error}",
                 step="server",
@@ -90,7 +90,7 @@ def _knocked(path: Path, options: RunOptions) -> DepotClient:
             return DepotClient(path, options.verb, sample_interval_s=options.sample_interval_s)
         except NobodyThere:
             # One that is insisted on may be between its end and its new start: then its socket is not there either.
-            if (options.depot == AUTO and not path.exists()) or time.monotonic() >= until_s:
+            if (options.server.depot == AUTO and not path.exists()) or time.monotonic() >= until_s:
                 raise
             time.sleep(_KNOCK_EVERY_S)
 
@@ -106,7 +106,7 @@ def _belonging(options: RunOptions, welcome: Welcome, path: Path) -> RunOptions:
         for one, port in zip(welcome.settings.listeners, welcome.ports, strict=True)
         for name in one.transports
     }
-    asked = {one.name: port for one in TRANSPORTS if (port := options.port_of(one))}
+    asked = {one.name: port for one in TRANSPORTS if (port := options.server.port_of(one.listener_name))}
     wrong = next((name for name, port in asked.items() if ports.get(name) != port), None)
     if wrong is not None:
         has = f"port {ports[wrong]}" if wrong in ports else "none"
@@ -115,7 +115,7 @@ def _belonging(options: RunOptions, welcome: Welcome, path: Path) -> RunOptions:
             step="server",
             hint="Leave the port out, for it is the depot's; or give --depot never",
         )
-    given = options.certificate
+    given = options.server.certificate
     if given is not None and given.absolute() != welcome.certificate:
         raise ConfigInvalid(
             f"--certificate {given}: expected the depot's at {path}, which has {welcome.certificate or 'none'}",
@@ -124,8 +124,7 @@ def _belonging(options: RunOptions, welcome: Welcome, path: Path) -> RunOptions:
         )
     return replace(
         options,
-        certificate=welcome.certificate,
-        key=welcome.key,
+        server=replace(options.server, certificate=welcome.certificate, key=welcome.key),
         host_keys=welcome.host_keys,
         not_served=not_served_by(f"the depot {path}", ports),
     )
@@ -189,17 +188,21 @@ def _own(
     pushes: bool,
 ) -> Iterator[FileServer]:
     where = ListenOptions(
-        address=options.listen_address,
-        passive_ports=options.passive_ports,
-        certificate=options.certificate,
-        key=options.key,
+        address=options.server.listen_address,
+        passive_ports=options.server.passive_ports,
+        certificate=options.server.certificate,
+        key=options.server.key,
         host_keys=state / HOST_KEYS,
     )
     try:
         settings = ServerSettings(
             image_paths=images,
             listeners=(
-                listeners_at(transports, where, ports={one.listener_name: options.port_of(one) for one in transports})
+                listeners_at(
+                    transports,
+                    where,
+                    ports={one.listener_name: options.server.port_of(one.listener_name) for one in transports},
+                )
                 if transports
                 # A server has a process, and that one a listener; on this address nobody else can come to it.
                 else (listener_at(_NOBODY_ELSE, 0),)
@@ -241,7 +244,7 @@ def port_notices(server: Server, options: RunOptions, transports: Iterable[Trans
         return
     for one in transports:
         port = server.port_of(one.name)
-        if options.port_of(one) is None and port not in told:
+        if options.server.port_of(one.listener_name) is None and port not in told:
             told.add(port)
             if (notice := port_notice(port, one)) is not None:
                 yield notice

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ from flashferry.core.codec import decode, to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import ImageFile
 from flashferry.images.digests import PlannedImage
-from flashferry.model.limits import Limits
-from flashferry.model.retry import RetryPolicy
-from flashferry.model.waves import Wave, WavePolicy
+from flashferry.model.policy import StagePolicy
+from flashferry.model.server_place import ServerPlace
+from flashferry.model.waves import Wave
 from flashferry.run.options import RunOptions
 from flashferry.run.request import FleetRequest
 
@@ -27,13 +26,15 @@ class KeptRequest:
 
     Attributes:
         request: The same as a value.
-        options: How the run is done.
+        policy: How the run goes about its devices.
+        server: Where its server listened.
         images: Its images as they were.
         more: What the caller had kept besides, such as the inventory.
     """
 
     request: FleetRequest
-    options: RunOptions
+    policy: StagePolicy
+    server: ServerPlace
     images: tuple[PlannedImage, ...]
     more: Mapping[str, Any]
 
@@ -54,25 +55,13 @@ def to_stored(request: FleetRequest, options: RunOptions, images: Mapping[str, I
             "images": offered,
             "image_of": {host: image.name for host, image in images.items()},
             "waves": request.in_waves,
-            "limits": request.limits,
-            "policy": request.policy,
-            "retry": request.retry,
+            "policy": options.policy,
+            "server": options.server,
             "untuned": dict(request.untuned),
             "adds": sorted(request.adds),
             "expected_s": dict(request.expected_s),
             "identities": dict(request.identities),
             "transports": dict(request.transports),
-            "until": request.until.isoformat() if request.until is not None else None,
-            "options": {
-                "device": options.device,
-                "listen_address": options.listen_address,
-                "port": options.port,
-                "other_ports": dict(options.other_ports),
-                "certificate": options.certificate,
-                "key": options.key,
-                "passive_ports": options.passive_ports,
-                "sample_interval_s": options.sample_interval_s,
-            },
         }
     )
     return kept | dict(request.stored)
@@ -102,24 +91,19 @@ def from_stored(run_id: str, stored: Mapping[str, Any]) -> KeptRequest:
 def _read(stored: Mapping[str, Any]) -> KeptRequest:
     images = decode(tuple[PlannedImage, ...], stored["images"])
     paths = {image.name: Path(image.path) for image in images}
-    until = stored["until"]
     more = {key: value for key, value in stored.items() if key not in _OWN}
     request = FleetRequest(
         images={host: paths[name] for host, name in stored["image_of"].items()},
         waves=decode(tuple[Wave, ...], stored["waves"]),
-        limits=decode(Limits, stored["limits"]),
-        policy=decode(WavePolicy, stored["policy"]),
-        retry=decode(RetryPolicy, stored["retry"]),
         untuned=dict(stored["untuned"]),
         adds=frozenset(stored["adds"]),
         expected_s=dict(stored["expected_s"]),
         identities=dict(stored["identities"]),
         transports=dict(stored["transports"]),
-        until=datetime.fromisoformat(until) if until is not None else None,
         stored=more,
     )
-    options = decode(RunOptions, stored["options"])
-    return KeptRequest(request=request, options=options, images=images, more=more)
+    policy, server = decode(StagePolicy, stored["policy"]), decode(ServerPlace, stored["server"])
+    return KeptRequest(request=request, policy=policy, server=server, images=images, more=more)
 
 
 _OWN = frozenset(
@@ -128,15 +112,12 @@ _OWN = frozenset(
         "images",
         "image_of",
         "waves",
-        "limits",
         "policy",
-        "retry",
+        "server",
         "untuned",
         "adds",
         "expected_s",
         "identities",
         "transports",
-        "until",
-        "options",
     }
 )

@@ -74,7 +74,7 @@ class TransportComparison(SpeedTest):
     def _note_unserved(self) -> None:
         """Have the report say by what no copy is timed though the inventory allows it, where no names were given."""
         certificate, key = self._context.certificate or (None, None)
-        asked, not_served = self._context.options.transport, self._context.not_served
+        asked, not_served = self._context.policy.transport, self._context.not_served
         wish = wish_of(asked, certificate=certificate, key=key, not_served=not_served)
         for sentence in unserved(self._host.transport_policy, wish) if wish.asked == AUTO else ():
             self._keeper.note(sentence)

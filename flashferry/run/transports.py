@@ -33,7 +33,7 @@ def transports_of(
     known = first or {}
     found = {one.name: candidates(one.name, one.transport_policy, wish, fastest=known.get(one.name)) for one in devices}
     _check_certificate(devices, found, options)
-    return {name: _fetching(name, ways) for name, ways in found.items()} if options.device.to_null else found
+    return {name: _fetching(name, ways) for name, ways in found.items()} if options.to_null else found
 
 
 def _check_certificate(
@@ -46,17 +46,17 @@ def _check_certificate(
     Raises:
         ConfigInvalid: It will not; the sentence says which device is told another name.
     """
-    if options.certificate is None or options.key is None:
+    if (files := options.server.certificate_and_key) is None:
         return
     meant = [one for one in devices if any(map(is_certified, choices[one.name]))]
     if meant:
-        check_files(options.certificate, options.key)
+        check_files(*files)
     for one in meant:
-        address = options.device.server_address or one.server_address
+        address = options.server.address or one.server_address
         if address is None:
             continue
         try:
-            check_files(options.certificate, options.key, told=(address,))
+            check_files(*files, told=(address,))
         except ConfigInvalid as error:
             raise ConfigInvalid(error.message, host=one.name, hint=error.hint) from None
 
@@ -117,9 +117,9 @@ def left_out(device: HostView, options: RunOptions) -> tuple[str, ...]:
 def _wish(options: RunOptions) -> Wish:
     """Return what is asked for, with what our server, or the depot, can serve."""
     return wish_of(
-        options.device.transport,
-        certificate=options.certificate,
-        key=options.key,
+        options.policy.transport,
+        certificate=options.server.certificate,
+        key=options.server.key,
         not_served=options.not_served,
     )
 

@@ -10,25 +10,16 @@ from typing import Annotated, Any
 
 import typer
 
-from flashferry.api.checking import ServerPlace
 from flashferry.cli.command_line import SERVER
+from flashferry.cli.options.policy import option_of
 from flashferry.cli.options.shared import AddressOption, DepotOption, PortOption, carried
 from flashferry.core.errors import ConfigInvalid
-from inventory.transport_policy import AS_USUAL
+from flashferry.model.server_place import ServerPlace
+from inventory.transport_policy import AS_USUAL, AUTO
 
 _option = functools.partial(typer.Option, rich_help_panel=SERVER)
 
-TransportOption = Annotated[
-    str | None,
-    _option(
-        "--transport",
-        metavar="NAMES",
-        help="By what devices fetch: ftp, http, scp, https or sftp, or several with commas, tried in that order until "
-        "a byte came; auto begins with the fastest that is known; push where the inventory's 'transports' name it: we "
-        "write the image by the device's own SCP server (default: ftp, or the first that the inventory's "
-        "'transports' and 'clear_text' allow where they leave ftp out).",
-    ),
-]
+TransportOption = Annotated[str | None, option_of("transport")]
 
 
 def _port_option(name: str, variable: str, what: str, usual: int, other: int) -> Any:
@@ -168,7 +159,7 @@ def _place(given: dict[str, Any]) -> ServerPlace:
         other_ports=_other_ports(given),
         certificate=given["certificate"],
         key=given["key"],
-        depot=given["depot"],
+        depot=given["depot"] or AUTO,
     )
 
 

@@ -10,13 +10,12 @@ import inspect
 import os
 import pwd
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from flashferry.cli.command_line import IMAGE, OUTPUT, SERVER
+from flashferry.cli.command_line import OUTPUT, SERVER
 from flashferry.cli.terminal.output import JSON_VARIABLE, remember
 from flashferry.store.wishes import Asker, Origin
 
@@ -98,22 +97,6 @@ DepotOption = Annotated[
         rich_help_panel=SERVER,
     ),
 ]
-AnyImageOption = Annotated[
-    bool,
-    typer.Option(
-        "--any-image",
-        help="Insist on an image that is known to be for another platform, or that goes to several of them.",
-        rich_help_panel=IMAGE,
-    ),
-]
-UncappedOption = Annotated[
-    bool,
-    typer.Option(
-        "--uncapped",
-        help="Let copies run with neither a cap nor a pace, where no link rate is stated and this host grants no BBR.",
-        rich_help_panel=SERVER,
-    ),
-]
 AddressOption = Annotated[
     str | None,
     typer.Option(
@@ -173,51 +156,6 @@ def is_typed(ctx: typer.Context, name: str) -> bool:
     source = ctx.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
-
-_option = partial(typer.Option, rich_help_panel=IMAGE)
-
-Md5Option = Annotated[
-    str | None,
-    _option(
-        "--md5",
-        metavar="HEX",
-        help="The vendor's published MD5 of the image; another file is refused.",
-    ),
-]
-Sha512Option = Annotated[
-    str | None,
-    _option("--sha512", metavar="HEX", help="The vendor's published SHA-512 of the image."),
-]
-SignatureOption = Annotated[
-    bool,
-    _option(
-        "--verify-signature",
-        help="Have devices verify the vendor's signature in the image after the copy.",
-    ),
-]
-
-AddOption = Annotated[
-    bool,
-    _option(
-        "--add",
-        help="Once restored, have devices in install mode add the image (install add); nothing is activated.",
-    ),
-]
-DeadManOption = Annotated[
-    bool | None,
-    _option(
-        "--dead-man/--no-dead-man",
-        help="Have devices take our lines back by themselves (EEM applet with a countdown) should nobody come back "
-        "(default: those that an earlier run has shown to take it).",
-    ),
-]
-ReadyOption = Annotated[
-    bool,
-    _option(
-        "--ready",
-        help="At the end, ask devices whether they are ready to boot the image, member by member; --add asks it, too.",
-    ),
-]
 
 # A service that runs one of our verbs says in the environment which of its jobs that is, and for whom; both are words,
 # no right: who may write the journal may write anything into it.

@@ -90,16 +90,16 @@ class DeviceCheck:
             self._events.tell(CHECK.word, "done", f"{report.file_system}{name} is there already, hash proven")
 
     def _look(self) -> CheckReport:
-        image, to_null = self._context.image, self._context.options.to_null
+        image, to_null = self._context.image, self._context.to_null
         wanted = None
         if not to_null:
-            wanted = Wanted.of(image, is_insisted=self._context.options.any_image, adds=self._context.options.add)
+            wanted = Wanted.of(image, is_insisted=self._context.policy.any_image, adds=self._context.policy.add)
             wanted = replace(wanted, proven=self._proven())
         report: CheckReport = self._steps.run(
             CHECK,
             check,
             wanted=wanted,
-            signature=self._context.options.verify_signature,
+            signature=self._context.policy.verify_signature,
             interrupted=self._context.interrupted,
             hashing=self._hash_slot.in_check,
         )
@@ -120,7 +120,7 @@ class DeviceCheck:
 
         Only with leave, and only if it is to the byte what was found there when the device was restored.
         """
-        if self._context.leftover is None or not self._context.options.remove_partial:
+        if self._context.leftover is None or not self._context.policy.remove_partial:
             return False
         target = f"{report.file_system}{self._context.image.name}"
         file = file_at(self._login.session(), target)
@@ -140,7 +140,7 @@ class DeviceCheck:
             return drift, None
         if report.already_there and (doubt := self._doubt(report)):
             return doubt, COPY_HINT
-        if report.refusal or report.already_there or self._context.options.any_image:
+        if report.refusal or report.already_there or self._context.policy.any_image:
             return report.refusal, report.refusal_hint
         shared = self._context.given.refusal(self._context.image.name, self._host.name, report.image)
         return shared, ONE_PLATFORM if shared else None

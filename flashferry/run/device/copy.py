@@ -106,7 +106,7 @@ class DeviceCopy:
         offer = offer_to(
             self._host,
             self._keeper.checked,
-            context.options,
+            context.server_address,
             ticket=ticket,
             port=self._transport.port,
             transport=self._transport.current,
@@ -233,6 +233,6 @@ class DeviceCopy:
             limited_by = seen.limited_by.value if seen.limited_by else None
             self._events.tell(COPY.word, "progress", text, progress=so_far, verdict=limited_by)
             # A speed test has another copy before it.
-            if not self._context.options.to_null:
+            if not self._context.to_null:
                 self._slot.copied(so_far)
         return view_of(seen)

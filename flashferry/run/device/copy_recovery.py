@@ -200,7 +200,7 @@ class CopyRecovery:
         return LostCopy(
             target=order.target,
             image_bytes=order.image.size_bytes,
-            may_remove=self._context.options.remove_partial,
+            may_remove=self._context.policy.remove_partial,
             may_repeat=may_repeat,
             began=self._traces.began,
             progress=lambda: server.progress(ticket.ticket_id),

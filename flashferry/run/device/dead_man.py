@@ -25,7 +25,7 @@ class DeadMan:
 
     def __init__(self, context: RunContext, events: DeviceEvents, keeper: RecordKeeper, steps: StepRunner) -> None:
         self._context, self._events, self._keeper, self._steps = context, events, keeper, steps
-        self._is_wanted = bool(context.options.dead_man)
+        self._is_wanted = bool(context.policy.dead_man)
         self._undo: tuple[str, ...] = ()
         self.held: tuple[Change, ...] = ()
 

@@ -73,7 +73,7 @@ class Delivery:
         self._slot.free()
 
     def _prove(self, step: Step, plan: DevicePlan, _before: Snapshot) -> None:
-        if self._context.options.to_null:
+        if self._context.to_null:
             return
         self._source.proving()
         with self._hash_slot.held(), self._source.blamed_for_other_bytes():
@@ -97,7 +97,7 @@ class Delivery:
             md5=image.md5,
             sha512=image.sha512,
             size_bytes=image.size_bytes,
-            signature=self._context.options.verify_signature,
+            signature=self._context.policy.verify_signature,
             known_bytes_per_s=self._context.hash_speeds.get(self._keeper.record.host),
             interrupted=self._context.interrupted,
         )

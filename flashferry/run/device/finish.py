@@ -41,12 +41,12 @@ class DeviceFinish:
 
     def finish(self) -> None:
         """Go through the steps; the first that fails is the device's failure, which stays restored."""
-        if not self._has_image() or self._context.options.to_null:
+        if not self._has_image() or self._context.to_null:
             return
         path = f"{self._keeper.checked.file_system}{self._context.image.name}"
         try:
             self._distribute(path)
-            if self._context.options.add:
+            if self._context.policy.add:
                 self._add(path)
         except FlashferryError as error:
             self._keeper.take_failure(error)
@@ -56,7 +56,7 @@ class DeviceFinish:
 
     @property
     def _is_asked_for(self) -> bool:
-        return self._context.options.add or self._context.options.ready
+        return self._context.policy.add or self._context.policy.ready
 
     def _has_image(self) -> bool:
         record = self._keeper.record
@@ -73,10 +73,10 @@ class DeviceFinish:
             found: Readiness = self._steps.run(
                 READY,
                 ready,
-                wanted=Wanted.of(self._context.image, is_insisted=self._context.options.any_image),
+                wanted=Wanted.of(self._context.image, is_insisted=self._context.policy.any_image),
                 proven=_proven(record),
                 failed_add=self._failed_before() if record.added is None else None,
-                signature=self._context.options.verify_signature,
+                signature=self._context.policy.verify_signature,
                 expected_members=tuple(member.number for member in check.version.members) or None,
                 known_bytes_per_s=self._context.hash_speeds.get(record.host),
                 interrupted=self._context.interrupted,
@@ -96,7 +96,7 @@ class DeviceFinish:
             distribute,
             path=path,
             image=self._context.image.of_record(),
-            remove_partial=self._context.options.remove_partial,
+            remove_partial=self._context.policy.remove_partial,
             interrupted=self._context.interrupted,
             tell=lambda line: self._events.tell(DISTRIBUTE.word, "note", line),
         )

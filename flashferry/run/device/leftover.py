@@ -55,7 +55,7 @@ class Leftover:
             return
         try:
             self._name(describe_partial_file(self._login.session(), target))
-            if self._context.options.remove_partial and server_tells and self._keeper.record.partial_file is not None:
+            if self._context.policy.remove_partial and server_tells and self._keeper.record.partial_file is not None:
                 self._remove_worthless(target)
         except FlashferryError as error:
             if self._keeper.record.partial_file is None:

@@ -86,16 +86,18 @@ class DevicePlanner:
         context, session = self._context, self._login.session()
         link = context.links.of(self._host, session.peer_address)
         self._keeper.update(link_rate=link)
-        device, options, served_by = self._host, context.options, self._transport.served_by
+        device, address, served_by = self._host, context.server_address, self._transport.served_by
         if served_by is not None:
             device = replace(device, source_interface=self._transport.own_interface)
-            options = replace(options, server_address=served_by.address)
+            address = served_by.address
         return plan_device(
             device=device,
             platform=session.platform,
             check=self._keeper.checked,
             before=before,
-            options=options,
+            policy=context.policy,
+            to_null=context.to_null,
+            server_address=address,
             link=link,
             image=context.image.name,
             port=self._transport.port,
@@ -111,7 +113,5 @@ class DevicePlanner:
         """
         if self._context.certificate is None or not is_certified(self._transport.current):
             return
-        address = (
-            self._context.options.server_address or self._host.server_address or self._keeper.checked.server_address
-        )
+        address = self._context.server_address or self._host.server_address or self._keeper.checked.server_address
         check_files(*self._context.certificate, told=(address,))

@@ -116,7 +116,7 @@ class DeviceTuning:
     @property
     def may_step_down(self) -> bool:
         """Whether a scaled window is in force that we chose: then a smaller one may help."""
-        tuned = TunePlan(changes=self.in_force, may_back_off=self._context.options.window_bytes is None)
+        tuned = TunePlan(changes=self.in_force, may_back_off=self._context.policy.window_bytes is None)
         return tuned.unscaled() is not None
 
     def _remember(self, changes: tuple[Change, ...]) -> None:

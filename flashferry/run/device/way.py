@@ -275,7 +275,7 @@ class DeviceRun:
             parts.restore.restore(before)
             if parts.keeper.record.failure is not None:
                 parts.leftover.see_to()
-        if parts.keeper.record.outcome is Outcome.DONE and not parts.context.options.to_null:
+        if parts.keeper.record.outcome is Outcome.DONE and not parts.context.to_null:
             parts.delivery.look_once_more(plan.target)
 
     def _take_in_hand(self, plan: DevicePlan, before: Snapshot) -> None:

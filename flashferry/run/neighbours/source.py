@@ -242,7 +242,7 @@ class NeighbourSource:
         return LostCopy(
             target=order.target,
             image_bytes=order.image.size_bytes,
-            may_remove=self._context.options.remove_partial,
+            may_remove=self._context.policy.remove_partial,
             may_repeat=True,
             began=True,
             progress=lambda: unseen,

@@ -17,9 +17,10 @@ from urllib.parse import urlencode
 
 from flashferry.core.apart.folder import JobFolder
 from flashferry.images.digests import PlannedImage
-from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, TuneMode
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import plan_text
+from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.service.access import ROUTES
 from flashferry.service.actor import Actor, Grant, Role, Via

@@ -17,9 +17,10 @@ import pytest
 
 from flashferry.images.digests import PlannedImage
 from flashferry.images.manifest import manifest_of
-from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, TuneMode
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import plan_document, plan_text
+from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import Order, OrderJob, Word, WordKind, moment_text

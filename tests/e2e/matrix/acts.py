@@ -12,8 +12,9 @@ from unittest.mock import patch
 from flashferry.core.codec import to_json
 from flashferry.fileserver import FileServer, Ticket, TicketRequest
 from flashferry.lab.control import ask
+from flashferry.model.policy import StagePolicy
+from flashferry.model.server_place import ServerPlace
 from flashferry.monitor.events import Event
-from flashferry.run.options import DeviceOptions
 from flashferry.run.recover import recover
 from flashferry.run.run import RunOptions, run_fleet
 from flashferry.store.journal import Journal
@@ -79,19 +80,21 @@ def _run(job: Job, wire: Tripwire, emit: Callable[[Event], None], *, remove_part
     _note_tickets(job.secrets)
     by_https = cell.fault.transport == HTTPS
     options = RunOptions(
-        device=DeviceOptions(
+        policy=StagePolicy(
             window_bytes=SSH_WINDOW_BYTES if cell.fault.transport in SSH_TRANSPORTS else WINDOW_BYTES,
-            server_address=cell.fault.server_address,
             transport=cell.fault.transport,
             dead_man=cell.fault.dead_man,
             add=cell.fault.adds,
             ready=cell.fault.goes_on,
             remove_partial=remove_partial,
         ),
-        port=0,
-        other_ports={"http": 0, "https": 0, "ssh": 0},
-        certificate=job.certificate if by_https else None,
-        key=job.key if by_https else None,
+        server=ServerPlace(
+            address=cell.fault.server_address,
+            port=0,
+            other_ports={"http": 0, "https": 0, "ssh": 0},
+            certificate=job.certificate if by_https else None,
+            key=job.key if by_https else None,
+        ),
     )
     with wire.journal(job.folder / "state") as journal:
         report = run_fleet(open_inventory(job.folder), job.image, options, journal=journal, emit=emit)

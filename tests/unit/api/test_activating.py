@@ -10,9 +10,10 @@ from flashferry.api.activating import ActivationOptions, activate, activation_pl
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.digests import PlannedImage
 from flashferry.model.activation import ActivationLimits
-from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, TuneMode
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import save_plan
+from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
 from inventory.load import open_inventory
 

@@ -46,7 +46,7 @@ def test_nothing_is_printed_and_nothing_parsed() -> None:
     ("code", "absent"),
     [
         ("from flashferry import api", ("nornir", "paramiko", "sqlite3", "jinja2", "flashferry.run")),
-        ("from flashferry.api import FleetOptions, StageOptions", ("paramiko.client", "jinja2")),
+        ("from flashferry.api import FleetOptions, StagePolicy, stage", ("paramiko.client", "jinja2")),
         ("from flashferry.api import report", ("nornir", "paramiko", "jinja2", "flashferry.run")),
         ("from flashferry.api import status", ("jinja2", "flashferry.run", "nornir", "flashferry.transports")),
     ],

@@ -53,7 +53,7 @@ def test_an_image_is_read_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     check(NORNIR, wanted, reach=True, server=ServerPlace(address="192.0.2.9", port=2100), state=tmp_path)
     assert seen["wanted"] is wanted
     (options,) = seen["options"]
-    assert (options.verb, options.device.server_address, options.port) == ("check", "192.0.2.9", 2100)
+    assert (options.verb, options.server.address, options.server.port) == ("check", "192.0.2.9", 2100)
     check(NORNIR, str(image), reach=True, state=tmp_path)
     assert seen["wanted"] == wanted
     with pytest.raises(ConfigInvalid, match="published MD5"):

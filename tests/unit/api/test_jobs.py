@@ -9,18 +9,17 @@ from pathlib import Path
 import pytest
 from nornir.core import Nornir
 
-from flashferry.api.jobs import StageOptions, dead_run_notices, job_for_image, job_for_plan, pace_notices
-from flashferry.api.options import Overrides
+from flashferry.api.jobs import dead_run_notices, job_for_image, job_for_plan, pace_notices
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.images.digests import PlannedImage
 from flashferry.images.manifest import manifest_of
-from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, Supply, TuneMode
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, Supply
 from flashferry.model.limits import Limits
 from flashferry.model.plan_window import WindowState
+from flashferry.model.policy import StagePolicy, TuneMode
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import Wave, WavePolicy
-from flashferry.run.options import DeviceOptions, RunOptions
 from flashferry.run.run import run_waves
 from flashferry.store.journal import Journal
 from inventory.load import open_inventory
@@ -64,15 +63,11 @@ def plan(image: Path) -> FleetPlan:
     )
 
 
-def given(**more: object) -> StageOptions:
-    return StageOptions(run=RunOptions(device=DeviceOptions(**more)))
-
-
 def test_an_image_goes_to_all(nornir: Nornir, image: Path, tmp_path: Path) -> None:
     """With the defaults, and with where the inventory is, for whoever resumes the run."""
-    job = job_for_image(nornir, image, StageOptions(), inventory=tmp_path, state=tmp_path / "state")
+    job = job_for_image(nornir, image, inventory=tmp_path, state=tmp_path / "state")
     assert job.request.images == {"r1": image, "r2": image}
-    assert (job.request.limits, job.request.retry) == (Limits(), RetryPolicy())
+    assert job.options.policy == StagePolicy()
     assert job.request.stored == {"inventory": str(tmp_path.absolute())}
     assert job.sizes_bytes == {"r1": 8, "r2": 8}
     assert list(job.devices.inventory.hosts) == ["r1", "r2"]
@@ -81,19 +76,17 @@ def test_an_image_goes_to_all(nornir: Nornir, image: Path, tmp_path: Path) -> No
 def test_an_inventory_of_a_plugin_is_kept_by_its_name(nornir: Nornir, image: Path, tmp_path: Path) -> None:
     """What is no path stays as it was given; where none is given nothing is kept."""
     state = tmp_path / "state"
-    assert job_for_image(nornir, image, StageOptions(), inventory="sample", state=state).request.stored == {
-        "inventory": "sample"
-    }
-    assert job_for_image(nornir, image, StageOptions(), state=state).request.stored == {}
+    assert job_for_image(nornir, image, inventory="sample", state=state).request.stored == {"inventory": "sample"}
+    assert job_for_image(nornir, image, state=state).request.stored == {}
 
 
 def test_a_plan_is_carried_out_as_it_says(nornir: Nornir, plan: FleetPlan, tmp_path: Path) -> None:
     """Its limits, waves and tuning; what it leaves alone takes no part, and the run keeps which plan it was."""
-    job = job_for_plan(nornir, plan, StageOptions(), path=tmp_path / "night.json")
+    job = job_for_plan(nornir, plan, path=tmp_path / "night.json")
     assert set(job.request.images) == set(job.devices.inventory.hosts) == {"r1"}
-    assert (job.request.limits, job.request.policy) == (plan.limits, plan.policy)
+    assert (job.options.policy.limits, job.options.policy.waves) == (plan.limits, plan.policy)
     assert job.request.stored == {"plan": {"path": str(tmp_path / "night.json"), "digest": plan.digest}}
-    assert job.options.device.tune
+    assert job.options.policy.tunes
 
 
 def of_three(plan: FleetPlan, nornir: Nornir) -> FleetPlan:
@@ -106,54 +99,54 @@ def test_chosen_devices_of_a_plan_are_staged_and_all_others_left_alone(nornir: N
     """In the plan's own waves; which are left alone is told, and that no canary is there to be waited for."""
     whole = of_three(plan, nornir)
     chosen = nornir.filter(filter_func=lambda host: host.name == "r2")
-    job = job_for_plan(chosen, whole, StageOptions(), is_part=True)
+    job = job_for_plan(chosen, whole, is_part=True)
     assert set(job.request.images) == {"r2"}
     assert [(wave.number, wave.hosts) for wave in job.request.waves] == [(1, ("r2",))]
     assert (job.not_chosen, job.has_no_canary) == (("r1",), True)
     first = nornir.filter(filter_func=lambda host: host.name == "r1")
-    job = job_for_plan(first, whole, StageOptions(), is_part=True)
+    job = job_for_plan(first, whole, is_part=True)
     assert (set(job.request.images), job.not_chosen, job.has_no_canary) == ({"r1"}, ("r2",), False)
-    assert job_for_plan(nornir, whole, StageOptions()).not_chosen == ()
+    assert job_for_plan(nornir, whole).not_chosen == ()
 
 
 def test_a_device_that_is_missing_though_nobody_chose_is_refused(nornir: Nornir, plan: FleetPlan) -> None:
     """An inventory that has lost a device of the plan is not taken for a choice."""
     chosen = nornir.filter(filter_func=lambda host: host.name == "r2")
     with pytest.raises(ConfigInvalid, match="the plan has r1, which the inventory"):
-        job_for_plan(chosen, of_three(plan, nornir), StageOptions())
+        job_for_plan(chosen, of_three(plan, nornir))
 
 
 def test_a_choice_of_which_the_plan_stages_none_is_refused(nornir: Nornir, plan: FleetPlan) -> None:
     """r2 has its image already: there is nothing to do."""
     chosen = nornir.filter(filter_func=lambda host: host.name == "r2")
     with pytest.raises(ConfigInvalid, match="expected a device that the plan stages among those chosen, found none"):
-        job_for_plan(chosen, plan, StageOptions(), is_part=True)
+        job_for_plan(chosen, plan, is_part=True)
 
 
 def test_what_is_said_overrides_a_plan(nornir: Nornir, plan: FleetPlan) -> None:
     """Each for itself: a limit, the tuning, and leave that the plan has not."""
-    said = replace(given(uncapped=True), overrides=Overrides(site_copies=1), tune=TuneMode.NEVER, retries=0)
-    job = job_for_plan(nornir, replace(plan, any_image=True), said)
-    assert job.request.limits == Limits(copies=7, site_copies=1)
-    assert job.request.retry == RetryPolicy(times=0)
-    device = job.options.device
-    assert (device.tune, device.any_image, device.uncapped) == (False, True, True)
+    insisted = replace(plan, any_image=True)
+    chosen = {"uncapped": True, "site_copies": 1, "tune": TuneMode.NEVER, "retries": 0}
+    policy = job_for_plan(nornir, insisted, insisted.run_policy.changed(chosen)).options.policy
+    assert policy.limits == Limits(copies=7, site_copies=1)
+    assert policy.retry == RetryPolicy(times=0)
+    assert (policy.tunes, policy.any_image, policy.uncapped) == (False, True, True)
 
 
 def test_a_plan_whose_end_is_past_takes_another(nornir: Nornir, plan: FleetPlan) -> None:
     """Last night's end would leave every device alone: that is said, with what to do."""
     past = replace(plan, ends_at="2026-11-22T05:00:00+00:00")
     with pytest.raises(ConfigInvalid, match="its window has passed: it was to end by 2026-11-22 05:00 UTC"):
-        job_for_plan(nornir, past, StageOptions())
+        job_for_plan(nornir, past)
 
 
 @pytest.mark.parametrize(
-    ("options", "untuned"),
+    ("chosen", "untuned"),
     [
-        (StageOptions(), {"r1"}),
-        (StageOptions(tune=TuneMode.ALWAYS), set()),
-        (given(window_bytes=1_250_000), set()),
-        (given(extras=("timestamps",)), set()),
+        ({}, {"r1"}),
+        ({"tune": TuneMode.ALWAYS}, set()),
+        ({"window_bytes": 1_250_000}, set()),
+        ({"extra": ("timestamps",)}, set()),
     ],
 )
 def test_who_names_a_window_wants_it_set(
@@ -161,7 +154,7 @@ def test_who_names_a_window_wants_it_set(
     image: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    options: StageOptions,
+    chosen: dict[str, object],
     untuned: set[str],
 ) -> None:
     """By itself a device that was shown not to gain is left as it is."""
@@ -169,12 +162,13 @@ def test_who_names_a_window_wants_it_set(
     monkeypatch.setattr(
         "flashferry.store.history.History.shown_not_to_gain", lambda self, host, transport: told.get(host)
     )
-    assert set(job_for_image(nornir, image, options, state=tmp_path).request.untuned) == untuned
+    policy = StagePolicy.without_plan(chosen)
+    assert set(job_for_image(nornir, image, policy, state=tmp_path).request.untuned) == untuned
 
 
 def test_links_without_a_rate_are_told(nornir: Nornir, image: Path, tmp_path: Path) -> None:
     """Before any device is asked; where all have one, nothing is said."""
-    job = job_for_image(nornir, image, given(uncapped=True), state=tmp_path)
+    job = job_for_image(nornir, image, StagePolicy(uncapped=True), state=tmp_path)
     assert pace_notices(job, tmp_path) == ()
     del nornir.inventory.hosts["r2"].data["link_rate_bps"]
     (told,) = pace_notices(job, tmp_path)
@@ -186,13 +180,13 @@ def test_a_plan_that_counts_on_a_depot_is_told_where_it_is_carried_out_elsewhere
 ) -> None:
     """Not at the depot itself, whose catalogue has the images."""
     counted = replace(plan, devices=(replace(plan.devices[0], pulls_from=Supply.DEPOT, site="AMS"), plan.devices[1]))
-    (told,) = pace_notices(job_for_plan(nornir, counted, given()), tmp_path)
+    (told,) = pace_notices(job_for_plan(nornir, counted), tmp_path)
     assert "depots (AMS)" in told
     catalogue = CatalogueFolder(tmp_path)
     catalogue.make()
     with catalogue.locked():
         assert catalogue.adopted(manifest_of(image), "by hand") is not None
-    assert pace_notices(job_for_plan(nornir, counted, given()), tmp_path) == ()
+    assert pace_notices(job_for_plan(nornir, counted), tmp_path) == ()
 
 
 def test_what_a_dead_run_holds_is_told(tmp_path: Path) -> None:
@@ -221,10 +215,10 @@ def _closed_now(tmp_path: Path, *, other: str = "") -> tuple[Nornir, datetime]:
 def test_a_run_without_a_plan_waits_for_its_first_site(image: Path, tmp_path: Path) -> None:
     """All sites are closed: its window opens with the first of them, so that the run does not exist until then."""
     nornir, opens = _closed_now(tmp_path)
-    job = job_for_image(nornir, image, StageOptions(), state=tmp_path / "state")
+    job = job_for_image(nornir, image, state=tmp_path / "state")
     assert job.window.opens_at == opens
     nornir, _ = _closed_now(tmp_path, other=" ")
-    assert job_for_image(nornir, image, StageOptions(), state=tmp_path / "state").window.opens_at is None
+    assert job_for_image(nornir, image, state=tmp_path / "state").window.opens_at is None
 
 
 def test_a_run_that_ends_before_its_first_site_opens_is_refused(
@@ -232,8 +226,8 @@ def test_a_run_that_ends_before_its_first_site_opens_is_refused(
 ) -> None:
     """At once, with both times, and there is no run."""
     nornir, opens = _closed_now(tmp_path)
-    options = StageOptions(overrides=Overrides(until=opens - timedelta(hours=1)))
-    job = job_for_image(nornir, image, options, state=tmp_path / "state")
+    policy = StagePolicy(until=opens - timedelta(hours=1))
+    job = job_for_image(nornir, image, policy, state=tmp_path / "state")
     assert job.window.state(datetime.now(UTC)) is WindowState.OVER
     assert "is before its window opens" in job.window.why_closed(datetime.now(UTC))
     monkeypatch.setattr(Journal, "begin_run", lambda *_: pytest.fail("there is a run"))
@@ -244,4 +238,4 @@ def test_a_run_that_ends_before_its_first_site_opens_is_refused(
 def test_a_plan_whose_site_opens_later_waits_for_the_site(plan: FleetPlan, image: Path, tmp_path: Path) -> None:
     """The inventory was changed after the plan was made: its window is open, and its only site's is not."""
     nornir, opens = _closed_now(tmp_path)
-    assert job_for_plan(nornir, plan, StageOptions()).window.opens_at == opens
+    assert job_for_plan(nornir, plan).window.opens_at == opens

@@ -1,4 +1,4 @@
-"""What overrides a plan or an earlier run, and where state is."""
+"""Where state is."""
 
 from __future__ import annotations
 
@@ -6,24 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.api.options import Overrides, WaveBy, journal_in, state_folder
-from flashferry.model.limits import Limits
-from flashferry.model.waves import WavePolicy
-
-
-def test_what_is_not_given_is_as_in_the_plan() -> None:
-    """Only options that were given override what a plan says."""
-    base = WavePolicy(canary=False, by="group", size=3, max_failures=2)
-    assert Overrides().policy(base) == base
-    assert Overrides(canary=True, wave_by=WaveBy.ALL).policy(base) == WavePolicy(by=None, size=3, max_failures=2)
-    assert Overrides(site_copies=2).limits(Limits(logins=5)) == Limits(logins=5, site_copies=2)
-
-
-def test_waves_are_made_anew_only_where_something_about_them_is_said() -> None:
-    """Limits and failures leave a plan's waves as they are."""
-    assert not Overrides(copies=3, max_failures=0.1, approve=True).makes_waves
-    for one in (Overrides(canary=False), Overrides(wave_by=WaveBy.SITE), Overrides(wave_size=2)):
-        assert one.makes_waves
+from flashferry.api.options import journal_in, state_folder
 
 
 def test_an_open_journal_stays_open(tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.daemon import Depot
 from flashferry.depot.options import DepotOptions
 from flashferry.model.fleet_plan import FleetPlan
+from flashferry.model.policy import StagePolicy
+from flashferry.model.server_place import ServerPlace
 from flashferry.planning.fleet_planner import PlanRequest
-from flashferry.run.options import DeviceOptions, RunOptions
+from flashferry.run.options import RunOptions
 from flashferry.run.server import depot_for
 from flashferry.run.transports import transports_of
 from inventory.image_rules import Traits
@@ -67,14 +69,17 @@ def ground(tmp_path: Path) -> Path:
 
 def planned(ground: Path, state: Path, transport: str, depot: str = "auto") -> FleetPlan:
     request = PlanRequest(
-        image=ground / "new.bin", state_directory=state, transport=transport, depot=depot, any_image=True
+        image=ground / "new.bin",
+        state_directory=state,
+        policy=StagePolicy(transport=transport, any_image=True),
+        depot=depot,
     )
     return plan(open_inventory(ground), request).plan
 
 
 def staged_by(ground: Path, state: Path, transport: str, depot: str = "auto") -> tuple[str, ...]:
     """Return by what a run would try the router."""
-    options = RunOptions(device=DeviceOptions(transport=transport), depot=depot)
+    options = RunOptions(policy=StagePolicy(transport=transport), server=ServerPlace(depot=depot))
     views = [view(host) for host in open_inventory(ground).inventory.hosts.values()]
     with depot_for(options, state) as (_, theirs, _note):
         return tuple(one.name for one in transports_of(views, theirs)["r1"])

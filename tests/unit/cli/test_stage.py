@@ -100,8 +100,8 @@ def test_a_device_that_is_done_may_leave_the_inventory(call, dead_run):
 def test_the_server_may_be_reached_elsewhere(call, dead_run):
     """Another machine's address and port are heeded; the rest is as the run was begun."""
     options = call("--resume", dead_run, "--address", "192.0.2.9", "--port", "2100").options
-    assert (options.device.server_address, options.port) == ("192.0.2.9", 2100)
-    assert options.device.tune
+    assert (options.server.address, options.server.port) == ("192.0.2.9", 2100)
+    assert options.policy.tunes
 
 
 def test_latest_is_the_latest_that_staged(call, dead_run, tmp_path):

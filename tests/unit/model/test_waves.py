@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.limits import Limits
-from flashferry.model.waves import WaveDevice, WavePolicy, may_go_on, waves
+from flashferry.model.waves import WaveDevice, WavePolicy, may_go_on, parse_failures, waves
 
 
 def _fleet() -> list[WaveDevice]:
@@ -138,3 +138,20 @@ def test_limits_are_checked_and_a_site_may_have_a_lower_one() -> None:
 def test_by_default_none_waits_for_its_hash_behind_its_copy() -> None:
     """Whoever waits there is tuned meanwhile: as many may hash as may copy."""
     assert Limits().hashes >= Limits().copies
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("3", 3), ("0", 0), ("10%", 0.1), ("100%", 1.0), ("0%", 0), ("2.5 %", 0.025)]
+)
+def test_failures_are_a_count_or_a_share(text: str, meant: float) -> None:
+    """The sign of per cent tells them apart."""
+    found = parse_failures(text)
+    assert found == meant
+    assert isinstance(found, type(meant))
+
+
+@pytest.mark.parametrize("text", ["-1", "101%", "some", "0.5", "999999"])
+def test_other_failures_are_refused(text: str) -> None:
+    """What could be meant either way is refused."""
+    with pytest.raises(ConfigInvalid, match="expected a count such as 3"):
+        parse_failures(text)

@@ -8,8 +8,9 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.digests import Image
-from flashferry.model.fleet_plan import Action, PlannedDevice, Supply, TuneMode
+from flashferry.model.fleet_plan import Action, PlannedDevice, Supply
 from flashferry.model.links import STATED, LinkRate
+from flashferry.model.policy import StagePolicy, TuneMode
 from flashferry.planning.deadline import first_opening
 from flashferry.planning.estimates import Known, decided, estimates_of, links_of
 from flashferry.planning.fleet_planner import PlanRequest, plan_fleet
@@ -127,7 +128,7 @@ def test_an_end_before_the_first_site_opens_is_refused_before_any_login(tmp_path
     (tmp_path / "groups.yaml").write_text(
         "a:\n  data:\n    site: a\n    link_rate_bps: 8000000\n    windows: [{from: '23:00', until: '05:00'}]\n"
     )
-    request = PlanRequest(until=NIGHT.replace(minute=30), state_directory=tmp_path)
+    request = PlanRequest(policy=StagePolicy(until=NIGHT.replace(minute=30)), state_directory=tmp_path)
     with pytest.raises(ConfigInvalid, match=r"is to end at 2026-11-21 22:30 and cannot begin before 2026-11-21 23:00"):
         plan_fleet(open_inventory(tmp_path), request, now=NIGHT)
 

@@ -12,17 +12,16 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms import NAMES
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import ImageError
-from flashferry.model.limits import Limits
+from flashferry.model.policy import StagePolicy
 from flashferry.model.retry import RetryPolicy
-from flashferry.model.waves import WavePolicy
 from flashferry.planning.fleet_planner import PlanRequest, plan_fleet
 from flashferry.planning.image_hasher import image_hasher
 from flashferry.planning.local_images import wanted_image
-from flashferry.run.make_request import RunPolicy, request_for_image
+from flashferry.run.make_request import request_for_image
 from inventory.image_rules import ImageRules, rules_beside
 from inventory.load import open_inventory
 
-POLICY = RunPolicy(limits=Limits(), waves=WavePolicy(), retry=RetryPolicy(times=0))
+POLICY = StagePolicy(retry=RetryPolicy(times=0))
 ELSEWHERE = (
     "/etc/passwd",
     "OUTSIDE/secret.bin",

@@ -10,8 +10,8 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import Facts
 from flashferry.model.links import STATED, LinkRate
+from flashferry.model.policy import StagePolicy, TuneMode
 from flashferry.run.device_plan import DevicePlan, after, plan_device
-from flashferry.run.options import DeviceOptions
 from flashferry.transports import transport_named
 from inventory.view import HostView
 from tasks.check import CheckReport
@@ -51,13 +51,13 @@ CHECK = CheckReport(
 LINK = LinkRate(rate_bps=50e6, source=STATED)
 
 
-def plan(*before: str, options: DeviceOptions | None = None, host: HostView = HOST, **changes: object) -> DevicePlan:
+def plan(*before: str, policy: StagePolicy | None = None, host: HostView = HOST, **changes: object) -> DevicePlan:
     given = {"check": CHECK, "link": LINK, "image": "x.bin", "port": 21}
     return plan_device(
         device=host,
         platform=IOS_XE,
         before=TcpLines(lines=before),
-        options=options or DeviceOptions(),
+        policy=policy or StagePolicy(),
         **(given | changes),
     )
 
@@ -79,7 +79,7 @@ def test_a_device_that_is_good_enough_is_not_touched():
 def test_untuned_only_the_way_to_us_is_set():
     """With --no-tune the source interface is set all the same: without it there is no copy."""
     host = replace(HOST, source_interface="Loopback0", vrf="Mgmt-intf", server_address="203.0.113.5")
-    found = plan(options=DeviceOptions(tune=False), host=host, port=2121)
+    found = plan(policy=StagePolicy(tune=TuneMode.NEVER), host=host, port=2121)
     assert found.tune.commands == ("ip ftp source-interface Loopback0",)
     assert found.copy == "copy ftp://<user>:<password>@203.0.113.5:2121/x.bin bootflash:x.bin vrf Mgmt-intf"
     assert found.window is None
@@ -89,7 +89,7 @@ def test_an_unknown_link_is_assumed_and_a_given_window_is_fixed():
     """100 Mbit/s where nobody knows better; a window that was asked for may not become smaller."""
     assert "assumed" in plan(link=None).window.reason
     assert plan().tune.may_back_off
-    given = plan(options=DeviceOptions(window_bytes=100_000))
+    given = plan(policy=StagePolicy(window_bytes=100_000))
     assert given.tune.commands[0] == "ip tcp window-size 100000"
     assert not given.tune.may_back_off
 

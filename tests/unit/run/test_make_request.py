@@ -7,12 +7,12 @@ from nornir.core import Nornir
 from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
 
 from flashferry.images.digests import PlannedImage
-from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, TuneMode
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits
-from flashferry.model.retry import RetryPolicy
+from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.reports.build import build_report
-from flashferry.run.make_request import RunPolicy, request_for_plan
+from flashferry.run.make_request import request_for_plan
 from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
 
@@ -58,8 +58,7 @@ def fleet(*names):
 
 
 def request(plan, *names):
-    policy = RunPolicy(limits=Limits(), waves=WavePolicy(), retry=RetryPolicy())
-    return request_for_plan(fleet(*names), plan, policy)
+    return request_for_plan(fleet(*names), plan, plan.run_policy)
 
 
 def test_the_report_has_every_device_of_the_plan(plan, journal):

@@ -8,13 +8,12 @@ import pytest
 from nornir.core import Nornir
 from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
 
-from flashferry.model.limits import Limits
+from flashferry.model.policy import StagePolicy
 from flashferry.model.retry import RetryPolicy
-from flashferry.model.waves import WavePolicy
-from flashferry.run.make_request import RunPolicy, request_for_image
+from flashferry.run.make_request import request_for_image
 from flashferry.store.history import Expectation, History
 
-POLICY = RunPolicy(limits=Limits(), waves=WavePolicy(), retry=RetryPolicy(times=0))
+POLICY = StagePolicy(retry=RetryPolicy(times=0))
 
 
 @pytest.fixture

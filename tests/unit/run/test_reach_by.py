@@ -8,13 +8,14 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.core.errors import Kind
+from flashferry.model.policy import StagePolicy
 from flashferry.model.probe_result import Connectivity
 from flashferry.model.record import Failure
 from flashferry.model.states import Outcome
 from flashferry.planning.inspection import CheckRecord
 from flashferry.run import transports as module
 from flashferry.run.connectivity import try_each, with_other_ways
-from flashferry.run.options import DeviceOptions, RunOptions
+from flashferry.run.options import RunOptions
 from flashferry.run.transports import reach_by
 from flashferry.transports import choice
 from inventory.transport_policy import ORDER
@@ -38,7 +39,7 @@ def test_a_look_tries_what_the_inventory_names(monkeypatch, device, asked, tried
     """Of a device of which it says nothing the usual one; what is asked for goes before."""
     for one in (choice, module):
         monkeypatch.setattr(one, "TRANSPORTS", named(*ORDER))
-    found = reach_by([device], RunOptions(device=DeviceOptions(transport=asked)))
+    found = reach_by([device], RunOptions(policy=StagePolicy(transport=asked)))
     assert [one.name for one in found["r1"]] == tried
 
 
@@ -92,7 +93,7 @@ def test_behind_a_lost_session_nothing_else_is_tried():
 def looked_at(device, *tried, asked="usual", kind=Kind.NO_CLIENT):
     failure = None if kind is None else Failure(step="reach", reason="nobody came", hint="Check", kind=kind)
     record = CheckRecord(host="r1", outcome=Outcome.FAILED, check=None, failure=failure)
-    return with_other_ways(record, device, RunOptions(device=DeviceOptions(transport=asked)), named(*tried))
+    return with_other_ways(record, device, RunOptions(policy=StagePolicy(transport=asked)), named(*tried))
 
 
 @pytest.mark.parametrize("kind", [Kind.NO_CLIENT, Kind.NO_LOGIN, Kind.NO_DATA])

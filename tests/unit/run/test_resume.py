@@ -12,11 +12,13 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.images.digests import Image
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.limits import Limits
+from flashferry.model.policy import StagePolicy
 from flashferry.model.record import DeviceRecord, Failure, TransportTried
 from flashferry.model.retry import RetryPolicy
+from flashferry.model.server_place import ServerPlace
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.model.waves import Wave, WavePolicy
-from flashferry.run.options import DeviceOptions, RunOptions
+from flashferry.run.options import RunOptions
 from flashferry.run.recover import RecoveryRecord
 from flashferry.run.request import FleetRequest
 from flashferry.run.resume import is_done, kept_request, resumed
@@ -64,26 +66,33 @@ def test_a_request_comes_back_as_it_was(image):
             Wave(number=0, name="canary", hosts=("r1",), is_canary=True),
             Wave(number=1, name="site a", hosts=("r2",)),
         ),
-        limits=Limits(copies=7),
-        policy=WavePolicy(max_failures=0.25, approve=True),
-        retry=RetryPolicy(times=1),
         untuned={"r2": "its flash is slow"},
         expected_s={"r1": 60.0},
         identities={"r1": "SN/r1"},
         transports={"r1": "scp"},
-        until=datetime(2026, 3, 1, 5, tzinfo=UTC),
         stored={"inventory": "/inv"},
     )
     options = RunOptions(
-        device=DeviceOptions(extras=("timestamps",), remove_partial=True, transport="auto"),
-        passive_ports=(2000, 2100),
-        other_ports={"ssh": 2200},
-        certificate=Path("/etc/ours.pem"),
-        key=Path("/etc/ours.key"),
+        policy=StagePolicy(
+            limits=Limits(copies=7),
+            policy=WavePolicy(max_failures=0.25, approve=True),
+            retry=RetryPolicy(times=1),
+            until=datetime(2026, 3, 1, 5, tzinfo=UTC),
+            extras=("timestamps",),
+            remove_partial=True,
+            transport="auto",
+            dead_man=False,
+        ),
+        server=ServerPlace(
+            passive_ports=(2000, 2100),
+            other_ports={"ssh": 2200},
+            certificate=Path("/etc/ours.pem"),
+            key=Path("/etc/ours.key"),
+        ),
     )
     kept = from_stored("run", stored(given, options))
     assert kept.request == given
-    assert kept.options == options
+    assert (kept.policy, kept.server) == (options.policy, options.server)
     assert kept.more == {"inventory": "/inv"}
 
 

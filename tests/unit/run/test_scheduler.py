@@ -14,6 +14,7 @@ from nornir.core.task import Result
 
 from flashferry.fileserver import FileServerError
 from flashferry.model.lease import JournalUnusable
+from flashferry.model.policy import StagePolicy
 from flashferry.model.record import DeviceRecord, Failure, TransportTried
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.states import Outcome, Restored, State
@@ -23,7 +24,6 @@ from flashferry.run import scheduler
 from flashferry.run.context import RunContext
 from flashferry.run.control import RunControl
 from flashferry.run.neighbours.board import SiteBoard
-from flashferry.run.options import DeviceOptions
 from flashferry.run.request import FleetRequest, Resumed
 from flashferry.run.resume import after_serving, done_before
 from flashferry.run.scheduler import Fleet, WaveScheduler
@@ -127,8 +127,6 @@ class Play:
         self.request = FleetRequest(
             images=dict.fromkeys(hosts, "x.bin"),
             waves=waves,
-            policy=policy or WavePolicy(),
-            retry=retry or RetryPolicy(times=0),
             **request,
         )
         context = RunContext(
@@ -136,7 +134,7 @@ class Play:
             image=IMAGE,
             server=self.server,
             journal=self.journal,
-            options=DeviceOptions(),
+            policy=StagePolicy(policy=policy or WavePolicy(), retry=retry or RetryPolicy(times=0)),
             emit=self.events.append,
             interrupted=self.stop.is_set,
             started_s=0.0,
@@ -386,7 +384,7 @@ def test_a_device_that_is_not_tuned_knows_why():
     """Shown not to gain: its options say so, and those of the others do not."""
     play = Play(SITE_A, untuned={"a2": "its flash is slow"})
     play.scheduler.run()
-    found = {one.untuned_because: one.options.tune for one in play.contexts}
+    found = {one.untuned_because: one.policy.tunes for one in play.contexts}
     assert found == {"its flash is slow": False, None: True}
 
 

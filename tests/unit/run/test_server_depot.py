@@ -14,6 +14,7 @@ from flashferry.depot.daemon import Depot
 from flashferry.depot.options import DepotOptions
 from flashferry.depot.places import NAME, NotForUs, socket_of
 from flashferry.fileserver import FileServer
+from flashferry.model.server_place import ServerPlace
 from flashferry.run import server
 from flashferry.run.options import RunOptions
 from flashferry.run.server import depot_for, own_fingerprints, port_notices, server_notes, serving
@@ -49,7 +50,7 @@ def stale_socket(path: Path) -> Path:
 def test_where_there_is_none_a_run_brings_its_own(tmp_path, image):
     """By itself and where it is told to, without a word about it."""
     for wish in ("auto", "never"):
-        options = RunOptions(listen_address="127.0.0.1", depot=wish)
+        options = RunOptions(server=ServerPlace(listen_address="127.0.0.1", depot=wish))
         with depot_for(options, tmp_path) as (found, same, note):
             assert (found, same, note) == (None, options, "")
             with serving((image,), options, state=tmp_path, depot=found) as own:
@@ -61,7 +62,7 @@ def test_one_in_the_state_folder_is_found(depot, image):
     """Its ports are no news, its image is the run's, and it is told apart where ports are told."""
     options = RunOptions()
     with depot_for(options, depot.options.state) as (found, same, note):
-        assert (same.certificate, same.host_keys, note) == (None, depot.options.host_keys, "")
+        assert (same.server.certificate, same.host_keys, note) == (None, depot.options.host_keys, "")
         with serving((image,), same, state=depot.options.state, depot=found) as there:
             assert there.image("x.bin").size_bytes == 8
             assert there.whose == f" of the depot at {depot.options.at}"
@@ -100,7 +101,7 @@ def refusal(context) -> str:
 def test_where_nobody_answers(tmp_path, wish):
     """By itself a run goes on alone and says so; one that insists is refused."""
     path = stale_socket(tmp_path / NAME)
-    options = RunOptions(depot=str(path) if wish == "insisted" else wish)
+    options = RunOptions(server=ServerPlace(depot=str(path) if wish == "insisted" else wish))
     if wish == "insisted":
         assert re.search("--depot: depot .*Connection refused.*--depot never", refusal(depot_for(options, tmp_path)))
         return
@@ -123,12 +124,12 @@ def test_another_user_s_is_none_of_ours(depot, monkeypatch):
 def test_another_port_or_certificate_is_refused(depot, tmp_path):
     """They are the depot's; its own port may be named."""
     state = depot.options.state
-    of_http = RunOptions(other_ports={"http": 80})
-    certified = RunOptions(certificate=tmp_path / "c", key=tmp_path / "k")
-    assert "ftp port 4711: expected the depot's" in refusal(depot_for(RunOptions(port=4711), state))
+    of_http = RunOptions(server=ServerPlace(other_ports={"http": 80}))
+    certified = RunOptions(server=ServerPlace(certificate=tmp_path / "c", key=tmp_path / "k"))
+    assert "ftp port 4711: expected the depot's" in refusal(depot_for(RunOptions(server=ServerPlace(port=4711)), state))
     assert re.search("http port 80: expected the depot's .* which has none", refusal(depot_for(of_http, state)))
     assert re.search("--certificate .* which has none", refusal(depot_for(certified, state)))
-    with depot_for(RunOptions(port=depot.server.port), state) as (found, _, _note):
+    with depot_for(RunOptions(server=ServerPlace(port=depot.server.port)), state) as (found, _, _note):
         assert found is not None
 
 

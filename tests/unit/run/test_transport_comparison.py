@@ -121,8 +121,8 @@ def test_one_that_cannot_be_planned_has_a_row_too(monkeypatch):
 def test_what_the_inventory_allows_and_our_side_cannot_serve_is_told(monkeypatch):
     """In a line of the report, where all are compared; with a certificate, or names that were given, there is none."""
     tested = Compared(monkeypatch, ftp=1e6, http=1e6)
-    options = replace(tested.test._context.options, transport="auto")
-    tested.test._context = replace(tested.test._context, options=options)
+    policy = replace(tested.test._context.policy, transport="auto")
+    tested.test._context = replace(tested.test._context, policy=policy)
     tested.test._host = replace(tested.test._host, transports=("ftp", "http", "https"))
     (told,) = tested.run().notes
     assert told.startswith("not tried by https: expected a certificate of our server that the devices trust")

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.policy import StagePolicy
+from flashferry.model.server_place import ServerPlace
 from flashferry.run import transports as module
-from flashferry.run.options import DeviceOptions, RunOptions
+from flashferry.run.options import RunOptions
 from flashferry.run.transports import served_for, transports_of
 from flashferry.transports import choice
 from inventory.transport_policy import ORDER
@@ -49,7 +51,7 @@ def test_a_fleet_without_a_word_on_transports_is_served_as_ever():
 
 def test_auto_begins_with_what_is_known_to_be_the_fastest():
     """Planned, measured, or used before the run was taken up again."""
-    options = RunOptions(device=DeviceOptions(transport="auto"))
+    options = RunOptions(policy=StagePolicy(transport="auto"))
     found = names(transports_of(DEVICES, options, first={"r1": "scp", "r3": "ftp"}))
     assert found == {"r1": ["scp", "ftp", "http", "sftp"], "r2": ["http", "scp"], "r3": ["scp", "sftp"]}
 
@@ -57,10 +59,10 @@ def test_auto_begins_with_what_is_known_to_be_the_fastest():
 def test_the_device_is_named_whose_policy_leaves_none():
     """Before any device is touched."""
     with pytest.raises(ConfigInvalid, match="r2: --transport ftp is not among"):
-        transports_of(DEVICES, RunOptions(device=DeviceOptions(transport="ftp")))
+        transports_of(DEVICES, RunOptions(policy=StagePolicy(transport="ftp")))
 
 
 def test_a_port_is_that_of_the_listener():
     """SCP and SFTP come to one; the usual port stays FTP's."""
-    options = RunOptions(port=2100, other_ports={"http": 8000, "ssh": 2200})
-    assert [options.port_of(one) for one in ALL] == [2100, 8000, 2200, None, 2200]
+    server = ServerPlace(port=2100, other_ports={"http": 8000, "ssh": 2200})
+    assert [server.port_of(one.listener_name) for one in ALL] == [2100, 8000, 2200, None, 2200]

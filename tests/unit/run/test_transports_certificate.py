@@ -10,9 +10,11 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.lab.authority import Authority
+from flashferry.model.policy import StagePolicy
+from flashferry.model.server_place import ServerPlace
 from flashferry.run.device.way import parts_of
 from flashferry.run.host_check import look_at_host
-from flashferry.run.options import DeviceOptions, RunOptions
+from flashferry.run.options import RunOptions
 from flashferry.run.transports import reach_by, transports_of
 from tests.unit.run.device.scripted import Steps, context
 from tests.unit.run.test_device_plan import HOST
@@ -35,9 +37,10 @@ def issued(authority, tmp_path):
     return issue
 
 
-def options(files, **device):
+def options(files, *, transport="https", address=None):
     return RunOptions(
-        certificate=files.certificate, key=files.key, device=DeviceOptions(**{"transport": "https", **device})
+        policy=StagePolicy(transport=transport),
+        server=ServerPlace(address=address, certificate=files.certificate, key=files.key),
     )
 
 
@@ -46,7 +49,7 @@ def test_a_good_one_is_taken(issued):
     files = issued()
     for device in (HOST, replace(HOST, server_address=ADDRESS)):
         assert transports_of([device], options(files))["r1"][0].name == "https"
-    assert transports_of([HOST], options(files, server_address=ADDRESS))
+    assert transports_of([HOST], options(files, address=ADDRESS))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +77,7 @@ def test_one_for_another_name_is_told_with_the_device(issued):
     with pytest.raises(ConfigInvalid, match=f"r1: certificate .* expected it to be for 192.0.2.77, .* found {ADDRESS}"):
         transports_of([other], options(files))
     with pytest.raises(ConfigInvalid, match=r"expected it to be for 192\.0\.2\.88"):
-        transports_of([other], options(files, server_address="192.0.2.88"))
+        transports_of([other], options(files, address="192.0.2.88"))
 
 
 def test_a_key_that_others_can_read_is_told(issued):

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.run.options import DeviceOptions, RunOptions
+from flashferry.model.policy import StagePolicy
+from flashferry.run.options import RunOptions
 from flashferry.run.server import serving
 from flashferry.run.transports import may_push, served_for, transports_of
 from flashferry.transports import PUSH, SCP
@@ -14,7 +15,7 @@ from inventory.transport_policy import TransportPolicy
 
 
 def asked(transport: str, *, to_null: bool = False) -> RunOptions:
-    return RunOptions(device=DeviceOptions(transport=transport, to_null=to_null))
+    return RunOptions(policy=StagePolicy(transport=transport), to_null=to_null)
 
 
 def device(*stated: str) -> SimpleNamespace:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from flashferry.images.digests import PlannedImage
-from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, SiteForecast, TuneMode
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, SiteForecast
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import check_places, plan_from, plan_text
+from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.sites.agent.judging import OrderRefused, check_order, site_part, work_of
 from flashferry.sites.wire import Order, OrderJob, moment_text

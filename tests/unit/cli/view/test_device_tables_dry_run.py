@@ -8,9 +8,9 @@ import pytest
 
 from flashferry.cli.view.device_tables import print_dry_run
 from flashferry.images.digests import Digests
+from flashferry.model.policy import StagePolicy
 from flashferry.model.states import Outcome
 from flashferry.run.dry_run import DryRecord
-from flashferry.run.options import DeviceOptions
 from flashferry.transports import transport_named
 from tests.unit.run.test_device_plan import HOST, plan
 
@@ -25,8 +25,8 @@ from tests.unit.run.test_device_plan import HOST, plan
 )
 def test_the_proof_is_told_as_it_is_sent(capsys, sha512, signature, lines):
     """It said /md5 where /sha512 was sent, and nothing of the signature."""
-    options = DeviceOptions(verify_signature=signature)
-    found = plan(options=options, expected=Digests(md5="a" * 32, sha512=sha512))
+    policy = StagePolicy(verify_signature=signature)
+    found = plan(policy=policy, expected=Digests(md5="a" * 32, sha512=sha512))
     record = DryRecord(host="r1", outcome=Outcome.DONE, plan=found, link_rate=None, notes=(), failure=None)
     print_dry_run((record,))
     told = [line.strip() for line in capsys.readouterr().out.splitlines()]
@@ -37,7 +37,7 @@ def test_the_proof_is_told_as_it_is_sent(capsys, sha512, signature, lines):
 
 def test_a_copy_to_null_has_no_proof(capsys):
     """There is no file to hash."""
-    found = plan(options=DeviceOptions(to_null=True))
+    found = plan(to_null=True)
     print_dry_run((DryRecord(host="r1", outcome=Outcome.DONE, plan=found, link_rate=None, notes=(), failure=None),))
     assert "verify" not in capsys.readouterr().out
 

@@ -20,9 +20,9 @@ from flashferry.model.fleet_plan import (
     Remedy,
     Savings,
     SiteForecast,
-    TuneMode,
 )
 from flashferry.model.limits import Limits
+from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.monitor.events import Event
 from tests.some import some

@@ -12,10 +12,10 @@ from nornir.core.inventory import Defaults, Host
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.fileserver import ImageFile, Ticket, TransferState
 from flashferry.images.files import FileIdentity
+from flashferry.model.policy import StagePolicy
 from flashferry.run.context import RunContext
 from flashferry.run.device.tickets import CopyOrder
 from flashferry.run.device.way import parts_of
-from flashferry.run.options import DeviceOptions
 from tasks.partial_file import FlashFile
 
 IMAGE_BYTES = 1000
@@ -138,13 +138,15 @@ class Steps:
             raise NornirSubTaskError(task=task, result=[SimpleNamespace(exception=error)]) from None
 
 
-def context(**options) -> RunContext:
+def context(*, to_null=False, server_address=None, **settings) -> RunContext:
     return RunContext(
         run_id="run",
         image=Server().image("x.bin"),
         server=Server(),
         journal=Journal(),
-        options=DeviceOptions(**options),
+        policy=StagePolicy(**settings),
+        to_null=to_null,
+        server_address=server_address,
         emit=lambda event: None,
         interrupted=lambda: False,
         started_s=0.0,

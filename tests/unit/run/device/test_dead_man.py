@@ -24,7 +24,7 @@ class Run:
         self.told: list[str] = []
         self._reasons = list(reasons)
         context = SimpleNamespace(
-            options=SimpleNamespace(dead_man=is_wanted), image=SimpleNamespace(size_bytes=50_000_000)
+            policy=SimpleNamespace(dead_man=is_wanted), image=SimpleNamespace(size_bytes=50_000_000)
         )
         events = SimpleNamespace(tell=lambda step, status, text: self.told.append(text))
         keeper = SimpleNamespace(keep=lambda step, report: None)

@@ -12,6 +12,7 @@ from nornir.core.inventory import Defaults, Host
 from flashferry.devices.errors import DeviceUnreachable, Interrupted
 from flashferry.fileserver import TransferState
 from flashferry.model.limits import Limits
+from flashferry.model.policy import StagePolicy
 from flashferry.model.recovery_rules import Decision
 from flashferry.run import slots as slot_pools
 from flashferry.run.context import RunContext
@@ -19,7 +20,6 @@ from flashferry.run.device import login as device_login
 from flashferry.run.device import waiting as slots_of_device
 from flashferry.run.device.tickets import CopyOrder
 from flashferry.run.device.way import DeviceRun, parts_of
-from flashferry.run.options import DeviceOptions
 from flashferry.run.slots import SlotPools
 from tests import patience
 from tests.patience import PATIENCE_S
@@ -50,7 +50,7 @@ class Watched:
             image=SimpleNamespace(name="x.bin", size_bytes=1),
             server=SimpleNamespace(port=21),
             journal=None,
-            options=DeviceOptions(),
+            policy=StagePolicy(),
             emit=self.events.append,
             interrupted=self.stop.is_set,
             started_s=0.0,
@@ -80,7 +80,7 @@ class Watched:
             self.parts.context,
             image=SimpleNamespace(name="x.bin", size_bytes=1000),
             server=SimpleNamespace(port=21, progress=lambda ticket: account),
-            options=DeviceOptions(to_null=to_null),
+            to_null=to_null,
         )
         parts = parts_of(self.parts.task, context)
         parts.traces.order = CopyOrder(image=context.image, target="flash:x.bin")

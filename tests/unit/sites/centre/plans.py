@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from flashferry.images.digests import PlannedImage
-from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, TuneMode
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import plan_from, plan_text
+from flashferry.model.policy import TuneMode
 from flashferry.model.waves import WavePolicy, waves
 
 IMAGE = PlannedImage(name="image.bin", path="/images/image.bin", size_bytes=500, md5="0" * 32, sha512="0" * 128)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashferry.api.jobs import StageOptions, job_for_plan
+from flashferry.api.jobs import job_for_plan
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.fleet_plan import Action
 from flashferry.sites.broker import BrokerSettings
@@ -138,7 +138,7 @@ def test_the_command_for_the_rest_stages_the_rest_and_nothing_else(tmp_path: Pat
         filters=tuple(value for word, value in pairs if word == "--filter"),
     )
     nornir = narrowed(open_inventory(tmp_path), chosen)
-    job = job_for_plan(nornir, made, StageOptions(), is_part=chosen != Selection())
+    job = job_for_plan(nornir, made, is_part=chosen != Selection())
     assert set(job.request.images) == homeless
     assert set(job.not_chosen) == set(sites) - homeless
 

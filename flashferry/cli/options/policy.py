@@ -1,0 +1,86 @@
+"""The settings of a run as options, made of what `flashferry.model.policy` knows of each."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from flashferry.cli.options.shared import carried
+from flashferry.model.policy import settings
+from flashferry.model.setting import Setting, Subject
+
+
+def option_of(name: str) -> Any:
+    """Return the option of a setting by its name."""
+    known = settings()[name]
+    return typer.Option(
+        known.option,
+        metavar=known.metavar,
+        min=known.least,
+        max=known.most,
+        help=known.explained,
+        rich_help_panel=None if known.subject is Subject.RUN else known.subject.value,
+    )
+
+
+Md5Option = Annotated[str | None, option_of("md5")]
+Sha512Option = Annotated[str | None, option_of("sha512")]
+
+
+def policy_options(offered: Iterable[Setting]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a verb settings as options; it takes those that were given as its argument `chosen`, by their names.
+
+    Args:
+        offered: The settings, in the order in which help has them.
+    """
+    shared = {one.name: _parameter(one) for one in offered}
+
+    def with_options(verb: Callable[..., None]) -> Callable[..., None]:
+        return carried(verb, "chosen", shared, lambda given, _own: chosen_of(given))
+
+    return with_options
+
+
+def chosen_of(given: Mapping[str, Any]) -> dict[str, object]:
+    """Return the settings that were chosen, as values.
+
+    Args:
+        given: What stood behind each option; None, or False where it cannot be switched off, where it was not given.
+
+    Raises:
+        ConfigInvalid: A value is none.
+    """
+    known = settings()
+    return {name: _value(known[name], value) for name, value in given.items() if _is_given(known[name], value)}
+
+
+def _is_given(known: Setting, value: object) -> bool:
+    return value is not None and value != [] and (value is not False or known.off != "")
+
+
+def _value(known: Setting, given: Any) -> object:
+    read = known.read or (lambda word: word)
+    return tuple(dict.fromkeys(map(read, given))) if isinstance(given, list) else read(given)
+
+
+def _parameter(known: Setting) -> inspect.Parameter:
+    return inspect.Parameter(
+        known.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False if known.is_flag and not known.off else None,
+        annotation=Annotated[_kind(known), option_of(known.name)],
+    )
+
+
+def _kind(known: Setting) -> Any:
+    """Return what Typer takes an option for."""
+    if known.is_flag:
+        return bool | None if known.off else bool
+    if known.choices is not None:
+        return known.choices | None
+    if known.kind == tuple[str, ...]:
+        return list[str] | None
+    return str | None if known.least is None else int | None

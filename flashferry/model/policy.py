@@ -1,0 +1,383 @@
+"""How a run goes about its devices: every setting that a person can choose, each with all that is known of it.
+
+A new setting is a field here. Its option of the command line, its place in the service's bodies and forms, in plans and
+their differences, in what a resumed run takes and in the tables of the documents follow from that field.
+
+A dataclass, as all that is stored is: msgspec reads and writes it (`flashferry.core.codec`), and only where that is
+needed is it imported.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import cache
+from typing import Any, Self, get_type_hints
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.images.digests import Digests, published
+from flashferry.model.limits import Limits, parse_until
+from flashferry.model.retry import RetryPolicy
+from flashferry.model.setting import AtService, Setting, Subject, setting, setting_of
+from flashferry.model.waves import WavePolicy
+from inventory.transport_policy import AS_USUAL
+
+Chosen = Mapping[str, object]
+"""Settings that a person chose, by their names; what is missing stays as it would be otherwise."""
+
+
+class TuneMode(StrEnum):
+    """Which devices are tuned for their copy: those that gain from it as far as anybody knows, all, or none."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+def _transport(text: str) -> str:
+    # Late: help, and verbs that take this setting alone, wait for no transport to be imported.
+    from flashferry.transports.choice import check_asked
+
+    return check_asked(text)
+
+
+def _extra(name: str) -> str:
+    from tasks.tcp_config import EXTRAS
+
+    if name not in EXTRAS:
+        raise ConfigInvalid(
+            f"--extra: expected {' or '.join(EXTRAS)}, found {name!r}",
+            hint="Give one of these words; 'flashferry stage --help' says what each does",
+        )
+    return name
+
+
+def _until(text: str) -> datetime:
+    return parse_until(text, datetime.now().astimezone())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSettings:
+    """The settings that a plan carries: they are approved with it.
+
+    Attributes:
+        limits: How much goes on at the same time.
+        policy: How waves are made and when the run stops.
+        tune: Which devices are tuned.
+        any_image: Whether a device may get an image of another platform, and several platforms one image.
+        uncapped: Whether copies may run with neither a cap nor a pace.
+        transport: By what devices fetch: `usual` (FTP, or the first that the inventory allows where it leaves FTP out),
+            `auto` (the fastest that is known, and the next one where one fails before a byte came), or a name; of
+            several with commas between them each is tried until a byte came.
+        verify_signature: Whether devices verify the vendor's signature inside the image.
+        add: Whether devices in install mode add the image (`install add`) once they are restored.
+        ready: Whether devices are asked at the end whether they are ready to boot the image; `add` asks it, too.
+        dead_man: Whether devices take our lines back by themselves when their session is lost for good; None: those
+            that an earlier run has shown to take it.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    policy: WavePolicy = field(default_factory=WavePolicy)
+    tune: TuneMode = setting(
+        TuneMode.AUTO,
+        subject=Subject.TUNING,
+        help="Devices to tune: auto leaves out those shown not to gain from it",
+        usual="auto",
+        label="devices to tune",
+        choices=TuneMode,
+        in_plans=True,
+    )
+    any_image: bool = setting(
+        False,
+        subject=Subject.IMAGE,
+        help="Insist on an image that is known to be for another platform, or that goes to several of them",
+        label="an image of another platform, or of several, is insisted on",
+        in_plans=True,
+        on_resume=True,
+    )
+    uncapped: bool = setting(
+        False,
+        subject=Subject.SERVER,
+        help="Let copies run with neither a cap nor a pace, where no link rate is stated and this host grants no BBR",
+        label="copies with neither a cap nor a pace",
+        in_plans=True,
+        on_resume=True,
+    )
+    transport: str = setting(
+        AS_USUAL,
+        subject=Subject.SERVER,
+        metavar="NAMES",
+        help="By what devices fetch: ftp, http, scp, https or sftp, or several with commas, tried in that order until "
+        "a byte came; auto begins with the fastest that is known; push where the inventory's 'transports' name it: we "
+        "write the image by the device's own SCP server",
+        usual="ftp, or the first that the inventory's 'transports' and 'clear_text' allow where they leave ftp out",
+        label="transport",
+        read=_transport,
+        in_plans=True,
+        on_resume=True,
+    )
+    verify_signature: bool = setting(
+        False,
+        subject=Subject.IMAGE,
+        help="Have devices verify the vendor's signature in the image after the copy",
+        label="verify the vendor's signature",
+        in_plans=True,
+        at_service=AtService.START,
+    )
+    add: bool = setting(
+        False,
+        subject=Subject.IMAGE,
+        help="Once restored, have devices in install mode add the image (install add); nothing is activated",
+        label="add the image (install add)",
+        in_plans=True,
+        on_resume=True,
+        at_service=AtService.PLAN,
+    )
+    ready: bool = setting(
+        False,
+        subject=Subject.IMAGE,
+        help="At the end, ask devices whether they are ready to boot the image, member by member; --add asks it, too",
+        label="ask whether devices are ready to boot it",
+        in_plans=True,
+        on_resume=True,
+        at_service=AtService.START,
+    )
+    dead_man: bool | None = setting(
+        None,
+        subject=Subject.IMAGE,
+        option="--dead-man/--no-dead-man",
+        help="Have devices take our lines back by themselves (EEM applet with a countdown) should the session be lost "
+        "for good",
+        usual="those that an earlier run has shown to take it",
+        label="dead man (EEM applet)",
+        in_plans=True,
+        on_resume=True,
+        at_service=AtService.PLAN,
+    )
+
+    def of_plan(self) -> dict[str, Any]:
+        """Return the settings that a plan carries, each whole, by the names of their fields."""
+        return {one.name: getattr(self, one.name) for one in fields(PlanSettings)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagePolicy(PlanSettings):
+    """How a run goes about its devices. Journals and jobs keep it whole.
+
+    Attributes:
+        retry: Which failures are tried again.
+        until: When the run must have ended, with a time zone; None: no end but the sites' own windows.
+        window_bytes: Window to set, or None: from the round-trip time and the link rate.
+        extras: Names of further lines to switch on, see `tasks.tcp_config.EXTRAS`.
+        remove_partial: Whether what a broken copy of ours left may be removed from flash.
+        md5: What the vendor published for the image; another file is refused before any device is touched.
+        sha512: The same.
+    """
+
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    until: datetime | None = setting(
+        None,
+        subject=Subject.WAVES,
+        metavar="TIME",
+        help="When the run must have ended: HH:MM (the next one) or a date and time",
+        read=_until,
+        in_plans=True,
+        on_resume=True,
+    )
+    window_bytes: int | None = setting(
+        None,
+        subject=Subject.TUNING,
+        metavar="BYTES",
+        help="TCP window to set; above 65535 to be scaled",
+        usual="twice the bandwidth-delay product",
+        least=16_384,
+        most=1_073_741_823,
+    )
+    extras: tuple[str, ...] = setting(
+        (),
+        name="extra",
+        subject=Subject.TUNING,
+        metavar="NAME",
+        help="Set this TCP option too for the time of the copy: timestamps or path-mtu-discovery; may be repeated",
+        read=_extra,
+    )
+    remove_partial: bool = setting(
+        False,
+        help="Remove what a broken copy of ours left on flash, and copy once more",
+        on_resume=True,
+    )
+    md5: str | None = setting(
+        None,
+        subject=Subject.IMAGE,
+        metavar="HEX",
+        help="The vendor's published MD5 of the image; another file is refused",
+        read=lambda text: published(md5=text).md5,
+        in_plans=True,
+    )
+    sha512: str | None = setting(
+        None,
+        subject=Subject.IMAGE,
+        metavar="HEX",
+        help="The vendor's published SHA-512 of the image",
+        read=lambda text: published(sha512=text).sha512,
+        in_plans=True,
+    )
+
+    @classmethod
+    def without_plan(cls, chosen: Chosen) -> Self:
+        """Return the policy of a run without a plan; who chooses a window or an extra wants all devices tuned."""
+        asks = {"window_bytes", "extra"} & chosen.keys()
+        return cls().changed({"tune": TuneMode.ALWAYS, **chosen} if asks else chosen)
+
+    def changed(self, chosen: Chosen) -> Self:
+        """Return this policy but for what was chosen.
+
+        Raises:
+            ConfigInvalid: A setting is unknown, or a value makes no sense.
+        """
+        found = self
+        known = settings()
+        for name, value in chosen.items():
+            if name not in known:
+                raise ConfigInvalid(
+                    f"setting {name!r}: expected one of {', '.join(known)}", hint="Give one of these names"
+                )
+            found = _with(found, known[name].path, _checked(known[name], value))
+        return found
+
+    @property
+    def waves(self) -> WavePolicy:
+        """Return how waves are made and when the run stops."""
+        return self.policy
+
+    @property
+    def tunes(self) -> bool:
+        """Return whether any device is tuned."""
+        return self.tune is not TuneMode.NEVER
+
+    @property
+    def vendor(self) -> Digests:
+        """Return what the vendor published for the image."""
+        return published(self.md5, self.sha512)
+
+    def of_device(self, *, is_untuned: bool, adds: bool, takes_dead_man: bool) -> Self:
+        """Return how one device of the run is treated.
+
+        Args:
+            is_untuned: Whether this one is not tuned although others are.
+            adds: Whether the rule of its image has it add that.
+            takes_dead_man: Whether an earlier run has shown that it takes an applet and is rid of it.
+        """
+        return replace(
+            self,
+            tune=TuneMode.NEVER if is_untuned else self.tune,
+            add=self.add or adds,
+            dead_man=takes_dead_man if self.dead_man is None else self.dead_man,
+        )
+
+
+@cache
+def settings() -> Mapping[str, Setting]:
+    """Return all that a person can choose, by name, in the order in which it is explained."""
+    return types.MappingProxyType({one.name: one for one in _settings(StagePolicy, ())})
+
+
+def check_resumable(chosen: Chosen) -> None:
+    """Check that nothing is chosen that a run which is resumed has settled when it started.
+
+    Raises:
+        ConfigInvalid: Something is: it must not be left unheeded.
+    """
+    for name in chosen:
+        if (known := settings().get(name)) is None or not known.on_resume:
+            raise settled_at_start(known.option if known is not None else name)
+
+
+def settled_at_start(option: str) -> ConfigInvalid:
+    """Return the error that an option is not for a run that is resumed."""
+    return ConfigInvalid(
+        f"{option} cannot be combined with --resume: a run goes on as it was begun",
+        hint="Leave it out, or begin a new run: what is there already is not copied again",
+    )
+
+
+def as_options(chosen: Chosen) -> tuple[str, ...]:
+    """Return what was chosen as words of a command line."""
+    return tuple(_as_options(chosen))
+
+
+def in_words(value: object) -> str:
+    """Return a setting's value for people; empty where it has none."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and value <= 1:
+        return f"{value:.4g}" if value else "0"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def value_of(policy: PlanSettings, known: Setting) -> object:
+    """Return the value that a setting has in a policy or a plan."""
+    value: object = policy
+    for name in known.path:
+        value = getattr(value, name)
+    return value
+
+
+def plan_settings() -> tuple[Setting, ...]:
+    """Return the settings that plans carry."""
+    return tuple(one for one in settings().values() if one.label)
+
+
+def _checked(known: Setting, value: object) -> object:
+    """Return a value as its field has it: a word of an enumeration is its member.
+
+    Raises:
+        ConfigInvalid: It is of another type, or out of range.
+    """
+    import msgspec
+
+    try:
+        found = msgspec.convert(value, known.kind)
+    except msgspec.ValidationError as error:
+        raise ConfigInvalid(
+            f"{known.on}: {error}, found {value!r}", hint="Give one of the values that docs/settings.md lists"
+        ) from None
+    least, most = known.least, known.most
+    if isinstance(found, int) and not ((least is None or found >= least) and (most is None or found <= most)):
+        bounds = f"{least} or more" if most is None else f"{least} to {most}"
+        raise ConfigInvalid(f"{known.on}: expected {bounds}, found {found}", hint="Give a number in this range")
+    return found
+
+
+def _settings(kind: type, path: tuple[str, ...]) -> Iterator[Setting]:
+    hints = get_type_hints(kind)
+    for one in fields(kind):
+        where, hint = (*path, one.name), hints[one.name]
+        if (known := setting_of(one.metadata)) is not None:
+            name = known.name or one.name
+            option = known.option or f"--{name.replace('_', '-')}"
+            yield replace(known, name=name, option=option, path=where, kind=hint, default=one.default)
+        elif is_dataclass(hint) and isinstance(hint, type):
+            yield from _settings(hint, where)
+
+
+def _with(value: Any, path: tuple[str, ...], new: object) -> Any:
+    first, *rest = path
+    return replace(value, **{first: _with(getattr(value, first), tuple(rest), new) if rest else new})
+
+
+def _as_options(chosen: Chosen) -> Iterator[str]:
+    for name, value in chosen.items():
+        known = settings()[name]
+        if isinstance(value, bool):
+            if option := known.on if value else known.off:
+                yield option
+        elif value is not None:
+            yield f"{known.on}={value}"
