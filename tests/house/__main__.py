@@ -7,6 +7,7 @@ import argparse
 from tests.house import ratchet
 from tests.house.key_table import INVENTORY_PAGE, with_key_table
 from tests.house.roles_page import ROLES_PAGE, roles_page
+from tests.house.settings_table import PLAN_PAGE, with_settings_table
 
 
 def main() -> None:
@@ -19,6 +20,7 @@ def main() -> None:
         parser.error("expected --update-docs or --update-ratchet")
     if given.update_docs:
         INVENTORY_PAGE.write_text(with_key_table(INVENTORY_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+        PLAN_PAGE.write_text(with_settings_table(PLAN_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
         ROLES_PAGE.write_text(roles_page(), encoding="utf-8")
     if given.update_ratchet:
         ratchet.update(ratchet.listed() if ratchet.LIST.exists() else {}, ratchet.found())

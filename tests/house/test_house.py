@@ -9,6 +9,7 @@ import pytest
 from tests.house.key_table import INVENTORY_PAGE, with_key_table
 from tests.house.modules import LAB, ROOT, Module, cycles, product, rooms
 from tests.house.roles_page import ROLES_PAGE, roles_page
+from tests.house.settings_table import PLAN_PAGE, with_settings_table
 
 DOCS = ROOT / "docs"
 PAGE = DOCS / "architecture.md"
@@ -33,6 +34,12 @@ def test_the_table_of_inventory_keys_is_what_the_keys_say():
     """Each key once, in the order of the code."""
     text = INVENTORY_PAGE.read_text(encoding="utf-8")
     assert text == with_key_table(text), "stale: run python -m tests.house --update-docs"
+
+
+def test_the_settings_of_the_documents_are_those_of_a_policy():
+    """docs/plan.md lists each with its option, default, and where it may change."""
+    text = PLAN_PAGE.read_text(encoding="utf-8")
+    assert text == with_settings_table(text), "stale: run python -m tests.house --update-docs"
 
 
 README_BYTES = 8 * 1024
