@@ -245,7 +245,7 @@ def stage_fleet(
         state_dir: Where journal and history are, or None: where the command line has them.
         emit: Takes events; called from several threads.
         interrupted: Asked about once a second; once it says True, all is ended and restored.
-        chosen: Settings of the run by the names that docs/settings.md lists, such as `add=True` or `tune="always"`.
+        chosen: Settings of the run by the names that docs/plan.md lists, such as `add=True` or `tune="always"`.
 
     Returns:
         A record per device. A device's fault is in its record, never raised.

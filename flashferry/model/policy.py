@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from functools import cache
+from functools import cache, reduce
 from typing import Any, Self, get_type_hints
 
 from flashferry.core.errors import ConfigInvalid
@@ -152,6 +152,7 @@ class PlanSettings:
         help="Have devices take our lines back by themselves (EEM applet with a countdown) should the session be lost "
         "for good",
         usual="those that an earlier run has shown to take it",
+        none="on devices that an earlier run has shown to take it",
         label="dead man (EEM applet)",
         in_plans=True,
         on_resume=True,
@@ -309,30 +310,29 @@ def as_options(chosen: Chosen) -> tuple[str, ...]:
     return tuple(_as_options(chosen))
 
 
-def in_words(value: object) -> str:
-    """Return a setting's value for people; empty where it has none."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float) and value <= 1:
-        return f"{value:.4g}" if value else "0"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
-    return str(value)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownSetting:
+    """A setting of a plan for people.
+
+    Attributes:
+        label: What it is called.
+        value: Its value in words.
+        is_usual: Whether that is the default.
+    """
+
+    label: str
+    value: str
+    is_usual: bool
 
 
-def value_of(policy: PlanSettings, known: Setting) -> object:
-    """Return the value that a setting has in a policy or a plan."""
-    value: object = policy
-    for name in known.path:
-        value = getattr(value, name)
-    return value
-
-
-def plan_settings() -> tuple[Setting, ...]:
-    """Return the settings that plans carry."""
-    return tuple(one for one in settings().values() if one.label)
+def shown_settings(plan: PlanSettings) -> tuple[ShownSetting, ...]:
+    """Return the settings that a plan carries, for people."""
+    return tuple(
+        ShownSetting(label=one.label, value=one.in_words(value), is_usual=one.is_usual(value))
+        for one in settings().values()
+        if one.label
+        for value in (reduce(getattr, one.path, plan),)
+    )
 
 
 def _checked(known: Setting, value: object) -> object:
@@ -347,7 +347,7 @@ def _checked(known: Setting, value: object) -> object:
         found = msgspec.convert(value, known.kind)
     except msgspec.ValidationError as error:
         raise ConfigInvalid(
-            f"{known.on}: {error}, found {value!r}", hint="Give one of the values that docs/settings.md lists"
+            f"{known.on}: {error}, found {value!r}", hint="Give one of the values that docs/plan.md lists"
         ) from None
     least, most = known.least, known.most
     if isinstance(found, int) and not ((least is None or found >= least) and (most is None or found <= most)):

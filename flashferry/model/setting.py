@@ -54,6 +54,7 @@ class Setting:
         least: Least value, or None.
         most: Greatest value, or None.
         usual: The default in words; empty: as the field has it.
+        none: What it means to have no value, in words.
         choices: The words that it takes, or None.
         read: Makes the value of a word; None: the value is the word, the number or the flag itself.
         path: The fields that lead to it from a policy; filled in by `flashferry.model.policy`.
@@ -73,6 +74,7 @@ class Setting:
     least: int | None = None
     most: int | None = None
     usual: str = ""
+    none: str = "none"
     choices: type[StrEnum] | None = None
     read: Callable[[str], object] | None = None
     path: tuple[str, ...] = ()
@@ -93,6 +95,18 @@ class Setting:
     def off(self) -> str:
         """Return the option that switches it off; empty where there is none."""
         return self.option.partition("/")[2]
+
+    def in_words(self, value: object) -> str:
+        """Return a value of it for people."""
+        if value is None:
+            return self.none
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return f"{value * 100:.4g}%" if isinstance(value, float) else str(value)
+
+    def is_usual(self, value: object) -> bool:
+        """Return whether a value of it is the default; a count is no share, though both are 1."""
+        return type(value) is type(self.default) and value == self.default
 
     @property
     def explained(self) -> str:

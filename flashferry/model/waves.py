@@ -82,6 +82,7 @@ class WavePolicy:
         name="wave_by",
         help="What the waves after the canaries follow",
         usual="site",
+        none="all in one",
         label="waves by",
         choices=WaveBy,
         read=lambda word: None if word == ALL else str(word),

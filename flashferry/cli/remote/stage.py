@@ -9,6 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from flashferry.cli.command_line import WAVES
+from flashferry.cli.options.policy import policy_options
 from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.remote.follow import Follower, job_ended, job_goes_on, leaving_alone, run_goes_on
 from flashferry.cli.remote.opening import connect
@@ -31,14 +32,20 @@ from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.limits import parse_until
+from flashferry.model.policy import settings
+from flashferry.model.setting import AtService
 from flashferry.monitor.progress import Roster
 from flashferry.service.client.answers import ServiceUnusable, as_agreed
 from flashferry.service.client.client import ServiceClient
 from flashferry.service.client.values import RemoteJob
-from flashferry.store.reader import chosen
+from flashferry.store.reader import chosen as chosen_run
+
+_AT_THE_START = tuple(one for one in settings().values() if one.at_service is AtService.START)
 
 
+@policy_options(_AT_THE_START)
 def stage(
+    chosen: dict[str, object],
     ctx: typer.Context,
     plan: Annotated[
         str | None,
@@ -86,16 +93,19 @@ def stage(
     is_choice = bool(image or transport or any(chosen_devices.values()))
     _check_words(plan, resume, dry_run=dry_run, is_choice=is_choice, image=image)
     times = _times({"not_before": not_before, "until": until})
-    if times and (dry_run or resume is not None):
-        raise ConfigInvalid("--not-before and --until are for the run of a plan", hint="Leave them out")
+    if (times or chosen) and (dry_run or resume is not None):
+        names = ("--not-before", "--until", *(one.on for one in _AT_THE_START))
+        raise ConfigInvalid(f"{' and '.join(names)} are for the run of a plan", hint="Leave them out")
     with connect(ctx) as client:
         if dry_run:
             wanted = chosen_devices | {"image": image_name(image), "transport": transport or "", "reason": reason}
             _dry_run(client, wanted if plan is None else {"plan": planned(client, plan, title).digest}, as_json=json)
         if plan is not None:
             digest = _begun_by(client, plan, title, waits=wait)
-            _carry_out(client, "/runs", times | {"plan": digest, "reason": reason}, digest, detach, as_json=json)
-        run_id = chosen(str(resume), [run.run_id for run in reversed(client.runs()) if run.verb == "stage"])
+            _carry_out(
+                client, "/runs", times | chosen | {"plan": digest, "reason": reason}, digest, detach, as_json=json
+            )
+        run_id = chosen_run(str(resume), [run.run_id for run in reversed(client.runs()) if run.verb == "stage"])
         path, digest_of_run = f"/runs/{run_id}/resume", client.run(run_id).plan_digest
         _carry_out(client, path, {"reason": reason}, digest_of_run, detach, as_json=json)
 

@@ -19,6 +19,7 @@ from flashferry.core.described import counted
 from flashferry.core.units import link_rate, rough_duration
 from flashferry.model.fleet_plan import Action, DepotAdvice, FleetPlan, PlannedDevice, SiteForecast
 from flashferry.model.links import STATED
+from flashferry.model.policy import shown_settings
 from flashferry.model.waves import Wave
 from flashferry.monitor.events import Event
 from flashferry.planning.forecast import clock
@@ -84,6 +85,7 @@ def print_plan(plan: FleetPlan, out: Path | None = None, *, digest: str = "", te
     _print_waves(plan)
     _print_devices(plan)
     _print_attention(plan)
+    _print_settings(plan)
     _print_totals(plan)
     _print_fit(plan)
     _print_depots(plan)
@@ -239,20 +241,20 @@ def _print_attention(plan: FleetPlan) -> None:
     _print_alike(((_why(one), one.host) for one in troubled if one.action is not Action.STAYS), BAD)
     _print_alike((_why(one), one.host) for one in troubled if one.action is Action.STAYS)
     _print_alike((f"note: {note}", device.host) for device in plan.devices for note in device.notes)
-    _print_alike((text, one.host) for one in plan.of(Action.STAGE) for text in _behind_the_restore(one))
+    _print_alike((text, one.host) for one in plan.of(Action.STAGE) for text in _behind_the_restore(plan, one))
     _print_alike((f"not tuned: {one.tune_reason}", one.host) for one in plan.devices if one.tune_reason)
     ways = [one for one in plan.devices if one.transport_reason]
     _print_alike((f"by {one.transport}: {one.transport_reason}", one.host) for one in ways)
     _print_alike((one.ceilings, one.host) for one in plan.devices if one.ceilings)
 
 
-def _behind_the_restore(device: PlannedDevice) -> Iterator[str]:
+def _behind_the_restore(plan: FleetPlan, device: PlannedDevice) -> Iterator[str]:
     """Yield what a device does once it is restored, in words."""
     if device.other_places:
         where = counted(device.other_places, "other member or standby", "other members")
         yield f"once restored: copied inside the box to {where}, hashed there"
     if device.adds:
-        yield "once restored: 'install add', by the rule of its image"
+        yield "once restored: 'install add'" + ("" if plan.add else ", by the rule of its image")
 
 
 def _why(device: PlannedDevice) -> str:
@@ -263,6 +265,13 @@ def _print_alike(pairs: Iterable[tuple[str, str]], style: str = "") -> None:
     """Print sentences, each once and with the devices that it is about."""
     if more := alike(pairs, style):
         console().print(f"and {counted(more, 'sentence')} more; --output and --json have all of them")
+
+
+def _print_settings(plan: FleetPlan) -> None:
+    """Print the settings that are not the default: they are approved with the plan."""
+    for one in shown_settings(plan):
+        if not one.is_usual:
+            line("setting", f"{one.label}: {one.value}")
 
 
 def _print_totals(plan: FleetPlan) -> None:

@@ -12,6 +12,7 @@ from flashferry.core.codec import to_json
 from flashferry.service.actor import LOOKS
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.jobs import IdempotencyKey, accepted
+from flashferry.service.chosen import WITH_THE_PLAN, chosen_in, with_settings
 from flashferry.service.jobs.asking import once_of
 from flashferry.service.plans import deciding
 from flashferry.service.plans.comparing import difference
@@ -33,6 +34,7 @@ waves = APIRouter(prefix="/api/v1/runs", tags=["runs"])
 _PLAN = {"requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}}
 
 
+@with_settings(WITH_THE_PLAN)
 class PlanAsked(BaseModel):
     """A plan that the service is to make."""
 
@@ -101,7 +103,14 @@ def make(
 ) -> dict[str, object]:
     """Have a plan made by a job of the service, which looks at the devices; the job's `digest` is the plan's then."""
     lists = {name: tuple(getattr(asked, name)) for name in ("sites", "hosts", "groups")}
-    wish = PlanWish(title=asked.title, image=asked.image, golden=asked.golden, window=asked.window, **lists)
+    wish = PlanWish(
+        title=asked.title,
+        image=asked.image,
+        golden=asked.golden,
+        window=asked.window,
+        chosen=chosen_in(asked, WITH_THE_PLAN),
+        **lists,
+    )
     job = make_plan(service, actor, wish, once_of(idempotency_key, "plans/make", asked.model_dump()))
     return accepted(response, job) | {"job": job.job_id}
 

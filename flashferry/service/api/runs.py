@@ -15,6 +15,7 @@ from flashferry.api.reporting import ReportFormat
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.jobs import IdempotencyKey, Why, accepted
 from flashferry.service.api.live import looker_of
+from flashferry.service.chosen import AT_THE_START, chosen_in, with_settings
 from flashferry.service.jobs import steering
 from flashferry.service.jobs.asking import once_of
 from flashferry.service.jobs.telling import told_device, told_row, told_run
@@ -31,6 +32,7 @@ _MOST = 200
 _PART = "devices at sites that whoever asked for this report may not see are left out"
 
 
+@with_settings(AT_THE_START)
 class NewRun(BaseModel):
     """A run as somebody wants it."""
 
@@ -72,6 +74,7 @@ def start(
         reason=wanted.reason,
         not_before=wanted.not_before,
         until=wanted.until,
+        chosen=chosen_in(wanted, AT_THE_START),
         once=once,
     )
     return accepted(response, job)

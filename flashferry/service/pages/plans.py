@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Form, UploadFile
+from fastapi import APIRouter, Depends, Form, UploadFile
 from starlette.responses import RedirectResponse, Response
 
+from flashferry.model.policy import shown_settings
+from flashferry.model.setting import Setting
 from flashferry.service.actor import LOOKS, Actor, Role
 from flashferry.service.api import plans as api
 from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.chosen import AT_THE_START, WITH_THE_PLAN, chosen_by_form
 from flashferry.service.jobs.cancelling import may_cancel
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.plans import deciding
 from flashferry.service.plans.deciding import Verb
 from flashferry.service.plans.offering import MOST_BYTES, offer, told_sites
 from flashferry.service.plans.planning import PlanWish, being_made, make_plan
-from flashferry.service.plans.standing import found, why_not_begun
+from flashferry.service.plans.standing import found, plan_in, why_not_begun
 from flashferry.service.plans.starting import begin
 from flashferry.service.plans.telling import told_plan
 from flashferry.service.plans.waves import approve_wave
@@ -50,6 +54,7 @@ def plans(service: TheService, actor: TheActor, title: str = "", state: str = ""
         "state": state,
         "states": [one.value for one in PlanState],
         "may_offer": actor.has({Role.OPERATOR}),
+        "choices": _choices(WITH_THE_PLAN),
     }
 
 
@@ -69,10 +74,12 @@ def make(
     sites: FormName = "",
     window: FormName = "",
     golden: Annotated[bool, Form()] = False,
+    *,
+    chosen: Annotated[dict[str, object], Depends(chosen_by_form(WITH_THE_PLAN))],
 ) -> Response:
     """Have a plan made by a job, which looks at the devices; it is offered when the job has ended."""
     names = tuple(sites.replace(",", " ").split())
-    wish = PlanWish(title=title, image=image.strip(), golden=golden, sites=names, window=window.strip())
+    wish = PlanWish(title=title, image=image.strip(), golden=golden, sites=names, window=window.strip(), chosen=chosen)
     make_plan(service, actor, wish)
     return RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
 
@@ -100,14 +107,16 @@ def plan(service: TheService, actor: TheActor, digest: str) -> object:
     """Return all of a plan, and what somebody may do with it."""
     told = api.read_plan(service, actor, digest)
     with service.database.reading() as database:
-        stored = found(database, digest, actor)
+        stored, carried = found(database, digest, actor), plan_in(database, digest)
         jobs = jobs_of_plan(database, digest)
     return {
         "jobs": [_job_row(one, actor) for one in reversed(jobs)],
         "plan": _summary(stored) | {name: told[name] for name in ("is_startable", "why_not")},
         "content": told["plan"],
+        "settings": [asdict(one) for one in shown_settings(carried)],
         "may": {verb: _why_not(actor, verb, stored) for verb in ("approve", "deny", "withdraw")},
         "may_begin": actor.may({Role.OPERATOR}, stored.sites),
+        "choices": _choices(AT_THE_START),
     }
 
 
@@ -133,9 +142,16 @@ def withdraw(service: TheService, actor: TheActor, digest: str, comment: FormPro
 
 
 @router.post(f"{_PATH}/{{digest}}/start")
-def start(service: TheService, actor: TheActor, digest: str, reason: FormProse = "") -> Response:
+def start(
+    service: TheService,
+    actor: TheActor,
+    digest: str,
+    reason: FormProse = "",
+    *,
+    chosen: Annotated[dict[str, object], Depends(chosen_by_form(AT_THE_START))],
+) -> Response:
     """Begin the run of a plan."""
-    begin(service, actor, digest, reason=reason)
+    begin(service, actor, digest, reason=reason, chosen=chosen)
     return _back(digest)
 
 
@@ -153,6 +169,14 @@ def approve_one(
     """Let a run begin its waves up to one, for the plan that was read."""
     approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
     return RedirectResponse(link("/runs", run_id), HTTPStatus.SEE_OTHER)
+
+
+def _choices(offered: tuple[Setting, ...]) -> list[dict[str, object]]:
+    """Return settings as a form has them: what is on or off, or left as it would be."""
+    return [
+        {"name": one.name, "label": one.label, "help": one.explained, "none": one.none if one.off else None}
+        for one in offered
+    ]
 
 
 def _job_row(job: Job, actor: Actor) -> dict[str, object]:

@@ -10,13 +10,14 @@ from flashferry.core.codec import to_json
 from flashferry.model.fleet_plan import FleetPlan, PlannedDevice
 from flashferry.service.plans.lines import expected_lines
 
-_OF_A_DEVICE = (
-    *("action", "image", "file_system", "site", "group", "address", "identity", "model", "version", "transport"),
-    *("tune", "adds", "other_places", "pulls_from", "reason", "cause"),
+_FORECAST = frozenset(
+    {
+        *("host", "hint", "notes", "rtt_s", "wave", "image_reason", "transport_reason", "tune_reason", "ceilings"),
+        *("expected_bytes_per_s", "expected_source", "is_assumed", "hash_bytes_per_s"),
+        *("starts_s", "copy_s", "hash_s", "finish_s", "total_s"),
+    }
 )
-"""What matters of a device. Its forecast differs from plan to plan and is told for the whole."""
-
-_OF_A_PLAN = ("tune", "transport", "any_image", "uncapped", "image_folders")
+"""What of a device is not compared: reasons and its forecast, which is told for the whole. Waves go by their names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,7 @@ def _devices(
 
 
 def _of_device(device: PlannedDevice, lines: Mapping[str, tuple[str, ...]], waves: Mapping[str, str]) -> dict[str, str]:
-    values = {name: _word(getattr(device, name)) for name in _OF_A_DEVICE}
+    values = {one.name: _word(getattr(device, one.name)) for one in fields(device) if one.name not in _FORECAST}
     return values | {"wave": waves.get(device.host, ""), "lines": "; ".join(lines.get(device.host, ()))}
 
 
@@ -124,11 +125,17 @@ def _hosts(hosts: tuple[str, ...]) -> str:
 
 
 def _rules(plan: FleetPlan) -> dict[str, str]:
-    found = {name: _word(to_json(getattr(plan, name))) for name in _OF_A_PLAN}
-    for whole in ("limits", "policy"):
-        found |= {f"{whole}: {name}": _word(value) for name, value in to_json(getattr(plan, whole)).items()}
+    found = {"image_folders": _word(plan.image_folders)} | dict(_flat(to_json(plan.of_plan())))
     found |= {f"depot of {site.site}": site.depot for site in plan.sites if site.depot is not None}
     return found
+
+
+def _flat(values: Mapping[str, object], before: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}: ")
+        else:
+            yield f"{before}{name}", _word(value)
 
 
 def _ends(plan: FleetPlan) -> dict[str, str]:

@@ -15,6 +15,7 @@ from http import HTTPStatus
 
 from flashferry.core.apart.folder import JobFolder
 from flashferry.core.state_folder import open_private
+from flashferry.model.policy import Chosen, as_options
 from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.auditing import deciding
 from flashferry.service.images.golden import golden_rules
@@ -47,6 +48,7 @@ class PlanWish:
         hosts: Devices of those sites, any of them; none: all.
         groups: Groups, likewise.
         window: When the run may be at work, `22:00-05:00` by the clock of the service's host; empty: at once, no end.
+        chosen: Settings of its run, by name.
     """
 
     title: str = ""
@@ -56,6 +58,7 @@ class PlanWish:
     hosts: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     window: str = ""
+    chosen: Chosen = field(default_factory=dict)
 
 
 def make_plan(service: Service, actor: Actor, wish: PlanWish, once: Once | None = None) -> Job:
@@ -83,7 +86,9 @@ def make_plan(service: Service, actor: Actor, wish: PlanWish, once: Once | None 
             "golden: expected the golden images of models, or one image for all, found both",
             hint="Leave one of them out",
         )
-    words = ("--window", wish.window) if wish.window else ()
+    words = as_options(wish.chosen)
+    if wish.window:
+        words = (*words, "--window", wish.window)
     if not wish.image:
         words = (*words, "--image-dir", str(service.images))
     job = JobWish(

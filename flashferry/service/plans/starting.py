@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 
 from flashferry.model.plan_window import PlanWindow
+from flashferry.model.policy import Chosen, as_options
 from flashferry.reports import words
 from flashferry.service.actor import Actor
 from flashferry.service.auditing import note_refusal
@@ -33,6 +34,7 @@ def begin(
     reason: str = "",
     not_before: datetime | None = None,
     until: datetime | None = None,
+    chosen: Chosen | None = None,
     rehearse: bool = False,
     once: Once | None = None,
 ) -> Job:
@@ -46,6 +48,7 @@ def begin(
         not_before: A run waits until then, and is begun only where its plan may be begun then; None: it waits for
             nothing but its plan's window and its turn.
         until: By when a run is to have ended, where that comes before the plan's end; None: by the plan's end.
+        chosen: Settings that its run has besides what the plan says.
         rehearse: Whether only what a run would do is to be told; any plan may be rehearsed.
         once: Under which key of who asks, if under any.
 
@@ -67,7 +70,14 @@ def begin(
                 hint="Put the image back, or make the plan anew and have that approved",
             )
         not_before, until = _checked_times(window, service.now(), not_before, until)
-        wish = JobWish(kind=kind, digest=digest, reason=checked_comment(reason), not_before=not_before, until=until)
+        wish = JobWish(
+            kind=kind,
+            digest=digest,
+            words=as_options(chosen or {}),
+            reason=checked_comment(reason),
+            not_before=not_before,
+            until=until,
+        )
     except Problem as problem:
         note_refusal(service, actor, action_of(kind), object_of(digest), problem.sentence)
         raise

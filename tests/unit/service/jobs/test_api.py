@@ -75,6 +75,15 @@ def test_an_approved_plan_is_begun(call, service):
     assert call("/jobs").json()["jobs"] == [job]
 
 
+def test_what_changes_no_device_may_be_asked_for_at_the_start(call, service):
+    """Beyond the plan that was approved; what is sent to change a device is not."""
+    job_id = call("/runs", {"plan": DIGEST, "verify_signature": True, "ready": True}).json()["job_id"]
+    with service.database.reading() as database:
+        assert {"--verify-signature", "--ready"} <= set(job_of(database, job_id).words)
+    for name in ("add", "dead_man"):
+        assert call("/runs", {"plan": DIGEST, name: True}).status_code == 422
+
+
 def test_a_queued_job_is_cancelled_with_a_reason(call, service):
     """It is over for good, with who and why at the job and in the audit; its plan can be begun anew."""
     job_id = call("/runs", {"plan": DIGEST}).json()["job_id"]

@@ -8,9 +8,11 @@ import pytest
 
 from flashferry.model.fleet_plan import Action, Supply
 from flashferry.model.limits import Limits
+from flashferry.model.policy import settings
 from flashferry.model.waves import Wave
 from flashferry.service.plans.comparing import Differs, difference, forecast_end
 from flashferry.service.plans.lines import expected_lines
+from tests.policy import another_value
 
 
 def values(found, host):
@@ -112,3 +114,16 @@ def test_a_depot_that_comes_or_goes_is_told(plan):
     found = difference(plan, new)
     assert found.rules == (Differs(what="depot of AMS", before="", after="depot-1"),)
     assert values(found, "r1") == {"pulls_from": ("centre", "depot")}
+
+
+@pytest.mark.parametrize("known", [one for one in settings().values() if one.label], ids=lambda known: known.name)
+def test_every_setting_that_a_plan_carries_is_compared(plan, known):
+    """An approver reads it whichever it is, also one that did not exist when this was written."""
+    new = replace(plan, **plan.run_policy.changed({known.name: another_value(known, plan)}).of_plan())
+    assert [one.what for one in difference(plan, new).rules] == [": ".join(known.path)]
+
+
+def test_a_device_that_adds_its_image_by_its_rule_differs(plan):
+    """`install add` is done to the device."""
+    new = replace(plan, devices=(replace(plan.devices[0], adds=True), plan.devices[1]))
+    assert values(difference(plan, new), "r1")["adds"] == ("no", "yes")

@@ -9,6 +9,7 @@ import pytest
 
 from flashferry.model.fleet_plan import DepotAdvice, Fit, Savings
 from flashferry.model.plan_file import plan_text
+from flashferry.model.policy import shown_settings
 from flashferry.service.pages import steering
 from flashferry.service.pages.plans import router
 from flashferry.store.service.jobs import latest_jobs
@@ -110,13 +111,24 @@ def test_a_run_is_begun_by_a_form(able, service, who, images, plan):
     path = client("maker").post("/plans", files={"file": plan_text(plan)}).headers["Location"]
     assert client("maker").post(f"{path}/start").status_code == 409
     client("ann").post(f"{path}/approve")
-    assert client("maker").post(f"{path}/start", data={"reason": "tonight"}).status_code == 303
+    asked = {"reason": "tonight", "ready": "true", "add": "true"}
+    assert client("maker").post(f"{path}/start", data=asked).status_code == 303
     assert client("maker").post(f"{path}/start").status_code == 409
     (images / "new.bin").write_bytes(b"imagf")
     assert "image new.bin on disk is another one" in client("maker").post(f"{path}/start").text
     with service.database.reading() as database:
         (job,) = latest_jobs(database, 10)
     assert (job.requested_by, job.reason) == ("maker", "tonight")
+    assert "--ready" in job.words
+    assert "--add" not in job.words, "what changes a device is approved with the plan"
+
+
+def test_all_settings_of_a_plan_are_on_its_page(client, plan, offered):
+    """Those that are not the default stand out; an approver sees each."""
+    text = client("ann").get(f"/plans/{offered(replace(plan, add=True))}").text
+    assert "<dt>Add the image (install add)</dt><dd><b>yes</b></dd>" in text
+    missing = [one.label for one in shown_settings(plan) if one.label[1:] not in unescape(text)]
+    assert missing == []
 
 
 @pytest.mark.parametrize(("verb", "word"), [("deny", "denied"), ("withdraw", "withdrawn")])
@@ -167,7 +179,11 @@ def test_a_plan_is_made_and_rehearsed_by_forms(able, service, who, plan, offered
     """Both are jobs, which are shown with what came of them."""
     maker, digest = made(able, who("maker"), router), offered(plan)
     asked = {"title": "x", "sites": "AMS, LIM", "window": "22:00-05:00"}
-    assert maker.post("/plans/make", data=asked).headers["Location"] == "/plans"
+    assert maker.post("/plans/make", data=asked | {"add": "true", "dead_man": "false"}).headers["Location"] == "/plans"
+    with service.database.reading() as database:
+        (job,) = latest_jobs(database, 10)
+    assert {"--add", "--no-dead-man"} <= set(job.words)
+    assert "--ready" not in job.words
     assert "golden images: expected one" in maker.post("/plans/make", data=asked | {"golden": "true"}).text
     assert maker.post(f"/plans/{digest}/rehearse").headers["Location"] == f"/plans/{digest}"
     with service.database.writing() as database:
