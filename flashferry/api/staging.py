@@ -160,12 +160,9 @@ def dry_run(
     """
     records = dry_run_fleet(
         job.nornir,
-        job.request.images,
+        job.request,
         job.options,
         state_directory=state_folder(state),
-        untuned=frozenset(job.request.untuned),
-        adds=job.request.adds,
-        first=job.request.transports,
         emit=emit,
         interrupted=interrupted,
     )

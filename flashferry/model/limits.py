@@ -12,7 +12,7 @@ from flashferry.model.setting import Subject, setting
 MOST = 10_000
 """More of anything at once is a typing error; no controller carries it."""
 
-_limit = partial(setting, subject=Subject.WAVES, metavar="N", in_plans=True, on_resume=True, least=1, most=MOST)
+_limit = partial(setting, subject=Subject.WAVES, metavar="N", least=1, most=MOST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,19 +14,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import Any, Self, get_type_hints
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.digests import Digests, published
 from flashferry.model.limits import Limits, parse_until
 from flashferry.model.retry import RetryPolicy
-from flashferry.model.setting import AtService, Setting, Subject, setting, setting_of
+from flashferry.model.setting import KEY, AtService, Setting, Subject, setting
 from flashferry.model.waves import WavePolicy
 from inventory.transport_policy import AS_USUAL
 
 Chosen = Mapping[str, object]
 """Settings that a person chose, by their names; what is missing stays as it would be otherwise."""
+
+
+_image = partial(setting, subject=Subject.IMAGE)
 
 
 class TuneMode(StrEnum):
@@ -61,22 +64,11 @@ def _until(text: str) -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
-    """The settings that a plan carries: they are approved with it.
+    """The settings that a plan carries: they are approved with it. Each field says what it does.
 
     Attributes:
         limits: How much goes on at the same time.
         policy: How waves are made and when the run stops.
-        tune: Which devices are tuned.
-        any_image: Whether a device may get an image of another platform, and several platforms one image.
-        uncapped: Whether copies may run with neither a cap nor a pace.
-        transport: By what devices fetch: `usual` (FTP, or the first that the inventory allows where it leaves FTP out),
-            `auto` (the fastest that is known, and the next one where one fails before a byte came), or a name; of
-            several with commas between them each is tried until a byte came.
-        verify_signature: Whether devices verify the vendor's signature inside the image.
-        add: Whether devices in install mode add the image (`install add`) once they are restored.
-        ready: Whether devices are asked at the end whether they are ready to boot the image; `add` asks it, too.
-        dead_man: Whether devices take our lines back by themselves when their session is lost for good; None: those
-            that an earlier run has shown to take it.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -88,23 +80,18 @@ class PlanSettings:
         usual="auto",
         label="devices to tune",
         choices=TuneMode,
-        in_plans=True,
+        is_settled=True,
     )
-    any_image: bool = setting(
+    any_image: bool = _image(
         False,
-        subject=Subject.IMAGE,
         help="Insist on an image that is known to be for another platform, or that goes to several of them",
         label="an image of another platform, or of several, is insisted on",
-        in_plans=True,
-        on_resume=True,
     )
     uncapped: bool = setting(
         False,
         subject=Subject.SERVER,
         help="Let copies run with neither a cap nor a pace, where no link rate is stated and this host grants no BBR",
         label="copies with neither a cap nor a pace",
-        in_plans=True,
-        on_resume=True,
     )
     transport: str = setting(
         AS_USUAL,
@@ -116,46 +103,34 @@ class PlanSettings:
         usual="ftp, or the first that the inventory's 'transports' and 'clear_text' allow where they leave ftp out",
         label="transport",
         read=_transport,
-        in_plans=True,
-        on_resume=True,
     )
-    verify_signature: bool = setting(
+    verify_signature: bool = _image(
         False,
-        subject=Subject.IMAGE,
         help="Have devices verify the vendor's signature in the image after the copy",
         label="verify the vendor's signature",
-        in_plans=True,
         at_service=AtService.START,
+        is_settled=True,
     )
-    add: bool = setting(
+    add: bool = _image(
         False,
-        subject=Subject.IMAGE,
         help="Once restored, have devices in install mode add the image (install add); nothing is activated",
         label="add the image (install add)",
-        in_plans=True,
-        on_resume=True,
         at_service=AtService.PLAN,
     )
-    ready: bool = setting(
+    ready: bool = _image(
         False,
-        subject=Subject.IMAGE,
         help="At the end, ask devices whether they are ready to boot the image, member by member; --add asks it, too",
         label="ask whether devices are ready to boot it",
-        in_plans=True,
-        on_resume=True,
         at_service=AtService.START,
     )
-    dead_man: bool | None = setting(
+    dead_man: bool | None = _image(
         None,
-        subject=Subject.IMAGE,
         option="--dead-man/--no-dead-man",
         help="Have devices take our lines back by themselves (EEM applet with a countdown) should the session be lost "
         "for good",
         usual="those that an earlier run has shown to take it",
         none="on devices that an earlier run has shown to take it",
         label="dead man (EEM applet)",
-        in_plans=True,
-        on_resume=True,
         at_service=AtService.PLAN,
     )
 
@@ -170,12 +145,6 @@ class StagePolicy(PlanSettings):
 
     Attributes:
         retry: Which failures are tried again.
-        until: When the run must have ended, with a time zone; None: no end but the sites' own windows.
-        window_bytes: Window to set, or None: from the round-trip time and the link rate.
-        extras: Names of further lines to switch on, see `tasks.tcp_config.EXTRAS`.
-        remove_partial: Whether what a broken copy of ours left may be removed from flash.
-        md5: What the vendor published for the image; another file is refused before any device is touched.
-        sha512: The same.
     """
 
     retry: RetryPolicy = field(default_factory=RetryPolicy)
@@ -185,8 +154,7 @@ class StagePolicy(PlanSettings):
         metavar="TIME",
         help="When the run must have ended: HH:MM (the next one) or a date and time",
         read=_until,
-        in_plans=True,
-        on_resume=True,
+        planned=True,
     )
     window_bytes: int | None = setting(
         None,
@@ -196,6 +164,7 @@ class StagePolicy(PlanSettings):
         usual="twice the bandwidth-delay product",
         least=16_384,
         most=1_073_741_823,
+        is_settled=True,
     )
     extras: tuple[str, ...] = setting(
         (),
@@ -204,27 +173,27 @@ class StagePolicy(PlanSettings):
         metavar="NAME",
         help="Set this TCP option too for the time of the copy: timestamps or path-mtu-discovery; may be repeated",
         read=_extra,
+        is_settled=True,
     )
     remove_partial: bool = setting(
         False,
         help="Remove what a broken copy of ours left on flash, and copy once more",
-        on_resume=True,
     )
-    md5: str | None = setting(
+    md5: str | None = _image(
         None,
-        subject=Subject.IMAGE,
         metavar="HEX",
         help="The vendor's published MD5 of the image; another file is refused",
         read=lambda text: published(md5=text).md5,
-        in_plans=True,
+        planned=True,
+        is_settled=True,
     )
-    sha512: str | None = setting(
+    sha512: str | None = _image(
         None,
-        subject=Subject.IMAGE,
         metavar="HEX",
         help="The vendor's published SHA-512 of the image",
         read=lambda text: published(sha512=text).sha512,
-        in_plans=True,
+        planned=True,
+        is_settled=True,
     )
 
     @classmethod
@@ -293,7 +262,7 @@ def check_resumable(chosen: Chosen) -> None:
         ConfigInvalid: Something is: it must not be left unheeded.
     """
     for name in chosen:
-        if (known := settings().get(name)) is None or not known.on_resume:
+        if (known := settings().get(name)) is None or known.is_settled:
             raise settled_at_start(known.option if known is not None else name)
 
 
@@ -307,32 +276,12 @@ def settled_at_start(option: str) -> ConfigInvalid:
 
 def as_options(chosen: Chosen) -> tuple[str, ...]:
     """Return what was chosen as words of a command line."""
-    return tuple(_as_options(chosen))
+    return tuple(filter(None, (settings()[name].word(value) for name, value in chosen.items())))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownSetting:
-    """A setting of a plan for people.
-
-    Attributes:
-        label: What it is called.
-        value: Its value in words.
-        is_usual: Whether that is the default.
-    """
-
-    label: str
-    value: str
-    is_usual: bool
-
-
-def shown_settings(plan: PlanSettings) -> tuple[ShownSetting, ...]:
-    """Return the settings that a plan carries, for people."""
-    return tuple(
-        ShownSetting(label=one.label, value=one.in_words(value), is_usual=one.is_usual(value))
-        for one in settings().values()
-        if one.label
-        for value in (reduce(getattr, one.path, plan),)
-    )
+def carried(plan: PlanSettings) -> Iterator[tuple[Setting, Any]]:
+    """Yield the settings that a plan carries, each with its value."""
+    return ((one, reduce(getattr, one.path, plan)) for one in settings().values() if one.label)
 
 
 def _checked(known: Setting, value: object) -> object:
@@ -360,7 +309,7 @@ def _settings(kind: type, path: tuple[str, ...]) -> Iterator[Setting]:
     hints = get_type_hints(kind)
     for one in fields(kind):
         where, hint = (*path, one.name), hints[one.name]
-        if (known := setting_of(one.metadata)) is not None:
+        if (known := one.metadata.get(KEY)) is not None:
             name = known.name or one.name
             option = known.option or f"--{name.replace('_', '-')}"
             yield replace(known, name=name, option=option, path=where, kind=hint, default=one.default)
@@ -371,13 +320,3 @@ def _settings(kind: type, path: tuple[str, ...]) -> Iterator[Setting]:
 def _with(value: Any, path: tuple[str, ...], new: object) -> Any:
     first, *rest = path
     return replace(value, **{first: _with(getattr(value, first), tuple(rest), new) if rest else new})
-
-
-def _as_options(chosen: Chosen) -> Iterator[str]:
-    for name, value in chosen.items():
-        known = settings()[name]
-        if isinstance(value, bool):
-            if option := known.on if value else known.off:
-                yield option
-        elif value is not None:
-            yield f"{known.on}={value}"

@@ -51,7 +51,6 @@ class RetryPolicy:
         metavar="N",
         least=0,
         most=10,
-        on_resume=True,
         help="Tries after a failure that may pass, such as a lost session",
     )
     pause_s: float = 15.0

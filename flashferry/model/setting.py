@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-_KEY = "setting"
+KEY = "setting"
+"""Under which a field's metadata has what is known of it."""
 
 
 class Subject(StrEnum):
@@ -48,8 +49,8 @@ class Setting:
             of its name.
         metavar: What stands for its value in help.
         label: How a plan shows it to people; empty: no plan carries it.
-        in_plans: Whether `flashferry plan` takes it.
-        on_resume: Whether it may change when a run is resumed.
+        planned: Whether `flashferry plan` takes it although no plan carries it.
+        is_settled: Whether a run settles it when it starts, so that it does not change when the run is resumed.
         at_service: When it is chosen at a service.
         least: Least value, or None.
         most: Greatest value, or None.
@@ -68,8 +69,8 @@ class Setting:
     option: str = ""
     metavar: str | None = None
     label: str = ""
-    in_plans: bool = False
-    on_resume: bool = False
+    planned: bool = False
+    is_settled: bool = False
     at_service: AtService = AtService.NEVER
     least: int | None = None
     most: int | None = None
@@ -80,6 +81,11 @@ class Setting:
     path: tuple[str, ...] = ()
     kind: Any = None
     default: object = None
+
+    @property
+    def in_plans(self) -> bool:
+        """Return whether `flashferry plan` takes it."""
+        return self.planned or self.label != ""
 
     @property
     def is_flag(self) -> bool:
@@ -95,6 +101,12 @@ class Setting:
     def off(self) -> str:
         """Return the option that switches it off; empty where there is none."""
         return self.option.partition("/")[2]
+
+    def word(self, value: object) -> str:
+        """Return a value of it as a word of a command line; empty where it is off and has no word for that."""
+        if isinstance(value, bool):
+            return self.on if value else self.off
+        return f"{self.on}={value}"
 
     def in_words(self, value: object) -> str:
         """Return a value of it for people."""
@@ -122,10 +134,4 @@ def setting(default: object, **known: Any) -> Any:
         default: The field's default.
         known: What `Setting` takes; not what is filled in.
     """
-    return field(default=default, metadata={_KEY: Setting(**known)})
-
-
-def setting_of(metadata: Any) -> Setting | None:
-    """Return what is known of a field by its metadata; None where it is no setting."""
-    found: Setting | None = metadata.get(_KEY)
-    return found
+    return field(default=default, metadata={KEY: Setting(**known)})

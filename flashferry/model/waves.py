@@ -50,7 +50,7 @@ def parse_failures(text: str) -> int | float:
     return float(found[1]) / 100 or 0
 
 
-_wave = partial(setting, subject=Subject.WAVES, in_plans=True, on_resume=True)
+_wave = partial(setting, subject=Subject.WAVES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +77,6 @@ class WavePolicy:
     by: Grouping | None = setting(
         "site",
         subject=Subject.WAVES,
-        in_plans=True,
-        on_resume=True,
         name="wave_by",
         help="What the waves after the canaries follow",
         usual="site",

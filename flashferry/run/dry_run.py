@@ -6,7 +6,7 @@ Nothing is changed, no server is started and no journal is written.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from flashferry.planning.image_platforms import GivenImages
 from flashferry.planning.inspection import CheckRecord, look
 from flashferry.planning.local_images import wanted_image
 from flashferry.run.device_plan import DevicePlan, plan_device
+from flashferry.run.request import FleetRequest
 from flashferry.run.run import RunOptions
 from flashferry.run.transports import served_for, transports_of
 from flashferry.store.leases import Lease, leases
@@ -74,13 +75,10 @@ def excluded_dry_record(record: DeviceRecord) -> DryRecord:
 
 def dry_run_fleet(
     nornir: Nornir,
-    images: Mapping[str, Path],
+    request: FleetRequest,
     options: RunOptions,
     *,
     state_directory: Path,
-    untuned: frozenset[str] = frozenset(),
-    adds: frozenset[str] = frozenset(),
-    first: Mapping[str, str] | None = None,
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> tuple[DryRecord, ...]:
@@ -88,26 +86,23 @@ def dry_run_fleet(
 
     Args:
         nornir: The devices, with credentials.
-        images: The image file of each device; others are left out.
+        request: Which of them get which image; others are left out.
         options: How the run is to be done.
         state_directory: Where learned link rates are; read only.
-        untuned: Devices that are not tuned.
-        adds: Devices that are to add their image by its rule.
-        first: By device: the transport to begin with where `auto` is asked for.
         emit: Takes events; called from several threads.
         interrupted: Whether the operator wants to stop.
 
     Raises:
         ConfigInvalid: The inventory or the image is wrong.
     """
-    policy = options.policy
+    policy, images = options.policy, request.images
     files = dict.fromkeys(images.values())
     wanted = {path: wanted_image(path, policy.vendor, is_insisted=policy.any_image) for path in files}
     given = GivenImages()
     for one_image in wanted.values():
         checked_name(one_image.image.name)
     chosen = nornir.filter(filter_func=lambda host: host.name in images)
-    choices = transports_of([view(host) for host in chosen.inventory.hosts.values()], options, first=first)
+    choices = transports_of([view(host) for host in chosen.inventory.hosts.values()], options, first=request.transports)
     held, proven = leases(state_directory), dead_man_proven(state_directory)
     doubted = doubts(state_directory)
     links, started, emit = LinkRates(state_directory), time.monotonic(), never_failing(emit)
@@ -115,7 +110,9 @@ def dry_run_fleet(
 
     def one(task: Task) -> Result:
         name = task.host.name
-        its = policy.of_device(is_untuned=name in untuned, adds=name in adds, takes_dead_man=name in proven)
+        its = policy.of_device(
+            is_untuned=name in request.untuned, adds=name in request.adds, takes_dead_man=name in proven
+        )
         mine = replace(options, policy=its)
         transport = choices[name][0]
         image = replace(wanted[images[name]], adds=its.add)

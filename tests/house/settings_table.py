@@ -31,7 +31,7 @@ def _row(one: Setting) -> str:
         one.help.replace("|", "\\|") + bounds,
         usual,
         takes,
-        "may change" if one.on_resume else "as it was",
+        "as it was" if one.is_settled else "may change",
         one.at_service.value.replace("never", "-"),
     )
     return f"| {' | '.join(cells)} |\n"

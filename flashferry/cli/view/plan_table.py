@@ -19,7 +19,7 @@ from flashferry.core.described import counted
 from flashferry.core.units import link_rate, rough_duration
 from flashferry.model.fleet_plan import Action, DepotAdvice, FleetPlan, PlannedDevice, SiteForecast
 from flashferry.model.links import STATED
-from flashferry.model.policy import shown_settings
+from flashferry.model.policy import carried
 from flashferry.model.waves import Wave
 from flashferry.monitor.events import Event
 from flashferry.planning.forecast import clock
@@ -269,9 +269,9 @@ def _print_alike(pairs: Iterable[tuple[str, str]], style: str = "") -> None:
 
 def _print_settings(plan: FleetPlan) -> None:
     """Print the settings that are not the default: they are approved with the plan."""
-    for one in shown_settings(plan):
-        if not one.is_usual:
-            line("setting", f"{one.label}: {one.value}")
+    for one, value in carried(plan):
+        if not one.is_usual(value):
+            line("setting", f"{one.label}: {one.in_words(value)}")
 
 
 def _print_totals(plan: FleetPlan) -> None:

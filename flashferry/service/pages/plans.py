@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, UploadFile
 from starlette.responses import RedirectResponse, Response
 
-from flashferry.model.policy import shown_settings
+from flashferry.model.policy import carried
 from flashferry.model.setting import Setting
 from flashferry.service.actor import LOOKS, Actor, Role
 from flashferry.service.api import plans as api
@@ -107,13 +106,16 @@ def plan(service: TheService, actor: TheActor, digest: str) -> object:
     """Return all of a plan, and what somebody may do with it."""
     told = api.read_plan(service, actor, digest)
     with service.database.reading() as database:
-        stored, carried = found(database, digest, actor), plan_in(database, digest)
+        stored, content = found(database, digest, actor), plan_in(database, digest)
         jobs = jobs_of_plan(database, digest)
     return {
         "jobs": [_job_row(one, actor) for one in reversed(jobs)],
         "plan": _summary(stored) | {name: told[name] for name in ("is_startable", "why_not")},
         "content": told["plan"],
-        "settings": [asdict(one) for one in shown_settings(carried)],
+        "settings": [
+            {"label": one.label, "value": one.in_words(value), "is_usual": one.is_usual(value)}
+            for one, value in carried(content)
+        ],
         "may": {verb: _why_not(actor, verb, stored) for verb in ("approve", "deny", "withdraw")},
         "may_begin": actor.may({Role.OPERATOR}, stored.sites),
         "choices": _choices(AT_THE_START),

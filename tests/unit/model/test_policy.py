@@ -15,9 +15,9 @@ from flashferry.model.policy import (
     StagePolicy,
     TuneMode,
     as_options,
+    carried,
     check_resumable,
     settings,
-    shown_settings,
 )
 from flashferry.model.setting import Setting
 from tasks.tcp_config import EXTRAS
@@ -42,22 +42,19 @@ def test_a_setting_is_changed_by_its_name_alone(known: Setting) -> None:
 def test_a_plan_shows_each_setting_that_it_carries(known: Setting) -> None:
     """With a name for people, and whether it is the default."""
     changed = StagePolicy().changed({known.name: another_value(known, StagePolicy())})
-    assert [one.label for one in shown_settings(changed) if not one.is_usual] == [known.label]
+    assert [one for one, value in carried(changed) if not one.is_usual(value)] == [known]
 
 
 def test_one_failure_is_not_a_hundred_per_cent() -> None:
     """Both are equal as numbers."""
     one = StagePolicy().changed({"max_failures": 1})
-    assert [(shown.label, shown.value) for shown in shown_settings(one) if not shown.is_usual] == [
-        ("failures allowed", "1")
-    ]
+    shown = [known.in_words(value) for known, value in carried(one) if not known.is_usual(value)]
+    assert shown == ["1"]
 
 
 def test_a_plan_carries_what_has_a_label() -> None:
     """What is approved with a plan is what its readers are shown."""
-    carried = set(PlanSettings().of_plan())
-    assert {one.path[0] for one in settings().values() if one.label} == carried
-    assert all(one.in_plans for one in settings().values() if one.label)
+    assert {one.path[0] for one, _ in carried(PlanSettings())} == PlanSettings().of_plan().keys()
 
 
 @pytest.mark.parametrize(
@@ -78,7 +75,7 @@ def test_what_makes_no_sense_is_refused(chosen: dict[str, object], told: str) ->
 @pytest.mark.parametrize("known", settings().values(), ids=lambda known: known.name)
 def test_a_resumed_run_takes_what_may_change_alone(known: Setting) -> None:
     """What it settled when it started is refused by the option's name."""
-    if known.on_resume:
+    if not known.is_settled:
         check_resumable({known.name: True})
         return
     with pytest.raises(ConfigInvalid, match=f"{known.option} cannot be combined with --resume"):
