@@ -145,6 +145,18 @@ def test_an_image_of_another_platform_is_refused_unless_insisted_on(run: Run, fo
     assert device["notes"][-1].endswith("staged all the same (--any-image)")
 
 
+def test_settings_of_the_run_are_kept_in_the_plan(run: Run, folder: Path) -> None:
+    """Each by its name; with `add` every device that is staged adds its image, and the run has them all."""
+    kept, image = folder / "kept.json", folder / "inventory" / "special.bin"
+    chosen = ("--add", "--ready", "--no-dead-man", "--verify-signature", "--site-copies", "3")
+    assert run("-H", "xe1", "--image", str(image), *chosen, "--output", str(kept))[0] == 0
+    plan = load_plan(kept)
+    assert [one.adds for one in plan.of(Action.STAGE)] == [True]
+    policy = plan.run_policy
+    assert (policy.add, policy.ready, policy.dead_man, policy.verify_signature) == (True, True, False, True)
+    assert policy.limits.site_copies == 3
+
+
 def test_one_image_for_several_platforms_is_refused_unless_insisted_on(run: Run, folder: Path) -> None:
     """Whatever it is, it is wrong for some: all are refused with the platforms named; the plan keeps the wish."""
     image = ("--image", str(folder / "inventory" / "special.bin"))

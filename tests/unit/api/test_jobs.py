@@ -133,6 +133,13 @@ def test_what_is_said_overrides_a_plan(nornir: Nornir, plan: FleetPlan) -> None:
     assert (policy.tunes, policy.any_image, policy.uncapped) == (False, True, True)
 
 
+def test_what_was_approved_with_a_plan_holds_for_its_run(nornir: Nornir, plan: FleetPlan) -> None:
+    """Every setting that it carries, and no other device is treated otherwise."""
+    approved = replace(plan, add=True, ready=True, dead_man=False, verify_signature=True, transport="scp")
+    policy = job_for_plan(nornir, approved).options.policy
+    assert policy.of_plan() == approved.of_plan()
+
+
 def test_a_plan_whose_end_is_past_takes_another(nornir: Nornir, plan: FleetPlan) -> None:
     """Last night's end would leave every device alone: that is said, with what to do."""
     past = replace(plan, ends_at="2026-11-22T05:00:00+00:00")
