@@ -70,8 +70,7 @@ if TYPE_CHECKING:
     from flashferry.images.files import checked_image
     from flashferry.model.exit_codes import ExitCode, run_exit_code
     from flashferry.model.plan_file import load_plan, save_plan
-    from flashferry.model.policy import StagePolicy, check_resumable
-    from flashferry.model.server_place import ServerPlace
+    from flashferry.model.policy import ServerPlace, StagePolicy, check_resumable
     from flashferry.planning.fleet_planner import PlanRequest
     from flashferry.reports.thresholds import parse_threshold
     from flashferry.run.host_check import Finding, look_at_host
@@ -123,8 +122,7 @@ _PLACES = {
     "flashferry.model.exit_codes": ("ExitCode", "run_exit_code"),
     "flashferry.images.files": ("checked_image",),
     "flashferry.model.plan_file": ("load_plan", "save_plan"),
-    "flashferry.model.policy": ("StagePolicy", "check_resumable"),
-    "flashferry.model.server_place": ("ServerPlace",),
+    "flashferry.model.policy": ("ServerPlace", "StagePolicy", "check_resumable"),
     "flashferry.planning.fleet_planner": ("PlanRequest",),
     "flashferry.reports.thresholds": ("parse_threshold",),
     "flashferry.run.host_check": ("Finding", "look_at_host"),

@@ -12,8 +12,7 @@ from flashferry.api.options import journal_in, state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.digests import published
 from flashferry.model.exit_codes import ExitCode, exit_code
-from flashferry.model.policy import StagePolicy
-from flashferry.model.server_place import ServerPlace
+from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.model.ssh_sweep import SweepOptions
 from flashferry.monitor.events import Emit, silent
 from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES

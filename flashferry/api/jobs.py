@@ -16,8 +16,7 @@ from flashferry.images.files import checked_image
 from flashferry.model.fleet_plan import Action, FleetPlan, Supply, limited_to
 from flashferry.model.links import LinkRates, told_pace
 from flashferry.model.plan_window import PlanWindow, WindowState
-from flashferry.model.policy import StagePolicy
-from flashferry.model.server_place import ServerPlace
+from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.planning.deadline import first_opening
 from flashferry.run.make_request import request_for_image, request_for_plan
 from flashferry.run.options import RunOptions

@@ -18,8 +18,7 @@ from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.devices.errors import Interrupted, RestoreIncomplete
 from flashferry.model.exit_codes import ExitCode
-from flashferry.model.policy import Chosen, StagePolicy, check_resumable
-from flashferry.model.server_place import ServerPlace
+from flashferry.model.policy import Chosen, ServerPlace, StagePolicy, check_resumable
 from flashferry.model.states import Restored
 from flashferry.monitor.events import Emit, silent
 from flashferry.run import recover as recovery

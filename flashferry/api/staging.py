@@ -19,9 +19,8 @@ from flashferry.model.fleet_plan import FleetPlan
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import load_plan
 from flashferry.model.plan_window import MOST_WAIT_S, PlanWindow, WindowState, next_countdown_s
-from flashferry.model.policy import StagePolicy
+from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.model.record import RunReport
-from flashferry.model.server_place import ServerPlace
 from flashferry.model.waves import WavePolicy
 from flashferry.monitor.events import Emit, Event, silent
 from flashferry.run.dry_run import DryRecord, dry_run_fleet, excluded_dry_record

@@ -1,4 +1,6 @@
-"""How a run goes about its devices: every setting that a person can choose, each with all that is known of it.
+"""How a run goes about its devices, and where our server listens for them.
+
+Every setting that a person can choose is here once, with all that is known of it.
 
 A new setting is a field here. Its option of the command line, its place in the service's bodies and forms, in plans and
 their differences, in what a resumed run takes and in the tables of the documents follow from that field.
@@ -15,6 +17,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cache, partial, reduce
+from pathlib import Path
 from typing import Any, Self, get_type_hints
 
 from flashferry.core.errors import ConfigInvalid
@@ -23,7 +26,7 @@ from flashferry.model.limits import Limits, parse_until
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.setting import KEY, AtService, Setting, Subject, setting
 from flashferry.model.waves import WavePolicy
-from inventory.transport_policy import AS_USUAL
+from inventory.transport_policy import AS_USUAL, USUAL
 
 Chosen = Mapping[str, object]
 """Settings that a person chose, by their names; what is missing stays as it would be otherwise."""
@@ -249,10 +252,68 @@ class StagePolicy(PlanSettings):
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPlace:
+    """Where our server is, for devices that fetch from it.
+
+    Attributes:
+        address: Our address as devices reach it, or None: the inventory's, else as their SSH connection shows it.
+        listen_address: Address that it listens on.
+        port: Its port for FTP, 0 to 65535, or None: 21 where that is allowed and free, else the first free one from
+            2121 on.
+        other_ports: Its ports for other transports, by listener: `http`, `https`, and `ssh` for SCP and SFTP; one that
+            is missing is the well-known one where that is allowed and free, else the first free of a few others.
+        certificate: File of its certificate for HTTPS, PEM, or None: it serves none.
+        key: File of the certificate's private key, PEM; only together with it.
+        passive_ports: Range for data connections, or None: the kernel chooses.
+        depot: The host's depot: `auto`, where there is one; `never`; or the path of its socket.
+    """
+
+    address: str | None = None
+    listen_address: str = "0.0.0.0"  # noqa: S104 -- routers reach us by any interface; tickets decide who gets what
+    port: int | None = None
+    other_ports: Mapping[str, int] = field(default_factory=dict)
+    certificate: Path | None = None
+    key: Path | None = None
+    passive_ports: tuple[int, int] | None = None
+    depot: str = "auto"
+
+    @property
+    def certificate_and_key(self) -> tuple[Path, Path] | None:
+        """Return both files of the certificate, or None where there is none."""
+        return None if self.certificate is None or self.key is None else (self.certificate, self.key)
+
+    def port_of(self, listener: str) -> int | None:
+        """Return the port that was asked for, for what listens for a transport; None where none was."""
+        return self.port if listener == USUAL else self.other_ports.get(listener)
+
+    def moved(self, given: ServerPlace) -> ServerPlace:
+        """Return this place but for what is given now; the depot is that of now in any case."""
+        return replace(
+            self,
+            address=given.address or self.address,
+            port=self.port if given.port is None else given.port,
+            other_ports={**self.other_ports, **given.other_ports},
+            certificate=given.certificate or self.certificate,
+            key=given.key or self.key,
+            depot=given.depot,
+        )
+
+
 @cache
 def settings() -> Mapping[str, Setting]:
     """Return all that a person can choose, by name, in the order in which it is explained."""
     return types.MappingProxyType({one.name: one for one in _settings(StagePolicy, ())})
+
+
+def with_the_plan() -> tuple[Setting, ...]:
+    """Return the settings that are chosen where a service makes a plan: they are approved with it."""
+    return tuple(one for one in settings().values() if one.at_service is not AtService.NEVER)
+
+
+def at_the_start() -> tuple[Setting, ...]:
+    """Return those of them that may be switched on beyond the plan when a service starts its run."""
+    return tuple(one for one in settings().values() if one.at_service is AtService.START)
 
 
 def check_resumable(chosen: Chosen) -> None:
@@ -269,8 +330,8 @@ def check_resumable(chosen: Chosen) -> None:
 def settled_at_start(option: str) -> ConfigInvalid:
     """Return the error that an option is not for a run that is resumed."""
     return ConfigInvalid(
-        f"{option} cannot be combined with --resume: a run goes on as it was begun",
-        hint="Leave it out, or begin a new run: what is there already is not copied again",
+        f"{option} cannot be combined with --resume: a resumed run keeps what it was started with",
+        hint="Leave it out, or start a new run: what is there already is not copied again",
     )
 
 

@@ -44,7 +44,7 @@ def parse_failures(text: str) -> int | float:
     if found is None or float(found[1]) > 100:
         raise ConfigInvalid(
             f"--max-failures {text!r}: expected a count such as 3 or a share up to 100% such as 10%",
-            hint="A count stops the run at so many failed devices, a share at such a part of those begun",
+            hint="A count stops the run at so many failed devices, a share at such a part of those started",
         )
     # A share of nothing is a count of none.
     return float(found[1]) / 100 or 0

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flashferry.model.policy import StagePolicy
-from flashferry.model.server_place import ServerPlace
+from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.transports.choice import NotServed
 
 

@@ -17,7 +17,6 @@ from flashferry.core.units import rough_megabytes
 from flashferry.devices.errors import CopyFailed
 from flashferry.fileserver import ImageFile, SshOffer, TransferRecord
 from flashferry.model.links import copy_share, payload_cap_bytes_per_s
-from flashferry.model.policy import TuneMode
 from flashferry.model.probe_result import Arm, ProbeResult, arm_of
 from flashferry.model.record import RunReport
 from flashferry.model.states import Outcome
@@ -75,7 +74,7 @@ def probe_fleet(
     Arguments and errors as in `run_fleet`; `test` is what is done to each device, usually both arms by one transport.
     """
     kind = test or SpeedTest
-    policy = replace(options.policy, tune=TuneMode.AUTO if probe.tuned else TuneMode.NEVER)
+    policy = options.policy.changed({"tune": "auto" if probe.tuned else "never"})
     options = replace(options, verb="probe", policy=policy, to_null=True, sample_interval_s=SAMPLE_INTERVAL_S)
     history = History.read(journal.directory)
     with probe_files(journal.directory) as files:

@@ -21,7 +21,6 @@ from flashferry.images.files import checked_image
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.links import LinkRates
 from flashferry.model.record import DeviceRecord, RunReport
-from flashferry.model.retry import RetryPolicy
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.deadline import Deadline, left_out, now_utc
 from flashferry.planning.image_platforms import GivenImages
@@ -91,7 +90,7 @@ def run_fleet(
 ) -> RunReport:
     """Take every device through a run with one image, all in one wave and each once. See `run_waves`."""
     request = FleetRequest(images=dict.fromkeys(nornir.inventory.hosts, image), more_images=more_images)
-    options = replace(options, policy=replace(options.policy, retry=RetryPolicy(times=0)))
+    options = replace(options, policy=options.policy.changed({"retries": 0}))
     return run_waves(
         nornir, request, options, journal=journal, emit=emit, interrupted=interrupted, device_task=device_task
     )
@@ -314,7 +313,7 @@ class _Run:
             certificate=self._options.server.certificate_and_key,
             not_served=self._options.not_served,
             given=GivenImages(),
-            slots=SlotPools(limits, site_copies=fleet.site_copies(limits), gate=server.slot_gate),
+            slots=SlotPools(limits, site_copies=fleet.site_copies(limits.of_site), gate=server.slot_gate),
             fingerprints=own_fingerprints(self._journal.directory, served_for(self._choices), self._options),
             ssh_preferences=SshPreferences.read(self._journal.directory).by_model,
             neighbourhood=self._neighbourhood(fleet),

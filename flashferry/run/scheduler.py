@@ -18,7 +18,6 @@ from flashferry.core.errors import Kind
 from flashferry.devices.identity import LoginGuard
 from flashferry.fileserver import FileServerError, ImageFile
 from flashferry.model.lease import JournalUnusable
-from flashferry.model.limits import Limits
 from flashferry.model.record import DeviceRecord, Failure, failure_of
 from flashferry.model.retry import pause_before_retry
 from flashferry.model.states import Outcome, Phase, Restored
@@ -57,10 +56,10 @@ class Fleet:
     images: Mapping[str, ImageFile]
     transports: Mapping[str, tuple[Transport, ...]] = field(default_factory=dict)
 
-    def site_copies(self, limits: Limits) -> Callable[[str], int]:
+    def site_copies(self, of_site: Callable[[int | None], int]) -> Callable[[str], int]:
         """Return how many copies may run at a site at once."""
         own = {view.site: view.max_copies for view in self.views.values() if view.site is not None}
-        return lambda site: limits.of_site(own.get(site))
+        return lambda site: of_site(own.get(site))
 
 
 class WaveScheduler:
@@ -87,7 +86,7 @@ class WaveScheduler:
         self._fleet, self._request, self._context = fleet, request, context
         self._device_task, self._control, self._deadline = device_task, control, deadline
         self._notice = WindowNotice(deadline, fleet.views, self._tell_waiting)
-        self._site_copies = fleet.site_copies(context.policy.limits)
+        self._site_copies = fleet.site_copies(context.policy.limits.of_site)
         self._policy = context.policy
         self._dice = self._policy.retry.dice()
         self._lock = threading.Lock()

@@ -11,8 +11,7 @@ from flashferry.core.codec import decode, to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import ImageFile
 from flashferry.images.digests import PlannedImage
-from flashferry.model.policy import StagePolicy
-from flashferry.model.server_place import ServerPlace
+from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.model.waves import Wave
 from flashferry.run.options import RunOptions
 from flashferry.run.request import FleetRequest

@@ -8,16 +8,12 @@ from typing import Any, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, Field, create_model
 
-from flashferry.model.policy import settings
-from flashferry.model.setting import AtService, Setting
+from flashferry.model.policy import PlanSettings, at_the_start, carried, with_the_plan
+from flashferry.model.setting import Setting
 
 Body = TypeVar("Body", bound=BaseModel)
 
-WITH_THE_PLAN = tuple(one for one in settings().values() if one.at_service is not AtService.NEVER)
-"""Chosen where the service makes a plan: they are approved with it."""
-
-AT_THE_START = tuple(one for one in settings().values() if one.at_service is AtService.START)
-"""Those that may be switched on beyond the plan when its run is started."""
+WITH_THE_PLAN, AT_THE_START = with_the_plan(), at_the_start()
 
 
 def with_settings(offered: tuple[Setting, ...]) -> Callable[[type[Body]], type[Body]]:
@@ -45,6 +41,22 @@ def chosen_by_form(offered: tuple[Setting, ...]) -> Callable[[Request], Any]:
         return _chosen({one.name: _SWITCHED.get(str(form.get(one.name))) for one in offered}, offered)
 
     return chosen
+
+
+def form_rows(offered: tuple[Setting, ...]) -> list[dict[str, object]]:
+    """Return settings as a form has them: on or off, or left as it would be."""
+    return [
+        {"name": one.name, "label": one.label, "help": one.explained, "none": one.none if one.off else None}
+        for one in offered
+    ]
+
+
+def carried_rows(plan: PlanSettings) -> list[dict[str, object]]:
+    """Return the settings that a plan carries, as its page shows them."""
+    return [
+        {"label": one.label, "value": one.in_words(value), "is_usual": one.is_usual(value)}
+        for one, value in carried(plan)
+    ]
 
 
 _SWITCHED = {"true": True, "false": False}

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from flashferry.cli.options.shared import carried
-from flashferry.model.policy import settings
+from flashferry.model.policy import at_the_start, settings, with_the_plan
 from flashferry.model.setting import Setting, Subject
 
 
@@ -84,3 +84,6 @@ def _kind(known: Setting) -> Any:
     if known.kind == tuple[str, ...]:
         return list[str] | None
     return str | None if known.least is None else int | None
+
+
+WITH_THE_PLAN, AT_THE_START = with_the_plan(), at_the_start()

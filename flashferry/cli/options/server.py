@@ -14,7 +14,7 @@ from flashferry.cli.command_line import SERVER
 from flashferry.cli.options.policy import option_of
 from flashferry.cli.options.shared import AddressOption, DepotOption, PortOption, carried
 from flashferry.core.errors import ConfigInvalid
-from flashferry.model.server_place import ServerPlace
+from flashferry.model.policy import ServerPlace
 from inventory.transport_policy import AS_USUAL, AUTO
 
 _option = functools.partial(typer.Option, rich_help_panel=SERVER)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from flashferry.cli.command_line import OUTPUT
-from flashferry.cli.options.policy import policy_options
+from flashferry.cli.options.policy import WITH_THE_PLAN, policy_options
 from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption
 from flashferry.cli.remote.follow import job_ended, job_goes_on, leaving_alone
 from flashferry.cli.remote.opening import connect
@@ -26,8 +26,6 @@ from flashferry.cli.remote.results import Document, leave_with_result
 from flashferry.cli.terminal.output import command, say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.writing import write_whole
-from flashferry.model.policy import settings
-from flashferry.model.setting import AtService
 from flashferry.service.client.answers import as_agreed
 from flashferry.service.client.client import ServiceClient
 from flashferry.service.client.values import RemoteJob
@@ -36,7 +34,7 @@ _OFFERED_WITHIN_S = 20.0
 """So long after a plan was made the service takes to keep it as a draft; it looks each two seconds."""
 
 
-@policy_options(one for one in settings().values() if one.at_service is not AtService.NEVER)
+@policy_options(WITH_THE_PLAN)
 def plan(
     chosen: dict[str, object],
     ctx: typer.Context,

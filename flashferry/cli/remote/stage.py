@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from flashferry.cli.command_line import WAVES
-from flashferry.cli.options.policy import policy_options
+from flashferry.cli.options.policy import AT_THE_START, policy_options
 from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.remote.follow import Follower, job_ended, job_goes_on, leaving_alone, run_goes_on
 from flashferry.cli.remote.opening import connect
@@ -32,18 +32,14 @@ from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.limits import parse_until
-from flashferry.model.policy import settings
-from flashferry.model.setting import AtService
 from flashferry.monitor.progress import Roster
 from flashferry.service.client.answers import ServiceUnusable, as_agreed
 from flashferry.service.client.client import ServiceClient
 from flashferry.service.client.values import RemoteJob
 from flashferry.store.reader import chosen as chosen_run
 
-_AT_THE_START = tuple(one for one in settings().values() if one.at_service is AtService.START)
 
-
-@policy_options(_AT_THE_START)
+@policy_options(AT_THE_START)
 def stage(
     chosen: dict[str, object],
     ctx: typer.Context,
@@ -94,7 +90,7 @@ def stage(
     _check_words(plan, resume, dry_run=dry_run, is_choice=is_choice, image=image)
     times = _times({"not_before": not_before, "until": until})
     if (times or chosen) and (dry_run or resume is not None):
-        names = ("--not-before", "--until", *(one.on for one in _AT_THE_START))
+        names = ("--not-before", "--until", *(one.on for one in AT_THE_START))
         raise ConfigInvalid(f"{' and '.join(names)} are for the run of a plan", hint="Leave them out")
     with connect(ctx) as client:
         if dry_run:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from flashferry.core.apart.folder import JobFolder
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.policy import Chosen, as_options
 from flashferry.service.settings import RunSettings
 from flashferry.store.service.jobs import JobKind
 
@@ -58,6 +59,7 @@ class JobWish:
         rules: Image rules for a `plan` without an image, as the text of their file; empty: those of the inventory.
         file: The description of the night, for `nightly`.
         sites: Sites that it may touch; none: all, which takes a role everywhere. A plan brings its own.
+        chosen: Settings of its run, by name; where a plan is carried out, besides what that says.
         words: More words behind the verb, made of values that the caller has checked.
         not_before: It waits until then; None: it begins when its turn comes.
         until: By when its run is to have ended, which its verb is told; None: nobody said.
@@ -74,6 +76,7 @@ class JobWish:
     rules: str = ""
     file: Path | None = None
     sites: tuple[str, ...] = ()
+    chosen: Chosen = field(default_factory=dict)
     words: tuple[str, ...] = ()
     not_before: datetime | None = None
     until: datetime | None = None
@@ -143,7 +146,7 @@ def _words(wish: JobWish, settings: RunSettings, state: Path, folder: JobFolder)
     yield from ("--state-dir", str(state), "--json")
     is_recovery = kind is JobKind.RECOVER and settings.recover_options is not None
     yield from (settings.recover_options or ()) if is_recovery else settings.options
-    yield from wish.words
+    yield from (*as_options(wish.chosen), *wish.words)
     if wish.until is not None:
         yield from ("--until", wish.until.astimezone(UTC).isoformat(timespec="seconds"))
 

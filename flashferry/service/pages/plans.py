@@ -8,12 +8,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, UploadFile
 from starlette.responses import RedirectResponse, Response
 
-from flashferry.model.policy import carried
-from flashferry.model.setting import Setting
 from flashferry.service.actor import LOOKS, Actor, Role
 from flashferry.service.api import plans as api
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.chosen import AT_THE_START, WITH_THE_PLAN, chosen_by_form
+from flashferry.service.chosen import AT_THE_START, WITH_THE_PLAN, carried_rows, chosen_by_form, form_rows
 from flashferry.service.jobs.cancelling import may_cancel
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.plans import deciding
@@ -53,7 +51,7 @@ def plans(service: TheService, actor: TheActor, title: str = "", state: str = ""
         "state": state,
         "states": [one.value for one in PlanState],
         "may_offer": actor.has({Role.OPERATOR}),
-        "choices": _choices(WITH_THE_PLAN),
+        "choices": form_rows(WITH_THE_PLAN),
     }
 
 
@@ -112,13 +110,10 @@ def plan(service: TheService, actor: TheActor, digest: str) -> object:
         "jobs": [_job_row(one, actor) for one in reversed(jobs)],
         "plan": _summary(stored) | {name: told[name] for name in ("is_startable", "why_not")},
         "content": told["plan"],
-        "settings": [
-            {"label": one.label, "value": one.in_words(value), "is_usual": one.is_usual(value)}
-            for one, value in carried(content)
-        ],
+        "settings": carried_rows(content),
         "may": {verb: _why_not(actor, verb, stored) for verb in ("approve", "deny", "withdraw")},
         "may_begin": actor.may({Role.OPERATOR}, stored.sites),
-        "choices": _choices(AT_THE_START),
+        "choices": form_rows(AT_THE_START),
     }
 
 
@@ -171,14 +166,6 @@ def approve_one(
     """Let a run begin its waves up to one, for the plan that was read."""
     approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
     return RedirectResponse(link("/runs", run_id), HTTPStatus.SEE_OTHER)
-
-
-def _choices(offered: tuple[Setting, ...]) -> list[dict[str, object]]:
-    """Return settings as a form has them: what is on or off, or left as it would be."""
-    return [
-        {"name": one.name, "label": one.label, "help": one.explained, "none": one.none if one.off else None}
-        for one in offered
-    ]
 
 
 def _job_row(job: Job, actor: Actor) -> dict[str, object]:

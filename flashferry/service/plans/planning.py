@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from http import HTTPStatus
 
 from flashferry.core.apart.folder import JobFolder
 from flashferry.core.state_folder import open_private
-from flashferry.model.policy import Chosen, as_options
 from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.auditing import deciding
 from flashferry.service.images.golden import golden_rules
@@ -58,7 +58,7 @@ class PlanWish:
     hosts: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     window: str = ""
-    chosen: Chosen = field(default_factory=dict)
+    chosen: Mapping[str, object] = field(default_factory=dict)
 
 
 def make_plan(service: Service, actor: Actor, wish: PlanWish, once: Once | None = None) -> Job:
@@ -86,9 +86,7 @@ def make_plan(service: Service, actor: Actor, wish: PlanWish, once: Once | None 
             "golden: expected the golden images of models, or one image for all, found both",
             hint="Leave one of them out",
         )
-    words = as_options(wish.chosen)
-    if wish.window:
-        words = (*words, "--window", wish.window)
+    words = ("--window", wish.window) if wish.window else ()
     if not wish.image:
         words = (*words, "--image-dir", str(service.images))
     job = JobWish(
@@ -96,6 +94,7 @@ def make_plan(service: Service, actor: Actor, wish: PlanWish, once: Once | None 
         image=wish.image,
         sites=wish.sites,
         devices=Devices(hosts=wish.hosts, groups=wish.groups),
+        chosen=wish.chosen,
         words=words,
         reason=checked_title(wish.title),
     )

@@ -5,11 +5,11 @@ Both make a job of the service, a process of its own. What a rehearsal finds is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 
 from flashferry.model.plan_window import PlanWindow
-from flashferry.model.policy import Chosen, as_options
 from flashferry.reports import words
 from flashferry.service.actor import Actor
 from flashferry.service.auditing import note_refusal
@@ -34,7 +34,7 @@ def begin(
     reason: str = "",
     not_before: datetime | None = None,
     until: datetime | None = None,
-    chosen: Chosen | None = None,
+    chosen: Mapping[str, object] | None = None,
     rehearse: bool = False,
     once: Once | None = None,
 ) -> Job:
@@ -73,7 +73,7 @@ def begin(
         wish = JobWish(
             kind=kind,
             digest=digest,
-            words=as_options(chosen or {}),
+            chosen=chosen or {},
             reason=checked_comment(reason),
             not_before=not_before,
             until=until,

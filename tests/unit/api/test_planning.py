@@ -13,8 +13,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.daemon import Depot
 from flashferry.depot.options import DepotOptions
 from flashferry.model.fleet_plan import FleetPlan
-from flashferry.model.policy import StagePolicy
-from flashferry.model.server_place import ServerPlace
+from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.planning.fleet_planner import PlanRequest
 from flashferry.run.options import RunOptions
 from flashferry.run.server import depot_for

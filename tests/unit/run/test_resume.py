@@ -12,10 +12,9 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.images.digests import Image
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.limits import Limits
-from flashferry.model.policy import StagePolicy
+from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.model.record import DeviceRecord, Failure, TransportTried
 from flashferry.model.retry import RetryPolicy
-from flashferry.model.server_place import ServerPlace
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.run.options import RunOptions

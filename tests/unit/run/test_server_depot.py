@@ -14,7 +14,7 @@ from flashferry.depot.daemon import Depot
 from flashferry.depot.options import DepotOptions
 from flashferry.depot.places import NAME, NotForUs, socket_of
 from flashferry.fileserver import FileServer
-from flashferry.model.server_place import ServerPlace
+from flashferry.model.policy import ServerPlace
 from flashferry.run import server
 from flashferry.run.options import RunOptions
 from flashferry.run.server import depot_for, own_fingerprints, port_notices, server_notes, serving
@@ -73,7 +73,7 @@ def test_one_in_the_state_folder_is_found(depot, image):
 def test_what_its_own_server_reports_of_itself_is_among_a_run_s_events(depot, tmp_path, image):
     """Such as a process that hangs, for as long as the block lasts; what the depot reports is the depot's."""
     notes: list[str] = []
-    options = RunOptions(listen_address="127.0.0.1")
+    options = RunOptions(server=ServerPlace(listen_address="127.0.0.1"))
     with serving((image,), options, state=tmp_path) as own:
         with server_notes(own, notes.append):
             own.note("a process hangs")

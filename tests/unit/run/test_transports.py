@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.model.policy import StagePolicy
-from flashferry.model.server_place import ServerPlace
+from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.run import transports as module
 from flashferry.run.options import RunOptions
 from flashferry.run.transports import served_for, transports_of

@@ -10,8 +10,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.lab.authority import Authority
-from flashferry.model.policy import StagePolicy
-from flashferry.model.server_place import ServerPlace
+from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.run.device.way import parts_of
 from flashferry.run.host_check import look_at_host
 from flashferry.run.options import RunOptions
