@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +16,10 @@ from flashferry.core.units import rough_duration
 from flashferry.devices.errors import Interrupted
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.fleet_plan import FleetPlan
-from flashferry.model.limits import Limits
 from flashferry.model.plan_file import load_plan
 from flashferry.model.plan_window import MOST_WAIT_S, PlanWindow, WindowState, next_countdown_s
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.model.record import RunReport
-from flashferry.model.waves import WavePolicy
 from flashferry.monitor.events import Emit, Event, silent
 from flashferry.run.dry_run import DryRecord, dry_run_fleet, excluded_dry_record
 from flashferry.run.run import run_waves
@@ -219,8 +217,6 @@ def stage_fleet(
     *,
     image: Path | str | None = None,
     plan: FleetPlan | Path | str | None = None,
-    limits: Limits | None = None,
-    waves: WavePolicy | None = None,
     server_address: str | None = None,
     ftp_port: int | None = None,
     state_dir: Path | str | None = None,
@@ -234,8 +230,6 @@ def stage_fleet(
         nornir: The devices, with credentials: whatever its inventory plugin is. Narrow it with `nornir.filter`.
         image: The image file for all devices that name none in the inventory.
         plan: Or a plan, or its file: images and settings come from it unless they are given here.
-        limits: How much goes on at the same time.
-        waves: How waves are made, and when the run stops.
         server_address: Our address as devices reach it, or None: as their SSH connection shows it.
         ftp_port: Port of our FTP server, or None: 21 where that is allowed and free, else 2121, else any.
         state_dir: Where journal and history are, or None: where the command line has them.
@@ -253,7 +247,6 @@ def stage_fleet(
         raise ConfigInvalid("stage_fleet: expected either an image or a plan", hint="Give one of the two")
     made = load_plan(Path(plan)) if isinstance(plan, Path | str) else plan
     policy = made.run_policy.changed(chosen) if made is not None else StagePolicy.without_plan(chosen)
-    policy = replace(policy, limits=limits or policy.limits, policy=waves or policy.policy)
     directory = state_folder(state_dir)
     server = ServerPlace(address=server_address, port=ftp_port)
     if made is not None:
