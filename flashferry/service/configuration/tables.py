@@ -246,7 +246,7 @@ RUNS = (
         read=text,
         values="a folder or file",
         says="the inventory, as `--inventory` takes it",
-        shown_default="that of the command line",
+        shown_default="none: jobs on devices are refused",
     ),
     Key(
         name="images",
