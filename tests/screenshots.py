@@ -33,6 +33,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 MAP = DOCS / "service-pages.md"
 WIDTHS = (1400, 400)
 SCHEMES = ("light", "dark")
+_KINDS = {(1400, "dark"): "dark", (400, "light"): "phone", (400, "dark"): "phone, dark"}
 WALL = {"width": 1400, "height": 900}
 PAPER = {"width": 703, "height": 1000}
 _QUALITY = 42
@@ -154,11 +155,10 @@ def page_map(folder: Path) -> str:
     lines = [
         "# The pages of the staging service",
         "",
-        "Each page, with the question that it answers. All figures and names are made up: `python -m tests.screenshots",
-        "--update-docs` makes the service up, takes the pictures in a real browser, and writes this page. Each page is",
-        "there in light and dark, on a screen and on a phone, and goes onto paper without what only screens can use.",
-        "A test looks at all of them with hostile names on them: what each control is called, contrast (WCAG 2.2,",
-        "level AA), the order of heads and of the Tab key, and that nothing has to be scrolled to sideways.",
+        "Each page of `flashferry service`, the question that it answers, and pictures: wide and light; dark; phone; paper.",
+        "Names and figures are made up. `python -m tests.screenshots --update-docs` takes the pictures and writes this page.",
+        "A test checks all pages with hostile names: labels of controls, contrast (WCAG 2.2, AA), order of headings and of",
+        "the Tab key, no sideways scrolling.",
         "",
         "| page | answers |",
         "|---|---|",
@@ -166,24 +166,22 @@ def page_map(folder: Path) -> str:
     lines += [f"| [{one.name}](#{one.name}) `{one.route or 'any'}` | {one.answers} |" for one in PAGES]
     for one in PAGES:
         more = [
-            f"[{width} pixels, {scheme}]({where}/{one.name}-{width}-{scheme}.webp)"
+            f"[{_KINDS[width, scheme]}]({where}/{one.name}-{width}-{scheme}.webp)"
             for width in WIDTHS
             for scheme in SCHEMES
-            if (width, scheme) != (WIDTHS[0], SCHEMES[0])
+            if (width, scheme) in _KINDS
         ]
         if (folder / f"{one.name}-print.webp").exists():
-            more.append(f"[on paper]({where}/{one.name}-print.webp)")
+            more.append(f"[paper]({where}/{one.name}-print.webp)")
         lines += [
             "",
             f"## {one.name}",
             "",
-            one.answers,
-            "",
-            f"![{one.answers}]({where}/{one.name}-1400-light.webp)",
+            f"![page {one.name}]({where}/{one.name}-1400-light.webp)",
             "",
         ]
         lines += [", ".join(more)]
-    lines += ["", "## A fresh service", "", "What the first admin sees, and is told to do."]
+    lines += ["", "## A fresh service", "", "What the first admin sees first."]
     lines += [f"\n![{path}]({where}/fresh-{_word(path)}.webp)" for path in ("/tonight", "/admin")]
     return "\n".join(lines) + "\n"
 
