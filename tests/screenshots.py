@@ -156,7 +156,7 @@ def page_map(folder: Path) -> str:
         "# The pages of the staging service",
         "",
         "Each page of `flashferry service`, the question that it answers, and pictures: wide and light; dark; phone;",
-        "paper. Names and figures are made up; `python -m tests.screenshots --update-docs` takes the pictures and writes",
+        "paper. Names and figures are made up; `python -m tests.screenshots --update-docs` takes pictures and writes",
         "this page. A test checks all pages with hostile names: labels of controls, contrast (WCAG 2.2, AA), order of",
         "headings and of the Tab key, no sideways scrolling.",
         "",
