@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flashferry import api
-from flashferry.cli.command_line import Verb
 from flashferry.cli.options.server import CertificateOption, KeyOption
 from flashferry.cli.options.shared import DepotOption, JsonOption, StateOption
 from flashferry.cli.terminal.output import finish
-from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
 from flashferry.model.exit_codes import ExitCode
 
@@ -54,29 +52,6 @@ def _print(findings: tuple[Finding, ...]) -> None:
         mark = Text("ok", style="green") if finding.is_good else Text("--", style="yellow")
         table.add_row(mark, finding.name, finding.found, finding.advice)
     console().print(table)
-
-
-class LabVerb(Verb):
-    """A command of the lab; without what the lab needs it says so in a sentence."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Do it.
-
-        Raises:
-            ConfigInvalid: What it needs is not installed.
-        """
-        check_packages()
-        return super().invoke(ctx)
-
-
-def check_packages() -> None:
-    """Check that what the lab needs is installed.
-
-    Raises:
-        ConfigInvalid: Something is not.
-    """
-    if missing := missing_packages():
-        raise ConfigInvalid(f"flashferry lab: {in_words(missing)}", hint=extra_hint("lab"))
 
 
 def missing_packages() -> tuple[str, ...]:

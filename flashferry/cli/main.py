@@ -39,7 +39,8 @@ COMMANDS = {
     "Nights on a lab": ("nightly",),
     "This host": ("init", "doctor", "depot", "state", "lab"),
 }
-"""Commands in the groups and the order of the help; a module of that name has a function of that name, or an `app`."""
+"""Commands in the groups and the order of the help; a module of that name has a function of that name, or an `app`.
+Those of the lab are the lab's own: `flashferry.lab.cli`."""
 
 FAMILIES = frozenset({"run", "images", "service", "sites", "nightly", "depot", "state", "lab"})
 """Those with commands of their own: `app` in a module of that name."""
@@ -93,7 +94,7 @@ def build(arguments: Sequence[str]) -> typer.Typer:
     app.callback()(options)
     named = next(iter(behind_options(arguments)), None)
     groups = {name: group for group, names in COMMANDS.items() for name in names}
-    places = {name: f"flashferry.cli.{name}" for name in groups}
+    places = {name: f"flashferry.cli.{name}" for name in groups} | {"lab": "flashferry.lab.cli.app"}
     if service_named(arguments, os.environ):
         places = _at_a_service(named)
     for name, place in places.items():

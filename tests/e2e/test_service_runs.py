@@ -16,10 +16,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from flashferry.cli.service_demo.ground import IMAGES, Ground, opened
-from flashferry.cli.service_demo.people import Person
-from flashferry.cli.service_demo.story import ANNA, BEN, Story
-from flashferry.cli.view.demo_table import Before
+from flashferry.lab.demo.service.ground import IMAGES, Ground, opened
+from flashferry.lab.demo.service.people import Person
+from flashferry.lab.demo.service.story import ANNA, BEN, Story
+from flashferry.lab.demo.table import Before
 from flashferry.lab.world import DeviceSpec, SiteSpec, WorldSpec
 from flashferry.store.service.database import ServiceDatabase, moment
 from flashferry.store.service.schedules import ScheduleState, set_schedule

@@ -95,7 +95,6 @@ def test_round_trips() -> None:
 
 UNITS = re.compile(r"^ ?(?:[kMG]B(?:/s)?|Mbit/s|ms)\b")
 ALLOWED = {
-    "flashferry/cli/demo.py",  # a size that was chosen
     "flashferry/cli/history.py",  # sizes in a narrow column
     "flashferry/cli/view/device_tables.py",  # how fast a device hashes, to a decimal
     "flashferry/cli/view/live_cells.py",  # how much of how much, in one unit

@@ -20,13 +20,11 @@ FILES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
 
 _PROTOCOL = re.compile(r"(?<![a-z])s?ftp|ftpserver|ftpd", re.IGNORECASE)
 
-KEPT_NAMES = {"ftp_port", "vsftpd_path"}
-"""The name of a stored option; and another's server, which the lab compares with."""
+KEPT_NAMES = {"ftp_port"}
+"""The name of a stored option."""
 
 KEPT_TEXTS: dict[str, tuple[str, ...]] = {
     "flashferry/cli/depot_probe.py": ("Only this way: ",),
-    "flashferry/cli/lab_experiment.py": ("vsftpd is not installed", "apt install vsftpd"),
-    "flashferry/cli/lab_peers.py": ("vsftpd is not installed", "apt install vsftpd"),
     "flashferry/cli/options/server.py": ("ftp_port", "By what devices fetch: ", "What to serve, separated by commas: "),
     "flashferry/cli/options/shared.py": ("FTP port (default: 21"),
     "flashferry/cli/serve.py": ("Password of the FTP user ",),

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from flashferry.cli.sites_demo.telling import print_rows, tell, tell_well
 from flashferry.cli.view.layout import BAD, GOOD
 from flashferry.core import units
 from flashferry.core.described import counted
+from flashferry.lab.demo.sites.telling import print_rows, tell, tell_well
 
 if TYPE_CHECKING:
-    from flashferry.cli.sites_demo.cutting import CutSeen
+    from flashferry.lab.demo.sites.cutting import CutSeen
 
 MOST_RATIO = 1.12
 """So many times the image a link may carry at most: the heads of packets are 3 %, the rest what agents and centre say

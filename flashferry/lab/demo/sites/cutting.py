@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from flashferry.cli.sites_demo.telling import print_agents, step, tell
 from flashferry.core import units
 from flashferry.core.described import counted
+from flashferry.lab.demo.sites.telling import print_agents, step, tell
 
 if TYPE_CHECKING:
     from flashferry.lab.world import World

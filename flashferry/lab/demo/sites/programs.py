@@ -7,7 +7,7 @@ Facts
   SIGTERM, an agent has its runs put every router back, and ends behind them.
 - A process that was told to end with us (PR_SET_PDEATHSIG) is told so after `kill -9`, too; what it began is not. All
   of them have the lab's folder, which nobody else has, in their command line: by that they are found (`sweep`), by a
-  guard that outlives us (`flashferry.cli.sites_demo.guard`).
+  guard that outlives us (`flashferry.lab.demo.sites.guard`).
 """
 
 from __future__ import annotations

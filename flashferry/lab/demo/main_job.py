@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from flashferry.cli.terminal.interrupt import graceful_interrupt
 from flashferry.cli.terminal.output import say
-from flashferry.cli.view.demo_table import Before, print_story
 from flashferry.cli.view.device_tables import print_checks, print_run
 from flashferry.cli.view.layout import console
 from flashferry.cli.view.live import watching
 from flashferry.cli.view.probe_table import print_probe
+from flashferry.lab.demo.table import Before, print_story
 from flashferry.model.exit_codes import ExitCode, exit_code, run_exit_code
 from flashferry.planning.local_images import random_image
 from flashferry.run.connectivity import reach_fleet

@@ -11,8 +11,8 @@ from flashferry.cli.view.layout import console, names, show
 from flashferry.core import units
 
 if TYPE_CHECKING:
-    from flashferry.cli.service_demo.ground import Ground
-    from flashferry.cli.service_demo.people import Account
+    from flashferry.lab.demo.service.ground import Ground
+    from flashferry.lab.demo.service.people import Account
 
 EVERY_S = 5.0
 """A run that goes on says so this often; the end of a wave is said at once."""

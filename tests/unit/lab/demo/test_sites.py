@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.cli.main import main
-from flashferry.cli.sites_demo import cutting
-from flashferry.cli.sites_demo.cutting import Cut, CutSeen
-from flashferry.cli.sites_demo.ground import opened
-from flashferry.cli.sites_demo.judging import LinkSeen, RouterSeen, Seen, judged
-from flashferry.cli.sites_demo.telling import told_of
 from flashferry.lab import broker
+from flashferry.lab.demo.sites import cutting
+from flashferry.lab.demo.sites.cutting import Cut, CutSeen
+from flashferry.lab.demo.sites.ground import opened
+from flashferry.lab.demo.sites.judging import LinkSeen, RouterSeen, Seen, judged
+from flashferry.lab.demo.sites.telling import told_of
 from flashferry.lab.errors import LabError
 from flashferry.lab.world import WorldSpec
 from tests.patience import PATIENCE_S
@@ -219,7 +219,7 @@ def test_the_guard_ends_what_a_killed_demo_left_and_nothing_behind_one_that_ende
             assert one.stdout is not None
             one.stdout.readline()
         subprocess.run(
-            [sys.executable, "-P", "-m", "flashferry.cli.sites_demo.guard"],
+            [sys.executable, "-P", "-m", "flashferry.lab.demo.sites.guard"],
             input=f"{folder}\n".encode() + said,
             timeout=PATIENCE_S,
             check=True,

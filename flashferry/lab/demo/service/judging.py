@@ -7,10 +7,10 @@ import statistics
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from flashferry.cli.service_demo.ground import SITE_NAMES
-from flashferry.cli.service_demo.telling import tell
 from flashferry.cli.view.layout import BAD, GOOD, console, rate, show
 from flashferry.core import units
+from flashferry.lab.demo.service.ground import SITE_NAMES
+from flashferry.lab.demo.service.telling import tell
 
 if TYPE_CHECKING:
     from rich.text import Text

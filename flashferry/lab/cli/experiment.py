@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flashferry.cli.command_line import OUTPUT
-from flashferry.cli.doctor import check_packages
 from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import finish, say
 from flashferry.core.errors import ConfigInvalid
+from flashferry.lab.cli.verb import check_packages
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:

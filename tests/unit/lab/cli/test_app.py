@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.cli import lab
 from flashferry.core.errors import ConfigInvalid
+from flashferry.lab.cli import app as lab
 
 
 def test_flashferry_itself_is_found_without_a_search_path(monkeypatch: pytest.MonkeyPatch):

@@ -16,7 +16,7 @@ from flashferry.cli.terminal.output import say
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from flashferry.cli.service_demo.ground import Ground
+    from flashferry.lab.demo.service.ground import Ground
 
 
 def service_demo(
@@ -38,7 +38,7 @@ def service_demo(
 ) -> None:
     """Show the service: twenty routers, a depot, two people, one plan approved and run, and the address to open."""
     check_installed()
-    from flashferry.cli.service_demo.ground import WORLD, opened
+    from flashferry.lab.demo.service.ground import WORLD, opened
     from flashferry.lab.errors import LabError
     from flashferry.lab.world_file import load_world
 
@@ -62,10 +62,10 @@ def service_demo(
 
 def _played(ground: Ground, *, is_kept: bool) -> ExitCode:
     """Play the demo, and keep the service up behind it where that is wanted; return the exit code."""
-    from flashferry.cli.service_demo.ground import Broken
-    from flashferry.cli.service_demo.people import Refused, Unreachable
-    from flashferry.cli.service_demo.story import ANNA, BEN, NotWell, Stopped, Story
-    from flashferry.cli.service_demo.telling import print_address, tell
+    from flashferry.lab.demo.service.ground import Broken
+    from flashferry.lab.demo.service.people import Refused, Unreachable
+    from flashferry.lab.demo.service.story import ANNA, BEN, NotWell, Stopped, Story
+    from flashferry.lab.demo.service.telling import print_address, tell
 
     # Commands in this process are about the demo, whatever the operator's own shell says.
     os.environ["FLASHFERRY_STATE_DIR"] = str(ground.state)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from flashferry.cli.sites_demo.guard import guarded
-from flashferry.cli.sites_demo.places import SOURCE_PORT, Places, prepare
-from flashferry.cli.sites_demo.programs import RESTORE_S, Programs, until
 from flashferry.cli.terminal.output import say
-from flashferry.cli.view.demo_table import Before
+from flashferry.lab.demo.sites.guard import guarded
+from flashferry.lab.demo.sites.places import SOURCE_PORT, Places, prepare
+from flashferry.lab.demo.sites.programs import RESTORE_S, Programs, until
+from flashferry.lab.demo.table import Before
 from flashferry.transports import USUAL
 
 if TYPE_CHECKING:

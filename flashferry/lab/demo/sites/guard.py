@@ -1,6 +1,6 @@
 """The demo's guard: a process that outlives the demo for a moment, and ends what it left if it was killed.
 
-Run as ``python -m flashferry.cli.sites_demo.guard``: the lab's folder comes by the first line of standard input, and
+Run as ``python -m flashferry.lab.demo.sites.guard``: the lab's folder comes by the first line of standard input, and
 its end is the demo's. A second line says that the demo has ended by itself, and nothing is left to do.
 """
 
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from flashferry.cli.sites_demo.programs import sweep
+from flashferry.lab.demo.sites.programs import sweep
 
 _DONE = b"done\n"
 

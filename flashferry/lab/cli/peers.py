@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flashferry.cli.lab_experiment import DocsOption, OutputOption
 from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import finish, say
 from flashferry.core.errors import ConfigInvalid
+from flashferry.lab.cli.experiment import DocsOption, OutputOption
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from flashferry.cli.lab_experiment import _command as command
-from flashferry.cli.lab_experiment import _experiment_cells as experiment_cells
-from flashferry.cli.lab_experiment import experiment
 from flashferry.core.errors import ConfigInvalid
+from flashferry.lab.cli.experiment import _command as command
+from flashferry.lab.cli.experiment import _experiment_cells as experiment_cells
+from flashferry.lab.cli.experiment import experiment
 
 
 def test_a_report_names_the_command_that_was_typed() -> None:

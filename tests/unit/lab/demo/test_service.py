@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.cli.main import main
-from flashferry.cli.service_demo import telling
-from flashferry.cli.service_demo.ground import listening, opened
-from flashferry.cli.service_demo.judging import judged
-from flashferry.cli.service_demo.telling import Progress
 from flashferry.core.errors import ConfigInvalid
+from flashferry.lab.demo.service import telling
+from flashferry.lab.demo.service.ground import listening, opened
+from flashferry.lab.demo.service.judging import judged
+from flashferry.lab.demo.service.telling import Progress
 from flashferry.lab.world import WorldSpec
 
 IMAGE = b"image"

@@ -16,7 +16,7 @@ from flashferry.core.described import counted
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from flashferry.cli.sites_demo.programs import Followed
+    from flashferry.lab.demo.sites.programs import Followed
 
 _OURS = "flashferry: "
 _PLAN = "flashferry: plan "

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from flashferry.cli.command_line import App
-from flashferry.cli.doctor import LabVerb
-from flashferry.cli.lab_bulk import bulk
-from flashferry.cli.lab_bulk import ssh as ssh_study
-from flashferry.cli.lab_cml import LATENCIES, LatencyOption, keep_up, night
-from flashferry.cli.lab_experiment import experiment, fairness, sweep
-from flashferry.cli.lab_peers import peers
 from flashferry.cli.options.shared import JsonOption
-from flashferry.cli.service_demo.command import service_demo
-from flashferry.cli.sites_demo.command import sites_demo
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, result_document
 from flashferry.core.errors import ConfigInvalid
+from flashferry.lab.cli.bulk import bulk
+from flashferry.lab.cli.bulk import ssh as ssh_study
+from flashferry.lab.cli.cml import LATENCIES, LatencyOption, keep_up, night
+from flashferry.lab.cli.experiment import experiment, fairness, sweep
+from flashferry.lab.cli.peers import peers
+from flashferry.lab.cli.verb import LabVerb
+from flashferry.lab.demo.service.command import service_demo
+from flashferry.lab.demo.sites.command import sites_demo
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def ssh(name: Annotated[str, typer.Argument(help="Name of a device of the lab.")
 @app.command(cls=LabVerb)
 def demo(seed: SeedOption = 1) -> None:
     """Show the main job on the lab: four routers checked, probed, fed, timed and restored."""
-    from flashferry.cli.demo import demo_world, run_demo
+    from flashferry.lab.demo.main_job import demo_world, run_demo
 
     raise typer.Exit(run_demo(demo_world(seed)))
 

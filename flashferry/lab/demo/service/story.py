@@ -8,10 +8,10 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from flashferry.cli.service_demo.ground import IMAGES, SITE_NAMES, Ground
-from flashferry.cli.service_demo.people import Account, Person, Refused, enter
-from flashferry.cli.service_demo.telling import Progress, print_address, print_images, print_plan, step, tell
-from flashferry.cli.view.demo_table import Before
+from flashferry.lab.demo.service.ground import IMAGES, SITE_NAMES, Ground
+from flashferry.lab.demo.service.people import Account, Person, Refused, enter
+from flashferry.lab.demo.service.telling import Progress, print_address, print_images, print_plan, step, tell
+from flashferry.lab.demo.table import Before
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,7 +134,7 @@ class Story:
         return str(job["run_id"])
 
     def _judge(self, anna: Person, ben: Person, run_id: str) -> list[str]:
-        from flashferry.cli.service_demo.judging import judged, print_run
+        from flashferry.lab.demo.service.judging import judged, print_run
 
         step(7, "What came of it")
         report = anna.get(f"/runs/{run_id}/report.json")

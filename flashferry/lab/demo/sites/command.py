@@ -13,13 +13,13 @@ from flashferry.cli.terminal.output import say
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from flashferry.cli.sites_demo.ground import Ground
+    from flashferry.lab.demo.sites.ground import Ground
 
 
 def sites_demo() -> None:
     """Show sites: a centre, two depots with agents, neighbours, each line carrying an image once, and a line cut."""
     check_installed()
-    from flashferry.cli.sites_demo.ground import WORLD, opened
+    from flashferry.lab.demo.sites.ground import WORLD, opened
     from flashferry.lab.errors import LabError
     from flashferry.lab.world_file import load_world
 
@@ -42,8 +42,8 @@ def sites_demo() -> None:
 
 def _played(ground: Ground) -> ExitCode:
     """Play the demo; return its exit code."""
-    from flashferry.cli.sites_demo.programs import Broken
-    from flashferry.cli.sites_demo.story import NotWell, Story
+    from flashferry.lab.demo.sites.programs import Broken
+    from flashferry.lab.demo.sites.story import NotWell, Story
 
     try:
         wrong = Story(ground).play()

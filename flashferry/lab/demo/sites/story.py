@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flashferry.cli.sites_demo.cutting import Cut
-from flashferry.cli.sites_demo.ground import SLOW_FLASH_BYTES_PER_S, Ground
-from flashferry.cli.sites_demo.judging import LinkSeen, RouterSeen, Seen, judged
-from flashferry.cli.sites_demo.places import IMAGES
-from flashferry.cli.sites_demo.programs import Broken, Followed, Said
-from flashferry.cli.sites_demo.telling import Relay, print_agents, print_plan, step, tell, tell_command
 from flashferry.core import units
 from flashferry.core.described import counted
+from flashferry.lab.demo.sites.cutting import Cut
+from flashferry.lab.demo.sites.ground import SLOW_FLASH_BYTES_PER_S, Ground
+from flashferry.lab.demo.sites.judging import LinkSeen, RouterSeen, Seen, judged
+from flashferry.lab.demo.sites.places import IMAGES
+from flashferry.lab.demo.sites.programs import Broken, Followed, Said
+from flashferry.lab.demo.sites.telling import Relay, print_agents, print_plan, step, tell, tell_command
 
 ASK_S = 120.0
 """As long as a command may take that only looks."""

@@ -1,0 +1,33 @@
+"""What every verb of the lab checks first: that the packages which the lab needs are installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flashferry.cli.command_line import Verb
+from flashferry.cli.doctor import in_words, missing_packages
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.extras import extra_hint
+
+
+class LabVerb(Verb):
+    """A command of the lab; without what the lab needs it says so in a sentence."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Do it.
+
+        Raises:
+            ConfigInvalid: What it needs is not installed.
+        """
+        check_packages()
+        return super().invoke(ctx)
+
+
+def check_packages() -> None:
+    """Check that what the lab needs is installed.
+
+    Raises:
+        ConfigInvalid: Something is not.
+    """
+    if missing := missing_packages():
+        raise ConfigInvalid(f"flashferry lab: {in_words(missing)}", hint=extra_hint("lab"))
