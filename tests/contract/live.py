@@ -12,13 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.contract import product
+from tests.contract import golden, product
 from tests.contract.normal import event_lines, metrics_page, shape, words
 from tests.contract.tables import tables
 from tests.patience import PATIENCE_S, until
 
 IMAGE_BYTES = 250_000
 METRICS = "127.0.0.1:9912"
+METRICS_FILE = "stage-metrics.txt"
 VARYING = frozenset({"evidence", "limited_by", "notes", "samples", "verdict"})
 """What a verdict goes by, and what is worth noting: by how a measurement came out."""
 
@@ -68,6 +69,8 @@ def broken_copies(folder: Path) -> dict[str, str]:
         world.fault("xe1", flip_byte=True)
         given = ("--image", image, "--any-image", "--tune", "always", "--no-canary", "--wave-by", "all")
         files = _staged(world, folder, inventory, *given, "--remove-partial", "--retries", "1", code=3)
+    # Names and labels of metrics are the same whatever a run comes to, so one golden file has them.
+    assert files.pop(METRICS_FILE) == golden.stored("run")[METRICS_FILE]
     done = product.run(folder, "report", "latest", "--format", "csv")
     head, *_ = done.out.splitlines()
     return files | {
@@ -88,7 +91,7 @@ def _staged(world: product.World, folder: Path, inventory: Path, *given: object,
     return {
         "stage.json": _shaped(folder, process.returncode, json.loads(out)),
         "stage-events.txt": event_lines(events.read_text().splitlines(), VARYING),
-        "stage-metrics.txt": metrics_page(page),
+        METRICS_FILE: metrics_page(page),
     }
 
 

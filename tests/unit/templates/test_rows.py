@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 from collections import Counter
 from dataclasses import fields
@@ -70,11 +71,23 @@ def test_copy_error_is_read_with_its_subject(path):
     assert found.subject == "ftp://*:*@192.0.2.10/image-universalk9.SPA.bin"
 
 
-@pytest.mark.parametrize("path", named("verify"), ids=lambda path: path.stem)
-def test_digest_is_the_computed_one(path):
-    """The digest is the one the device computed, never the one it was told."""
-    wanted, found = expected(path), last(VerifyDigest, path.read_text())
-    assert (found.digest if found else None) == wanted["digest"]
+OF_NO_BYTES = hashlib.md5(b"").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("capture", "wanted"),
+    [
+        ("md5_ok", OF_NO_BYTES),
+        ("md5_expected_match", OF_NO_BYTES),
+        ("md5_expected_mismatch", OF_NO_BYTES),
+        ("md5_missing_file", None),
+        ("plain_ok_iosxe", None),
+    ],
+)
+def test_digest_is_the_computed_one(capture, wanted):
+    """The digest is the one the device computed, never the one that was typed."""
+    found = last(VerifyDigest, (CAPTURES / "verify" / f"{capture}.txt").read_text())
+    assert (found.digest if found else None) == wanted
 
 
 def test_digest_stands_behind_a_flood_of_dots():

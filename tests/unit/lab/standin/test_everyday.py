@@ -67,7 +67,7 @@ def test_the_public_templates_read_them(make_console: Callable[..., Any], platfo
         ("show platform", "show_platform_asr1002x.txt"),
         ("show redundancy", "show_redundancy_c3850.txt"),
         ("show redundancy", "show_redundancy_iosv.txt"),
-        ("show boot", "show_boot_asr1k.txt"),
+        ("show boot", "../show_boot/asr1k.txt"),
     ],
 )
 def test_what_the_templates_refuse_of_ours_they_refuse_of_real_devices(command: str, capture: str) -> None:
@@ -86,7 +86,7 @@ CASES = (
     ("c9300-17.6", "show redundancy", "show_redundancy_asr1k.txt",
      (r" BOOT = flash:packages.conf;$", r"0 minutes$", r"Image Version|^Technical|^Compiled")),
     ("iosv-15.8", "show redundancy", "show_redundancy_iosv.txt", (r"in current state = 0 min", r"uptime = 0 min")),
-    ("csr1000v-16.11", "show redundancy states", "show_redundancy_states.txt", ()),
+    ("csr1000v-16.11", "show redundancy states", "../show_redundancy_states/simplex.txt", ()),
     ("c9300-17.6", "show switch detail", "show_switch_detail.txt", (r"^ ?[*23]", r"^  [123] +OK ")),
     ("c9300-17.6", "show environment all", "show_environment_c9300.txt", ()),
     ("c9300-17.6", "show inventory", "show_inventory_c9300.txt", (r"c93xx Stack",)),
