@@ -6,12 +6,15 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+import typer
+
 from flashferry.cli.terminal.interrupt import graceful_interrupt
 from flashferry.cli.terminal.output import say
 from flashferry.cli.view.device_tables import print_checks, print_run
 from flashferry.cli.view.layout import console
 from flashferry.cli.view.live import watching
 from flashferry.cli.view.probe_table import print_probe
+from flashferry.lab.demo.harness import step, tell
 from flashferry.lab.demo.table import Before, print_story
 from flashferry.model.exit_codes import ExitCode, exit_code, run_exit_code
 from flashferry.planning.local_images import random_image
@@ -95,14 +98,6 @@ def run_demo(spec: WorldSpec) -> ExitCode:
         return ExitCode.USAGE
 
 
-class _NotWell(Exception):
-    """A part of the demo ended otherwise than well; the rest makes no sense."""
-
-    def __init__(self, code: ExitCode) -> None:
-        super().__init__(code.meaning)
-        self.code = code
-
-
 class _Demo:
     """The parts of the demo, in their order."""
 
@@ -113,22 +108,21 @@ class _Demo:
 
     def run(self) -> ExitCode:
         before = Before.of(self._world)
-        try:
-            self._introduce()
-            self._check()
-            probed = self._probe()
-            staged = [self._stage(step, *what) for step, what in enumerate(STAGED, 4)]
-        except _NotWell as ended:
-            return ended.code
-        _title(f"{4 + len(STAGED)}. What came of it, speeds in MB/s")
+        self._introduce()
+        self._check()
+        probed = self._probe()
+        staged = [self._stage(number, *what) for number, what in enumerate(STAGED, 4)]
+        step(4 + len(STAGED), "What came of it, speeds in MB/s")
         unchanged = print_story(probed, staged, before.compared(self._world))
         if not unchanged:
             return ExitCode.RESTORE_INCOMPLETE
-        _next()
+        # A line at a time: the console writes out a line break within a text, which might be a device's.
+        for line in _NEXT:
+            tell(line)
         return ExitCode.OK
 
     def _introduce(self) -> None:
-        _title(f"1. {len(self._world.sites)} sites, each behind a WAN link of its own ({self._world.rung})")
+        step(1, f"{len(self._world.sites)} sites, each behind a WAN link of its own ({self._world.rung})")
         for site in self._world.sites:
             names = ", ".join(f"{one.name} ({one.platform} stand-in)" for one in site.devices)
             console().print(f"{site.name}: {names}; {site.profile.name} link: {site.profile.describe()}")
@@ -137,14 +131,14 @@ class _Demo:
             console().print(f"the inventory says of {name}: {said}", markup=False)
 
     def _check(self) -> None:
-        _title("2. flashferry check --reach: fit, and can they fetch from us? Nothing is changed")
+        step(2, "flashferry check --reach: fit, and can they fetch from us? Nothing is changed")
         with watching("reach", devices=len(self._world.devices)) as emit, graceful_interrupt(emit.say) as stop:
             records = reach_fleet(self._fleet(), None, RunOptions(verb="check"), emit=emit, interrupted=stop.is_set)
         print_checks(records)
         _must_be_well(exit_code((record.outcome for record in records), interrupted=stop.is_set()))
 
     def _probe(self) -> RunReport:
-        _title("3. flashferry probe: copies to null:, as they are and tuned, restored at once")
+        step(3, "flashferry probe: copies to null:, as they are and tuned, restored at once")
         with watching("restore", devices=len(self._world.devices)) as emit, graceful_interrupt(emit.say) as stop:
             report = probe_fleet(
                 self._fleet(),
@@ -158,9 +152,9 @@ class _Demo:
         _must_be_well(run_exit_code(report))
         return report
 
-    def _stage(self, step: int, names: tuple[str, ...], size_bytes: int) -> RunReport:
+    def _stage(self, number: int, names: tuple[str, ...], size_bytes: int) -> RunReport:
         why = "" if size_bytes == max(size for _, size in STAGED) else "; no more, for its flash takes 0.083 MB/s"
-        _title(f"{step}. flashferry stage: {size_bytes / 1e6:g} MB of random bytes to {' and '.join(names)}{why}")
+        step(number, f"flashferry stage: {size_bytes / 1e6:g} MB of random bytes to {' and '.join(names)}{why}")
         with (
             random_image(size_bytes, self._journal.directory, f"demo-{names[0]}.bin") as image,
             watching("restore", devices=len(names)) as emit,
@@ -180,16 +174,6 @@ class _Demo:
 
 
 def _must_be_well(code: ExitCode) -> None:
+    """End the demo where a part of it ended otherwise than well: the rest makes no sense."""
     if code is not ExitCode.OK:
-        raise _NotWell(code)
-
-
-def _title(text: str) -> None:
-    console().print()
-    console().print(text, style="bold")
-
-
-def _next() -> None:
-    # A line at a time: the console writes out a line break within a text, which might be a device's.
-    for line in _NEXT:
-        console().print(line, soft_wrap=True)
+        raise typer.Exit(int(code))

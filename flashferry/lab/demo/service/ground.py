@@ -16,11 +16,9 @@ import errno
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,27 +27,14 @@ from flashferry.core.apart.folder import JobFolder
 from flashferry.core.apart.processes import ProcessMark, claim, read_mark
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import make_private_directory
+from flashferry.lab.demo.harness import MadeUpImage, write_image_rules
+from flashferry.lab.demo.programs import RESTORE_S, Programs, until
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator
 
     from flashferry.lab.world import World, WorldSpec
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MadeUpImage:
-    """An image of random bytes, named as the vendor names those of a model.
-
-    Attributes:
-        name: The file's name.
-        model: Which models get it, as the inventory's image rules have it.
-        size_bytes: Its size.
-    """
-
-    name: str
-    model: str
-    size_bytes: int
 
 
 IMAGES = (
@@ -64,13 +49,8 @@ USUAL_PORT = 8020
 READY_S = 60.0
 """As long as a busy machine may take to start a process of ours."""
 
-RESTORE_S = 120.0
-"""What is under way gets so long to put its routers back."""
-
-_END_S = 15.0
 _ASK_S = 1.0
 _LOOK_S = 0.05
-_OURS = "FLASHFERRY_"
 _BACKLOG = 64
 
 _SETTINGS = """\
@@ -86,10 +66,6 @@ reserve_gigabytes = 0.1
 """
 
 
-class Broken(Exception):
-    """Something of the ground is not there, or has gone; the sentence says what."""
-
-
 @dataclass(kw_only=True)
 class Ground:
     """A lab, a depot and a service that run.
@@ -99,96 +75,36 @@ class Ground:
         state: The state folder of service, depot and runs.
         url: Where the service answers, on this host.
         moved_from: The usual port, where that was in use.
-        stop: Set when somebody wants all of it to end.
-        hurry: Set when he wants that at once.
-        processes: Depot and service by name, as they were started.
+        programs: Depot and service.
     """
 
     world: World
     state: Path
     url: str
     moved_from: int | None
-    stop: threading.Event
-    hurry: threading.Event
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-
-    def trouble(self) -> str:
-        """Return what has become of depot or service, if one of them has ended; else nothing."""
-        for name, process in self.processes.items():
-            if process.poll() is not None:
-                return f"the {name} has ended, exit code {process.returncode}: {self._last_words(name)}"
-        return ""
-
-    def check(self) -> None:
-        """Check that depot and service still run.
-
-        Raises:
-            Broken: One does not.
-        """
-        if trouble := self.trouble():
-            raise Broken(trouble)
+    programs: Programs
 
     def start(self, name: str, *words: str, keep: tuple[int, ...] = ()) -> None:
-        """Start a command of ours in the core, told to end when we do.
-
-        Args:
-            name: What it is called.
-            words: Its command line, behind `flashferry`.
-            keep: Descriptors that are handed down.
-        """
-        from flashferry.lab.helper import end_with_owner
-
-        inside = [sys.executable, "-P", "-m", "flashferry.lab.enter", str(self.world.core_pid), "--"]
-        command = [*inside, sys.executable, "-P", "-m", "flashferry", *words, "--state-dir", str(self.state)]
-        # What the operator's own shell says of his depot, inventory or logins is nothing for the demo.
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(_OURS)}
-        with self._log(name).open("ab") as log:
-            self.processes[name] = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                # The terminal's Ctrl-C is for us.
-                start_new_session=True,
-                pass_fds=keep,
-                env=environment,
-                preexec_fn=end_with_owner,  # noqa: PLW1509 -- one call of the kernel
-            )
+        """Start a command of ours in the core; arguments as those of `Programs.start`."""
+        self.programs.start(name, self.world.core_pid, (*words, "--state-dir", str(self.state)), keep)
 
     def wait_until_ready(self) -> None:
-        """Wait until depot and service answer, or somebody wants all to end.
+        """Wait until depot and service answer.
 
         Raises:
-            Broken: One of them does not come up.
+            Broken: One of them does not come up, or all of it is to end.
         """
         from flashferry.depot.places import is_socket, places
 
-        until_s = time.monotonic() + READY_S
         depot = next(iter(places(self.state)))
-        while not (is_socket(depot) and self._answers()):
-            self.check()
-            if time.monotonic() > until_s:
-                raise Broken(f"depot and service were not ready within {READY_S:g} s")
-            if self.stop.wait(_LOOK_S):
-                return
+        until(lambda: is_socket(depot) and self._answers(), self.programs, "depot and service to answer", READY_S)
 
     def end(self) -> None:
         """End the service, then what it began, then the depot that those fetch from."""
-        self._end("service")
-        _end_jobs(_jobs_begun(self.state), self.hurry)
-        self._end("depot")
-
-    def _end(self, name: str) -> None:
-        process = self.processes.pop(name, None)
-        if process is None:
-            return
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_END_S)
-        # What it started is of its session; of the service that is nothing, since jobs have sessions of their own.
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        if "service" in self.programs.running:
+            self.programs.end(["service"])
+        _end_jobs(_jobs_begun(self.state), self.programs.hurry)
+        self.programs.end(list(self.programs.running))
 
     def _answers(self) -> bool:
         from urllib.error import URLError
@@ -199,13 +115,6 @@ class Ground:
                 return bool(answer.status == 200)
         except (URLError, OSError):
             return False
-
-    def _log(self, name: str) -> Path:
-        return self.state / f"{name}.log"
-
-    def _last_words(self, name: str) -> str:
-        lines = self._log(name).read_text(encoding="utf-8", errors="replace").splitlines()
-        return next((line for line in reversed(lines) if line.strip()), "it gave no reason")
 
 
 @contextmanager
@@ -232,25 +141,20 @@ def opened(spec: WorldSpec, folder: Path | None, stop: threading.Event, hurry: t
         state = world.directory / "state" if folder is None else folder.absolute()
         make_private_directory(state)
         inventory = write_inventory(world, world.directory / "inventory")
-        _write_image_rules(inventory)
+        write_image_rules(inventory, IMAGES)
         listener, moved_from = listening()
         stack.enter_context(listener)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         sites = "\n".join(f'{name} = "{text}"' for name, text in SITE_NAMES.items())
         (state / "service.toml").write_text(_SETTINGS.format(inventory=inventory, sites=sites), encoding="utf-8")
-        ground = Ground(world=world, state=state, url=url, moved_from=moved_from, stop=stop, hurry=hurry)
+        programs = Programs(logs=state, stop=stop, hurry=hurry)
+        ground = Ground(world=world, state=state, url=url, moved_from=moved_from, programs=programs)
         stack.callback(ground.end)
         ground.start("depot", "depot")
         ground.start("service", "service", "--listen", f"fd:{listener.fileno()}", keep=(listener.fileno(),))
         # Its own copy is enough: with the service gone nobody is to wait for an answer.
         listener.close()
         yield ground
-
-
-def _write_image_rules(inventory: Path) -> None:
-    """Write which model gets which image beside the inventory."""
-    lines = [f'  - {{model: "{one.model}", image: "{one.name}"}}' for one in IMAGES]
-    (inventory / "images.yaml").write_text("\n".join(["rules:", *lines, ""]), encoding="utf-8")
 
 
 def _check_new(folder: Path) -> None:

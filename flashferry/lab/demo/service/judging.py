@@ -7,10 +7,10 @@ import statistics
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from flashferry.cli.view.layout import BAD, GOOD, console, rate, show
+from flashferry.cli.view.layout import rate, show
 from flashferry.core import units
+from flashferry.lab.demo.harness import judge, tell
 from flashferry.lab.demo.service.ground import SITE_NAMES
-from flashferry.lab.demo.service.telling import tell
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -44,7 +44,7 @@ def judged(
     *,
     changed: Mapping[str, str],
     digests: Mapping[str, str],
-) -> list[str]:
+) -> tuple[str, ...]:
     """Print what the lab and the audit say; return what is not as it should be, in sentences.
 
     Args:
@@ -54,21 +54,19 @@ def judged(
         changed: By router, what of its configuration is not what it was before the demo; empty texts for nothing.
         digests: SHA-256 of the images, by name.
     """
-    wrong = [*_unwell(world, report), *(f"{host}: {found}" for host, found in changed.items() if found)]
-    flash = list(_unlike(world, report, digests))
     tell()
-    _say("seen from behind their backs, all configurations are what they were", is_so=not any(changed.values()))
-    _say("what lies on their flash are the images, byte for byte", is_so=not flash)
-    _say(f"the audit is whole: {audit['entries']} entries, each holds the one before it", is_so=audit["is_whole"])
-    wrong += [*flash, *(f"audit: {fault}" for fault in audit["faults"])]
-    for sentence in wrong:
-        console().print(f"NOT WELL: {sentence}", style=BAD, soft_wrap=True)
-    return wrong
-
-
-def _say(text: str, *, is_so: bool) -> None:
-    if is_so:
-        console().print(text, style=GOOD, soft_wrap=True)
+    return judge((
+        ("", _unwell(world, report)),
+        (
+            "seen from behind their backs, all configurations are what they were",
+            (f"{host}: {found}" for host, found in changed.items() if found),
+        ),
+        ("what lies on their flash are the images, byte for byte", _unlike(world, report, digests)),
+        (
+            f"the audit is whole: {audit['entries']} entries, each holds the one before it",
+            (f"audit: {fault}" for fault in audit["faults"]),
+        ),
+    ))  # fmt: skip
 
 
 def _unwell(world: World, report: Mapping[str, Any]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flashferry.cli.service.opening import opened
+from flashferry.lab.demo.programs import Broken
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,11 +23,11 @@ _PASSWORD_BYTES = 9
 _PIECE_BYTES = 2_000_000
 
 
-class Refused(Exception):
+class Refused(Broken):
     """The service refused something, in its own sentence."""
 
 
-class Unreachable(Exception):
+class Unreachable(Broken):
     """The service gave no answer."""
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from flashferry.lab.demo.harness import models_at, step, tell
+from flashferry.lab.demo.programs import Broken
 from flashferry.lab.demo.service.ground import IMAGES, SITE_NAMES, Ground
 from flashferry.lab.demo.service.people import Account, Person, Refused, enter
-from flashferry.lab.demo.service.telling import Progress, print_address, print_images, print_plan, step, tell
+from flashferry.lab.demo.service.telling import Progress, print_address, print_images, print_plan
 from flashferry.lab.demo.table import Before
 
 if TYPE_CHECKING:
@@ -29,14 +30,6 @@ RUN_S = 600.0
 _LOOK_S = 1.0
 
 
-class Stopped(Exception):
-    """Somebody wants the demo to end."""
-
-
-class NotWell(Exception):
-    """The demo cannot go on; the sentence says why."""
-
-
 class Story:
     """The demo, from the sign-in to the end of the run.
 
@@ -53,16 +46,11 @@ class Story:
         """Play it; return what is not as it should be, in sentences.
 
         Raises:
-            Stopped: Somebody wants it to end.
-            NotWell: It cannot go on.
-            Refused: The service refused what it should not.
-            Unreachable: The service gave no answer.
-            Broken: Depot or service are gone.
+            Broken: It cannot go on.
         """
         self._introduce()
         enter(self._ground.state, (ANNA, BEN))
         self._ground.wait_until_ready()
-        self._check()
         print_address(self._ground, (ANNA, BEN))
         anna, ben = Person(self._ground.url, ANNA), Person(self._ground.url, BEN)
         try:
@@ -70,7 +58,7 @@ class Story:
             digest = self._have_planned(anna)
             self._have_approved(anna, ben, digest)
             run_id = self._run(anna, digest)
-            return tuple(self._judge(anna, ben, run_id))
+            return self._judge(anna, ben, run_id)
         finally:
             anna.close()
             ben.close()
@@ -79,16 +67,14 @@ class Story:
         world = self._ground.world
         step(1, f"A lab: {len(world.devices)} stand-in routers at {len(world.sites)} sites ({world.rung})")
         for site in world.sites:
-            models = Counter(one.platform for one in site.devices)
-            told = ", ".join(f"{count} {platform}" for platform, count in models.items())
-            tell(f"{SITE_NAMES.get(site.name, site.name)}: {told}; {site.profile.describe()}")
+            tell(f"{SITE_NAMES.get(site.name, site.name)}: {models_at(site)}; {site.profile.describe()}")
 
     def _send(self, anna: Person) -> None:
         step(3, f"{anna.name} sends {len(IMAGES)} made-up images, with the SHA-512 that a vendor would have published")
         held = []
         for name, content in self._images.items():
             held.append(anna.send_image(name, content))
-            self._check()
+            self._ground.programs.check()
         print_images(held)
 
     def _have_planned(self, anna: Person) -> str:
@@ -98,7 +84,7 @@ class Story:
         while job["digest"] is None:
             # What the job wrote is offered a moment later; what cannot be is told there, too.
             if job["exit_code"] or "not taken" in (job["sentence"] or "") or time.monotonic() > until_s:
-                raise NotWell(f"no plan was made: {job['sentence']}")
+                raise Broken(f"no plan was made: {job['sentence']}")
             self._pause()
             job = anna.get(f"/jobs/{job['job_id']}")
         digest = str(job["digest"])
@@ -112,7 +98,7 @@ class Story:
         except Refused as refused:
             tell(f"{anna.name} tries: {refused}")
         else:
-            raise NotWell(f"{anna.name} approved her own plan")
+            raise Broken(f"{anna.name} approved her own plan")
         decided = ben.post(f"/plans/{digest}/approve", {"comment": "read it; canaries first, as agreed"})
         tell(f"{ben.name}: {decided['state']}, sha256:{digest[:16]}..., this text and no other")
 
@@ -128,12 +114,12 @@ class Story:
 
         job = self._until_ended(anna, job["job_id"], RUN_S, follow)
         if job["run_id"] is None:
-            raise NotWell(f"the run did not begin: {job['sentence']}")
+            raise Broken(f"the run did not begin: {job['sentence']}")
         follow(job)
         tell(f"the run has ended, exit code {job['exit_code']}: {job['sentence']}")
         return str(job["run_id"])
 
-    def _judge(self, anna: Person, ben: Person, run_id: str) -> list[str]:
+    def _judge(self, anna: Person, ben: Person, run_id: str) -> tuple[str, ...]:
         from flashferry.lab.demo.service.judging import judged, print_run
 
         step(7, "What came of it")
@@ -153,16 +139,24 @@ class Story:
             if follow is not None:
                 follow(job)
             if time.monotonic() > until_s:
-                raise NotWell(f"{job['kind']}: expected its end within {most_s:g} s, found it {job['state']}")
+                raise Broken(f"{job['kind']}: expected its end within {most_s:g} s, found it {job['state']}")
             self._pause()
         return job
 
-    def _pause(self) -> None:
-        self._check()
-        if self._ground.stop.wait(_LOOK_S):
-            raise Stopped
+    def stay(self) -> None:
+        """Keep all of it up until it is to end.
 
-    def _check(self) -> None:
-        if self._ground.stop.is_set():
-            raise Stopped
-        self._ground.check()
+        Raises:
+            Broken: Depot or service are gone.
+        """
+        programs = self._ground.programs
+        if programs.stop.is_set():
+            return
+        tell()
+        print_address(self._ground, (ANNA, BEN), is_end=True)
+        tell("It stays up until Ctrl-C, and then nothing is left.")
+        while not programs.stop.wait(_LOOK_S):
+            programs.check()
+
+    def _pause(self) -> None:
+        self._ground.programs.pause(_LOOK_S)

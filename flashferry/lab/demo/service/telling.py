@@ -1,4 +1,4 @@
-"""The demo's lines: steps, the address with both sign-ins, images, the plan, and a run while it runs."""
+"""The demo's lines: the address with both sign-ins, images, the plan, and a run while it runs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flashferry.cli.view.layout import console, names, show
+from flashferry.cli.view.layout import names, show
 from flashferry.core import units
+from flashferry.lab.demo.harness import step, tell
 
 if TYPE_CHECKING:
     from flashferry.lab.demo.service.ground import Ground
@@ -31,17 +32,6 @@ _WORDS = {
 
 _ACTIONS = {"stage": "to be staged"}
 _DONE = frozenset({"done", "already there"})
-
-
-def step(number: int, text: str) -> None:
-    """Print the heading of a step."""
-    tell()
-    console().print(f"{number}. {text}", style="bold")
-
-
-def tell(text: str = "") -> None:
-    """Print a line."""
-    console().print(text, soft_wrap=True)
 
 
 def print_address(ground: Ground, accounts: Sequence[Account], *, is_end: bool = False) -> None:

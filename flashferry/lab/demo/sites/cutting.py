@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.core import units
 from flashferry.core.described import counted
-from flashferry.lab.demo.sites.telling import print_agents, step, tell
+from flashferry.lab.demo.harness import step, tell
+from flashferry.lab.demo.sites.telling import print_agents
 
 if TYPE_CHECKING:
     from flashferry.lab.world import World

@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from flashferry.cli.terminal.output import say
-from flashferry.lab.demo.sites.guard import guarded
+from flashferry.lab.demo.guard import guarded
+from flashferry.lab.demo.programs import RESTORE_S, Programs, until
 from flashferry.lab.demo.sites.places import SOURCE_PORT, Places, prepare
-from flashferry.lab.demo.sites.programs import RESTORE_S, Programs, until
 from flashferry.lab.demo.table import Before
 from flashferry.transports import USUAL
 

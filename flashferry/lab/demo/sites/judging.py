@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from flashferry.cli.view.layout import BAD, GOOD
+from flashferry.cli.view.layout import BAD, GOOD, show
 from flashferry.core import units
 from flashferry.core.described import counted
-from flashferry.lab.demo.sites.telling import print_rows, tell, tell_well
+from flashferry.lab.demo.harness import judge, tell
 
 if TYPE_CHECKING:
     from flashferry.lab.demo.sites.cutting import CutSeen
@@ -100,27 +100,22 @@ class Seen:
 
 def judged(seen: Seen) -> tuple[str, ...]:
     """Print what came of it; return what is not as it should be, in sentences."""
-    print_rows(_router_row(one, seen.digests) for one in seen.routers)
+    show(_router_row(one, seen.digests) for one in seen.routers)
     tell()
-    print_rows(_link_row(one) for one in seen.links)
+    show(_link_row(one) for one in seen.links)
     carried, alone = (sum(find) for find in zip(*((one.carried_bytes, _alone(one)) for one in seen.links), strict=True))
     tell(f"over all lines: {units.size(carried)}; each router for itself: {units.size(alone)} of images alone")
     tell()
-    checks = (
-        ("all routers are done, and each has its record here", tuple(_unwell(seen.routers))),
-        ("seen from behind their backs, all configurations are what they were", tuple(_changed(seen.routers))),
-        ("what lies on their flash are the images, byte for byte", tuple(_unlike(seen))),
-        (f"each line carried its image once: at most {MOST_RATIO:.2f} of its size", tuple(_over(seen.links))),
-        ("the records of all parts are complete", tuple(_unfinished(seen.parts))),
-        ("the site whose line was cut went on, and the centre said since when it was silent", tuple(_uncut(seen.cut))),
+    return judge(
+        (
+            ("all routers are done, and each has its record here", _unwell(seen.routers)),
+            ("seen from behind their backs, all configurations are what they were", _changed(seen.routers)),
+            ("what lies on their flash are the images, byte for byte", _unlike(seen)),
+            (f"each line carried its image once: at most {MOST_RATIO:.2f} of its size", _over(seen.links)),
+            ("the records of all parts are complete", _unfinished(seen.parts)),
+            ("the site whose line was cut went on, and the centre said since when it was silent", _uncut(seen.cut)),
+        )
     )
-    wrong: list[str] = []
-    for text, found in checks:
-        tell_well(text, is_so=not found)
-        wrong += found
-    for sentence in wrong:
-        tell(f"NOT WELL: {sentence}", style=BAD)
-    return tuple(wrong)
 
 
 def _from(one: RouterSeen) -> str:

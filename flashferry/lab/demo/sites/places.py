@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.state_folder import make_private_directory
+from flashferry.lab.demo.harness import MadeUpImage, write_image_rules
 
 if TYPE_CHECKING:
     from flashferry.lab.authority import Authority, ServerCertificate
@@ -75,43 +76,12 @@ key = "centre.key.pem"
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MadeUpImage:
-    """An image of random bytes, named as the vendor names those of a model.
-
-    Attributes:
-        name: The file's name.
-        model: Which models get it, as the inventory's image rules have it.
-        platform: How the lab's platforms of these models begin.
-        size_bytes: Its size.
-    """
-
-    name: str
-    model: str
-    platform: str
-    size_bytes: int
-
-
-IMAGES = (
-    MadeUpImage(
-        name="csr1000v-universalk9.17.03.08a.SPA.bin",
-        model="CSR1000V",
-        platform="csr1000v",
-        size_bytes=8_000_000,
-    ),
-    MadeUpImage(
-        name="isr4300-universalk9.17.09.05a.SPA.bin",
-        model="ISR4321*",
-        platform="isr4321",
-        size_bytes=8_000_000,
-    ),
-    MadeUpImage(
-        name="c8000v-universalk9.17.15.04.SPA.bin",
-        model="C8000V",
-        platform="c8000v",
-        size_bytes=8_000_000,
-    ),
-)
+IMAGES = {
+    "csr1000v": MadeUpImage(name="csr1000v-universalk9.17.03.08a.SPA.bin", model="CSR1000V", size_bytes=8_000_000),
+    "isr4321": MadeUpImage(name="isr4300-universalk9.17.09.05a.SPA.bin", model="ISR4321*", size_bytes=8_000_000),
+    "c8000v": MadeUpImage(name="c8000v-universalk9.17.15.04.SPA.bin", model="C8000V", size_bytes=8_000_000),
+}
+"""Images, by how the lab's platforms of their models begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +159,7 @@ def prepare(world: World, folder: Path, authority: Authority, broker: Broker) ->
     for site in world.sites:
         if site.depot is not None:
             keys[site.name] = _write_agent(sites[site.name], world, site, authority, broker, key.public.line)
-    digests = {one.name: _write_image(centre, one) for one in IMAGES}
+    digests = {one.name: _write_image(centre, one) for one in IMAGES.values()}
     _write_centre(centre, world, authority, broker, keys)
     _write_mirrors(centre, world, sites)
     source = authority.issue(centre.folder, (world.server_address,))
@@ -242,8 +212,7 @@ def _write_centre(
     _write(place.settings, told + agents)
     write_inventory(world, place.inventory)
     _say_neighbours(place.inventory / "groups.yaml", [site.name for site in world.sites if site.depot is None])
-    lines = [f'  - {{model: "{one.model}", image: "{one.name}"}}' for one in IMAGES]
-    (place.inventory / "images.yaml").write_text("\n".join(["rules:", *lines, ""]), encoding="utf-8")
+    write_image_rules(place.inventory, IMAGES.values())
 
 
 def _say_neighbours(groups: Path, sites: list[str]) -> None:

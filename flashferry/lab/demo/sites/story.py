@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,12 +11,13 @@ from typing import Any
 
 from flashferry.core import units
 from flashferry.core.described import counted
+from flashferry.lab.demo.harness import models_at, step, tell
+from flashferry.lab.demo.programs import Broken, Followed, Said
 from flashferry.lab.demo.sites.cutting import Cut
 from flashferry.lab.demo.sites.ground import SLOW_FLASH_BYTES_PER_S, Ground
 from flashferry.lab.demo.sites.judging import LinkSeen, RouterSeen, Seen, judged
 from flashferry.lab.demo.sites.places import IMAGES
-from flashferry.lab.demo.sites.programs import Broken, Followed, Said
-from flashferry.lab.demo.sites.telling import Relay, print_agents, print_plan, step, tell, tell_command
+from flashferry.lab.demo.sites.telling import Relay, print_agents, print_plan, tell_command
 
 ASK_S = 120.0
 """As long as a command may take that only looks."""
@@ -26,10 +26,6 @@ RUN_S = 900.0
 """A run has to be over by then; on two cores that have little else to do it takes a tenth of it."""
 
 _LOOK_S = 0.1
-
-
-class NotWell(Exception):
-    """The demo cannot go on; the sentence says why."""
 
 
 class Story:
@@ -52,8 +48,7 @@ class Story:
         """Play it; return what is not as it should be, in sentences.
 
         Raises:
-            Broken: A program of it is gone, or somebody wants all of it to end.
-            NotWell: It cannot go on.
+            Broken: It cannot go on.
         """
         self._introduce()
         self._ground.wait_until_ready()
@@ -69,10 +64,8 @@ class Story:
         routers, sites = counted(len(self._world.devices), "stand-in router"), counted(len(self._world.sites), "site")
         step(1, f"A lab: {routers} at {sites} ({self._world.rung})")
         for site in self._world.sites:
-            models = Counter(one.platform for one in site.devices)
-            told = ", ".join(f"{count} {platform}" for platform, count in models.items())
             host = "a depot host on the LAN" if site.depot is not None else "no host: its routers serve each other"
-            tell(f"{site.name}: {told}; {host}; line {site.profile.describe()}")
+            tell(f"{site.name}: {models_at(site)}; {host}; line {site.profile.describe()}")
         slow = units.rate(SLOW_FLASH_BYTES_PER_S)
         tell(f"Flash at {self._ground.cut_site} takes {slow}, so that its copies last for a while.")
 
@@ -96,7 +89,7 @@ class Story:
         tell_command(words)
         said = self._asked([*words, "--json"])
         if said.exit_code:
-            raise NotWell(f"no plan was made: {said.last_words}")
+            raise Broken(f"no plan was made: {said.last_words}")
         print_plan(self._document(said))
         return path
 
@@ -110,7 +103,7 @@ class Story:
         try:
             self._stage(words, list(self._ground.places.sites), " from their depot", cut.look)
             if cut.is_cut:
-                raise NotWell(f"the run ended while the line of {site} was cut")
+                raise Broken(f"the run ended while the line of {site} was cut")
         finally:
             cut.end()
         return cut
@@ -137,7 +130,7 @@ class Story:
         said = followed.said()
         document = self._document(said)
         if "run" not in document:
-            raise NotWell(f"the run did not begin: {said.last_words}")
+            raise Broken(f"the run did not begin: {said.last_words}")
         tell(f"the run has ended, exit code {said.exit_code}: {document['meaning']}")
         self._records |= {one["host"]: one for one in document["run"]["devices"]}
         for name in sites:
@@ -148,12 +141,10 @@ class Story:
         while not followed.is_over:
             relay.show()
             meanwhile()
-            self._programs.check()
             left_s -= _LOOK_S
             if left_s < 0:
-                raise NotWell(f"expected the run's end within {RUN_S:g} s, found it under way")
-            if self._programs.stop.wait(_LOOK_S):
-                raise Broken("it was interrupted")
+                raise Broken(f"expected the run's end within {RUN_S:g} s, found it under way")
+            self._programs.pause(_LOOK_S)
         relay.show()
 
     def _seen(self, cut: Cut) -> Seen:
@@ -188,7 +179,7 @@ class Story:
     def _link(self, name: str, before: tuple[int, int]) -> LinkSeen:
         carried_bytes, lan_bytes = (now - was for now, was in zip(self._carried(name), before, strict=True))
         site = next(one for one in self._world.sites if one.name == name)
-        size_bytes = next(one.size_bytes for one in IMAGES if one.name == self._image[name])
+        size_bytes = next(one.size_bytes for one in IMAGES.values() if one.name == self._image[name])
         return LinkSeen(
             site=name,
             routers=len(site.devices),
@@ -206,11 +197,11 @@ class Story:
 
     def _held(self, name: str) -> str:
         """Return the SHA-512 of a router's image on its flash, read behind its back; empty where there is none."""
-        images = {one.name for one in IMAGES}
+        images = {one.name for one in IMAGES.values()}
         return next((_digest(file.path) for file in self._world.files(name) if file.name in images), "")
 
     def _image_of(self, platform: str) -> str:
-        return next(one.name for one in IMAGES if platform.startswith(one.platform))
+        return next(one.name for prefix, one in IMAGES.items() if platform.startswith(prefix))
 
     def _asked(self, words: Sequence[str]) -> Said:
         return self._programs.ask(self._world.core_pid, words, ASK_S, state=self._centre.state)
@@ -219,12 +210,12 @@ class Story:
         """Return the JSON document that a command printed.
 
         Raises:
-            NotWell: It printed none.
+            Broken: It printed none.
         """
         try:
             found: Mapping[str, Any] = json.loads(said.out)
         except ValueError:
-            raise NotWell(f"a command ended with exit code {said.exit_code}: {said.last_words}") from None
+            raise Broken(f"a command ended with exit code {said.exit_code}: {said.last_words}") from None
         return found
 
 

@@ -1,4 +1,4 @@
-"""The demo's lines: steps, commands, what a run tells while it runs, and tables."""
+"""The demo's lines: commands, what a run tells while it runs, and tables."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flashferry.cli.view.layout import GOOD, console, show
+from flashferry.cli.view.layout import show
 from flashferry.core import units
 from flashferry.core.described import counted
+from flashferry.lab.demo.harness import tell
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from flashferry.lab.demo.sites.programs import Followed
+    from flashferry.lab.demo.programs import Followed
 
 _OURS = "flashferry: "
 _PLAN = "flashferry: plan "
@@ -26,17 +25,6 @@ _NOTE = "note: "
 _SUFFIX = ".SPA.bin"
 _CLOCK_S = 0.5
 """Clocks that are no further apart are right."""
-
-
-def step(number: int, text: str) -> None:
-    """Print the heading of a step."""
-    tell()
-    console().print(f"{number}. {text}", style="bold")
-
-
-def tell(text: str = "", style: str = "") -> None:
-    """Print a line."""
-    console().print(text, style=style or None, soft_wrap=True)
 
 
 def tell_command(words: Sequence[str]) -> None:
@@ -141,17 +129,6 @@ def print_plan(plan: Mapping[str, Any]) -> None:
     )
     if plan["savings"]:
         tell(f"expected: {plan['savings']['sentence']}")
-
-
-def print_rows(rows: Iterable[dict[str, str | Text]]) -> None:
-    """Print a table."""
-    show(rows)
-
-
-def tell_well(text: str, *, is_so: bool) -> None:
-    """Print what is as it should be; what is not is told elsewhere."""
-    if is_so:
-        tell(text, style=GOOD)
 
 
 def _clock(ahead_s: float | None, within_s: float) -> str:

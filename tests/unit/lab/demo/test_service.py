@@ -107,7 +107,7 @@ def test_whatever_is_not_as_it_should_be_is_told(change, told, tmp_path, capsys)
     faults = change.get("faults", [])
     audit = {"is_whole": not faults, "entries": 7, "faults": faults}
     changed = {"r1": change.get("changed", "")}
-    assert judged(world, {"devices": [told_device]}, audit, changed=changed, digests=DIGESTS) == told
+    assert judged(world, {"devices": [told_device]}, audit, changed=changed, digests=DIGESTS) == tuple(told)
     out = capsys.readouterr().out
     assert all(f"NOT WELL: {sentence}" in out for sentence in told)
     assert ("the audit is whole" in out) is (not faults)

@@ -219,7 +219,7 @@ def test_the_guard_ends_what_a_killed_demo_left_and_nothing_behind_one_that_ende
             assert one.stdout is not None
             one.stdout.readline()
         subprocess.run(
-            [sys.executable, "-P", "-m", "flashferry.lab.demo.sites.guard"],
+            [sys.executable, "-P", "-m", "flashferry.lab.demo.guard"],
             input=f"{folder}\n".encode() + said,
             timeout=PATIENCE_S,
             check=True,

@@ -1,6 +1,6 @@
-"""The demo's guard: a process that outlives the demo for a moment, and ends what it left if it was killed.
+"""A demo's guard: a process that outlives the demo for a moment, and ends what it left if it was killed.
 
-Run as ``python -m flashferry.lab.demo.sites.guard``: the lab's folder comes by the first line of standard input, and
+Run as ``python -m flashferry.lab.demo.guard``: the lab's folder comes by the first line of standard input, and
 its end is the demo's. A second line says that the demo has ended by itself, and nothing is left to do.
 """
 
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from flashferry.lab.demo.sites.programs import sweep
+from flashferry.lab.demo.programs import sweep
 
 _DONE = b"done\n"
 

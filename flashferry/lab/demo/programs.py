@@ -1,4 +1,4 @@
-"""The demo's programs: commands of ours as processes in the lab's namespaces, and their end, whenever that comes.
+"""A demo's programs: commands of ours as processes in the lab's namespaces, and their end, whenever that comes.
 
 Facts
 -----
@@ -7,7 +7,7 @@ Facts
   SIGTERM, an agent has its runs put every router back, and ends behind them.
 - A process that was told to end with us (PR_SET_PDEATHSIG) is told so after `kill -9`, too; what it began is not. All
   of them have the lab's folder, which nobody else has, in their command line: by that they are found (`sweep`), by a
-  guard that outlives us (`flashferry.lab.demo.sites.guard`).
+  guard that outlives us (`flashferry.lab.demo.guard`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NONE_LEFT = 3
 
 
 class Broken(Exception):
-    """A program of the demo is not there, or has gone; the sentence says what."""
+    """The demo cannot go on: a program is gone, an answer is not what it should be, or all is to end; it says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,16 +80,17 @@ class Programs:
     hurry: threading.Event
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
-    def start(self, name: str, pid: int, words: Sequence[str]) -> None:
-        """Start a command that stays, told to end when we do.
+    def start(self, name: str, pid: int, words: Sequence[str], keep: tuple[int, ...] = ()) -> None:
+        """Start a command that stays and ends when we do.
 
         Args:
             name: What it is called.
             pid: A process in the namespace where it is to be.
-            words: Its command line, behind `flashferry`.
+            words: Its command line, after `flashferry`.
+            keep: Descriptors that are handed down.
         """
         with self._log(name).open("ab") as log:
-            self.running[name] = _started(pid, words, log, log)
+            self.running[name] = _started(pid, words, log, log, keep=keep)
 
     def ask(self, pid: int, words: Sequence[str], patience_s: float, *, state: Path) -> Said:
         """Return what a command says, which ends by itself.
@@ -110,15 +111,32 @@ class Programs:
             _kill(process)
         return Said(exit_code=process.returncode, out=out.decode(), err=err.decode())
 
-    def check(self) -> None:
-        """Check that what is to stay is there still.
-
-        Raises:
-            Broken: One has ended.
-        """
+    def trouble(self) -> str:
+        """Return what has become of one that was to stay and has ended; empty where all are there."""
         for name, process in self.running.items():
             if process.poll() is not None:
-                raise Broken(f"the {name} has ended, exit code {process.returncode}: {self.last_words(name)}")
+                return f"the {name} has ended, exit code {process.returncode}: {self._last_line(name)}"
+        return ""
+
+    def check(self) -> None:
+        """Check that what is to stay is there still, and that the demo is to go on.
+
+        Raises:
+            Broken: One has ended, or all of it is to end.
+        """
+        if self.stop.is_set():
+            raise Broken("it was interrupted")
+        if trouble := self.trouble():
+            raise Broken(trouble)
+
+    def pause(self, seconds: float) -> None:
+        """Wait for a moment.
+
+        Raises:
+            Broken: A program has ended, or all of it is to end.
+        """
+        self.stop.wait(seconds)
+        self.check()
 
     def end(self, names: Sequence[str], within_s: float = _END_S) -> None:
         """End some of those that stay beside each other, in order, and with force where that takes too long."""
@@ -133,8 +151,8 @@ class Programs:
         for process in ending:
             _kill(process)
 
-    def last_words(self, name: str) -> str:
-        """Return the last line that one of those that stay said."""
+    def _last_line(self, name: str) -> str:
+        """Return the last line that one of those that stay wrote."""
         lines = self._log(name).read_text(encoding="utf-8", errors="replace").splitlines()
         return next((line for line in reversed(lines) if line.strip()), "it gave no reason")
 
@@ -145,8 +163,7 @@ class Programs:
         while True:
             with suppress(subprocess.TimeoutExpired):
                 return process.communicate(timeout=_LOOK_S)
-            if self.stop.is_set():
-                raise Broken("it was interrupted")
+            self.check()
             if time.monotonic() > until_s:
                 raise Broken(f"'flashferry {' '.join(words[:2])}' has not ended within {patience_s:g} s")
 
@@ -219,15 +236,19 @@ def until(condition: Callable[[], object], programs: Programs, what: str, within
     """
     until_s = time.monotonic() + within_s
     while not condition():
-        programs.check()
         if time.monotonic() > until_s:
             raise Broken(f"within {within_s:g} s: expected {what}, found it is not so")
-        if programs.stop.wait(_LOOK_S):
-            raise Broken("it was interrupted")
+        programs.pause(_LOOK_S)
 
 
 def _started(
-    pid: int, words: Sequence[str], out: int | IO[bytes], err: int | IO[bytes], state: Path | None = None
+    pid: int,
+    words: Sequence[str],
+    out: int | IO[bytes],
+    err: int | IO[bytes],
+    state: Path | None = None,
+    *,
+    keep: tuple[int, ...] = (),
 ) -> subprocess.Popen[bytes]:
     from flashferry.lab.helper import end_with_owner
 
@@ -243,6 +264,7 @@ def _started(
         stderr=err,
         # The terminal's Ctrl-C is for us.
         start_new_session=True,
+        pass_fds=keep,
         # Tables are as wide as our own.
         env=environment | {"COLUMNS": str(console().width)},
         preexec_fn=end_with_owner,  # noqa: PLW1509 -- one call of the kernel
