@@ -310,7 +310,6 @@ ROUTES = (
     Route("GET", "system_stats", _stats),
     Route("GET", "diagnostics/{category}", _diagnostics),
     Route("GET", "node_definitions", _node_definitions),
-    Route("GET", "simplified_node_definitions", _node_definitions),
     Route("POST", "node_definitions", _add_node_definition),
     Route("PUT", "node_definitions", _add_node_definition),
     Route("GET", "node_definitions/{definition}", _node_definition),
