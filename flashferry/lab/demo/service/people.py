@@ -27,10 +27,6 @@ class Refused(Broken):
     """The service refused something, in its own sentence."""
 
 
-class Unreachable(Broken):
-    """The service gave no answer."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
     """Somebody with a local account.
@@ -88,8 +84,7 @@ class Person:
         """Return what the API tells.
 
         Raises:
-            Refused: It refuses.
-            Unreachable: It does not answer.
+            Broken: The service refuses, or does not answer.
         """
         return self._asked("GET", path)
 
@@ -97,8 +92,7 @@ class Person:
         """Have the API do something, and return what it answers.
 
         Raises:
-            Refused: It refuses.
-            Unreachable: It does not answer.
+            Broken: The service refuses, or does not answer.
         """
         return self._asked("POST", path, json=values)
 
@@ -106,8 +100,7 @@ class Person:
         """Return a file that the API tells.
 
         Raises:
-            Refused: It refuses.
-            Unreachable: It does not answer.
+            Broken: The service refuses, or does not answer.
         """
         return self._answer("GET", path).text
 
@@ -115,8 +108,7 @@ class Person:
         """Send an image in pieces, with its SHA-512 as its vendor would have published it; return what is held of it.
 
         Raises:
-            Refused: It is refused.
-            Unreachable: The service does not answer.
+            Broken: The service refuses, or does not answer.
         """
         digest = hashlib.sha512(content).hexdigest()
         held = self.post("/images", {"name": name, "size_bytes": len(content), "sha512": digest})
@@ -137,7 +129,7 @@ class Person:
         try:
             answer = self._client.request(method, _API + path, **sent)
         except httpx.HTTPError as error:
-            raise Unreachable(f"the service gave no answer to {method} {path}: {error}") from None
+            raise Broken(f"the service gave no answer to {method} {path}: {error}") from None
         if not answer.is_success:
             raise Refused(_sentence(answer))
         return answer
