@@ -7,7 +7,7 @@ from importlib.metadata import version
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from flashferry.core.errors import Kind
-from flashferry.monitor.metrics.names import COPY_SECONDS, COPY_SECONDS_BUCKETS, PREFIX, TRANSFERS
+from flashferry.monitor.metrics.names import COPY_SECONDS, COPY_SECONDS_BUCKETS, PREFIX, TRANSFERS, TRANSPORT_TRANSFERS
 from flashferry.transports import WAYS
 
 _HASH_S = (5, 10, 20, 40, 60, 120, 180, 300, 600, 1200)
@@ -43,7 +43,7 @@ class Instruments:
         build.labels(version=version("flashferry")).set(1)
         self.transfers = self._counter(TRANSFERS.name, f"{TRANSFERS.says.capitalize()}.", *TRANSFERS.labels)
         self.by_transport = self._counter(
-            "transport_transfers", "Transfers that ended, by how they were fetched.", "site", "transport", "outcome"
+            TRANSPORT_TRANSFERS.name, f"{TRANSPORT_TRANSFERS.says.capitalize()}.", *TRANSPORT_TRANSFERS.labels
         )
         self.retransmitted = self._counter("retransmitted_bytes", "Bytes sent again in transfers that ended.", "site")
         self.login_failures = self._counter(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 PREFIX = "flashferry_"
@@ -34,6 +34,10 @@ class MetricName:
     labels: tuple[str, ...] = ()
     kind: MetricKind = MetricKind.GAUGE
 
+    def split_by(self, *labels: str) -> MetricName:
+        """Return the same metric with further labels, where more is known of what it counts."""
+        return replace(self, labels=(*self.labels, *labels))
+
     @property
     def shown(self) -> str:
         """The name by which rules and dashboards ask for it; of a histogram the stem."""
@@ -44,6 +48,12 @@ TRANSFERS = MetricName(
     name="transfers",
     says="transfers that ended",
     labels=("site", "outcome", "verdict"),
+    kind=MetricKind.COUNTER,
+)
+TRANSPORT_TRANSFERS = MetricName(
+    name="transport_transfers",
+    says="transfers that ended, by how they were fetched",
+    labels=("site", "transport", "outcome"),
     kind=MetricKind.COUNTER,
 )
 COPY_SECONDS = MetricName(

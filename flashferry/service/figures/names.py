@@ -6,7 +6,7 @@ label of one metric alone, which has at most `MOST_NAMED`.
 
 from __future__ import annotations
 
-from flashferry.monitor.metrics.names import COPY_SECONDS, TRANSFERS, MetricKind, MetricName
+from flashferry.monitor.metrics.names import COPY_SECONDS, TRANSFERS, TRANSPORT_TRANSFERS, MetricKind, MetricName
 
 MOST_NAMED = 50
 """So many unrestored devices have a series each; the gauge beside it counts all."""
@@ -46,7 +46,8 @@ OF_RUNS = (
 )
 OF_COPIES = (
     TRANSFERS,
-    _counter("transport_transfers", "the same by how they were fetched", "site", "transport", "outcome", "tuned"),
+    # The journal knows whether a copy was tuned; the events that a run counts do not say it.
+    TRANSPORT_TRANSFERS.split_by("tuned"),
     _counter("copied_bytes", "bytes acknowledged of copies that ended, failed ones too", "site", "transport"),
     COPY_SECONDS,
     _histogram("copy_rate_bytes_per_second", "mean rate of each delivered copy", "site", "transport"),

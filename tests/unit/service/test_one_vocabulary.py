@@ -21,7 +21,7 @@ from flashferry.model.record import DeviceRecord, Failure, RunReport
 from flashferry.model.states import LEFT, NOT_DONE, OUTCOMES, Outcome, Phase, Restored, State, Tone, label_of
 from flashferry.monitor.events import OTHER_STEPS, Event
 from flashferry.monitor.metrics.fleet_collector import STATES, FleetCollector
-from flashferry.monitor.metrics.names import COPY_SECONDS, TRANSFERS
+from flashferry.monitor.metrics.names import COPY_SECONDS, TRANSFERS, TRANSPORT_TRANSFERS
 from flashferry.monitor.progress import Expected, Fleet, Roster
 from flashferry.reports.as_csv import report_csv
 from flashferry.reports.as_html import report_html
@@ -245,6 +245,7 @@ def test_a_metric_that_runs_and_the_service_have_is_defined_once(documentation):
     """Name, labels and meaning are the same object; its states are those that the documentation lists."""
     assert METRICS["transfers"] is TRANSFERS
     assert METRICS["copy_seconds"] is COPY_SECONDS
+    assert METRICS["transport_transfers"] == TRANSPORT_TRANSFERS.split_by("tuned")
     listed = re.search(r"`flashferry_devices` \| gauge by `site`, `state`: ([^;]+);", documentation("metrics.md"))
     assert listed is not None
     assert listed[1].split(", ") == [state.replace(" ", "_") for state in STATES]
