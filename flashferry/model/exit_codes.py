@@ -50,11 +50,11 @@ _MEANINGS = {
     ExitCode.DEVICES_FAILED: "some devices failed",
     ExitCode.REFUSED: "some devices were refused by the check, none failed",
     ExitCode.RESTORE_INCOMPLETE: "a device's configuration is not proven to be what it was; the report says why",
-    ExitCode.UNFINISHED: "the run stopped before all devices were done, none failed; go on with 'stage --resume RUN'",
+    ExitCode.UNFINISHED: "some devices were interrupted or not started, none failed; go on with 'stage --resume RUN'",
     ExitCode.LAB: "the lab of a night could not be used; nothing is said about the tool or the devices",
     ExitCode.CLEANUP: "a night left a lab running; 'flashferry nightly reap'",
-    ExitCode.APPROVAL: "the plan waits for somebody's approval at the service; nothing was begun",
-    ExitCode.SERVICE: "the service could not be asked, or did not answer as agreed; what it has begun goes on there",
+    ExitCode.APPROVAL: "the plan needs an approval at the service; nothing was started",
+    ExitCode.SERVICE: "the service could not be asked, or did not answer as agreed; what it has started goes on there",
     ExitCode.INTERRUPTED: "interrupted by the operator; no device was left changed",
 }
 
@@ -74,7 +74,7 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
     "check": {
         ExitCode.OK: "all devices can be staged, or have the image; nothing was changed",
         ExitCode.DEVICES_FAILED: "some devices could not be looked at, or could not fetch from us",
-        ExitCode.REFUSED: "some devices cannot be staged as they are, none failed",
+        ExitCode.REFUSED: "some devices were refused: they cannot be staged as they are; none failed",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
     "ready": {
@@ -86,9 +86,9 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
     "activate": {
         ExitCode.OK: "all devices run their images, and do what they did before",
         ExitCode.DEVICES_FAILED: "some devices do not run their image as they should; the report says what each runs",
-        ExitCode.REFUSED: "some devices were not ready and were not restarted, none failed",
+        ExitCode.REFUSED: "some devices were refused: they are not ready, and were not restarted; none failed",
         ExitCode.RESTORE_INCOMPLETE: "of some devices nobody can tell what they run; 'flashferry recover' tells",
-        ExitCode.UNFINISHED: "the run stopped before all devices were restarted, none failed",
+        ExitCode.UNFINISHED: "some devices were not started, none failed",
         ExitCode.INTERRUPTED: "interrupted by the operator; what was restarted was followed to its end",
     },
     "clean": {
@@ -101,12 +101,12 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
     "probe": {
         ExitCode.OK: "all devices were timed, and are as they were",
         ExitCode.DEVICES_FAILED: "some devices could not be timed",
-        ExitCode.UNFINISHED: "the run stopped before all devices were timed, none failed",
+        ExitCode.UNFINISHED: "some devices were interrupted or not started, none failed",
     },
     "plan": {
         ExitCode.OK: "all devices are in the plan, or need nothing; 'late' says whether it fits",
         ExitCode.DEVICES_FAILED: "some devices could not be reached to plan for them",
-        ExitCode.REFUSED: "some devices cannot be staged as they are, the plan leaves them out",
+        ExitCode.REFUSED: "some devices were refused: they cannot be staged as they are; the plan leaves them out",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
     "dry-run": {

@@ -258,5 +258,8 @@ class Restored(StrEnum):
 
 
 FOREIGN_LABEL = "restored except for a change by others"
+NOT_RESTORED = "NOT RESTORED"
+"""Stands beside the outcome's word where a device is changed, its run is over, and its configuration is not proven."""
+
 ACCEPTED_LABEL = "accepted as it is"
 """Of a configuration that `flashferry recover --accept` took as it is: nothing of it is open any more."""

@@ -10,9 +10,10 @@ from rich.text import Text
 from flashferry.cli.terminal.output import command
 from flashferry.cli.view.layout import BAD, GOOD, console, line, names, show
 from flashferry.core.described import counted
+from flashferry.model.states import label_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from flashferry.sites.centre.overview import PartOverview, RunOverview, SiteOverview, SiteWish
 
@@ -86,7 +87,15 @@ def _devices(run: RunOverview) -> Counter[str]:
 
 
 def _tally(run: RunOverview) -> str:
-    return ", ".join(f"{count} {name}" for name, count in _devices(run).most_common())
+    return _counted(dict(_devices(run).most_common()))
+
+
+def _counted(outcomes: Mapping[str, int]) -> str:
+    """Return how many devices came to what, by the words of the table of outcomes; some outcomes share a word."""
+    found: Counter[str] = Counter()
+    for outcome, count in outcomes.items():
+        found[label_of(outcome)] += count
+    return ", ".join(f"{count} {label}" for label, count in found.items())
 
 
 def _run_row(run: RunOverview) -> dict[str, str | Text]:
@@ -146,7 +155,7 @@ def _part_row(part: PartOverview, *, has_canaries: bool) -> dict[str, str | Text
         "last word": part.heard,
         "all here": "yes" if part.is_whole else "not yet",
         "devices": str(sum(part.devices.values())),
-        "of them": ", ".join(f"{count} {name}" for name, count in part.devices.items()),
+        "of them": _counted(part.devices),
     }
 
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from flashferry.core.described import counted
 from flashferry.core.outside import shown
 from flashferry.core.units import coarse_rate, rough_duration
-from flashferry.model.states import NOT_DONE, Phase
+from flashferry.model.states import NOT_DONE, NOT_RESTORED, Phase
 from flashferry.reports.words import DASH
 from flashferry.service.live.board import Board, Cell, Row, Table
 from flashferry.service.live.look import Scene
@@ -21,8 +21,8 @@ from flashferry.service.live.scene import DeviceNow, RunNow, Sums, sum_up, sums_
 from flashferry.store.status import RunState
 
 _URGENT_WORDS = {
-    Urgency.NOT_RESTORED: "NOT RESTORED",
-    Urgency.DEAD: "NOT RESTORED",
+    Urgency.NOT_RESTORED: NOT_RESTORED,
+    Urgency.DEAD: NOT_RESTORED,
     Urgency.LATE: "too late",
     Urgency.WAVE: "approve",
     Urgency.FAILED: Phase.FAILED.label,
@@ -104,7 +104,7 @@ def _alarm(scene: Scene, needs: Sequence[Need], unrestored: int) -> tuple[str, s
         return f"Blind: {scene.trouble}", "bad"
     wanted = "" if not needs else f"{counted(len(needs), 'thing')} {'needs' if len(needs) == 1 else 'need'} a person."
     if unrestored:
-        left = "is changed and NOT RESTORED" if unrestored == 1 else "are changed and NOT RESTORED"
+        left = f"{'is' if unrestored == 1 else 'are'} changed and {NOT_RESTORED}"
         return f"{counted(unrestored, 'device')} {left}. {wanted}".strip(), "bad"
     if needs:
         return f"Nothing is left changed. {wanted}", "warn"
@@ -216,10 +216,10 @@ def run_row(run: RunNow, scene: Scene) -> Row:
 def run_word(run: RunNow) -> tuple[str, str]:
     """Return where a run stands in a word or two, and the tone of it."""
     if run.state is RunState.DIED:
-        return ("died, NOT RESTORED", "bad") if run.unrestored else ("died", "warn")
+        return (f"died, {NOT_RESTORED}", "bad") if run.unrestored else ("died", "warn")
     if run.state is RunState.FINISHED:
         if run.unrestored:
-            return "ended, NOT RESTORED", "bad"
+            return f"ended, {NOT_RESTORED}", "bad"
         if run.whole.failed:
             return "ended with failures", "warn"
         is_done = all(one.phase is Phase.DONE or one.is_left_by_plan for one in run.devices)
@@ -309,7 +309,7 @@ def in_order(run: RunNow) -> list[DeviceNow]:
 def device_row(run: RunNow, one: DeviceNow, site_names: Mapping[str, str]) -> Row:
     """Return a device of a run as a row."""
     is_left = one.host in run.unrestored
-    word = "NOT RESTORED" if is_left else one.label
+    word = f"{one.label}, {NOT_RESTORED}" if is_left else one.label
     share = 100 * one.acked_bytes // one.size_bytes if one.size_bytes else 0
     is_still = one.phase is Phase.UNDER_WAY and 0 < one.acked_bytes < one.size_bytes and not one.rate_bytes_per_s
     limit = one.verdict if one.phase is Phase.UNDER_WAY and one.rate_bytes_per_s else ""

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from markupsafe import Markup
 
 from flashferry.core.codec import to_json
-from flashferry.model.states import Phase, State, label_of, phase_of
+from flashferry.model.states import NOT_RESTORED, Phase, State, label_of, phase_of
 from flashferry.reports.svg import svg
 from flashferry.service.actor import Actor
 from flashferry.service.api.depends import TheActor, TheService
@@ -126,11 +126,10 @@ def _alive(service: Service, had: Iterable[KnownDevice]) -> frozenset[str]:
 def _standing(one: KnownDevice, alive: Collection[str]) -> dict[str, str]:
     """Return how a device stands in its run in a word or two, and the tone of it."""
     is_alive = one.run_id in alive
-    if one.is_held and not is_alive:
-        return {"word": "NOT RESTORED", "tone": "bad"}
     is_open = is_alive and (one.is_held or one.outcome is None)
     if is_open:
         has_started = one.is_held or one.state != State.PLANNED
         return {"word": (Phase.UNDER_WAY if has_started else Phase.QUEUED).label, "tone": ""}
     phase = phase_of(one.outcome, one.state, is_alive=False)
-    return {"word": phase.label if one.outcome is None else label_of(one.outcome), "tone": phase.tone}
+    word = phase.label if one.outcome is None else label_of(one.outcome)
+    return {"word": f"{word}, {NOT_RESTORED}", "tone": "bad"} if one.is_held else {"word": word, "tone": phase.tone}

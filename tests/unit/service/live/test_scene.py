@@ -8,6 +8,7 @@ import pytest
 
 from flashferry.model.states import Phase
 from flashferry.service.live.scene import Forecast, Heard, Motion, limited_to, sum_up
+from flashferry.service.live.wording import device_row
 from flashferry.store.status import RunState
 from tests.unit.service.live.made import NOW, device, run
 
@@ -137,3 +138,10 @@ def test_who_holds_up_a_run_is_told():
     assert run(device(), is_paused=True, is_stopping=True).hold == "stopping"
     assert run(device(), waiting_wave=2).hold == "waiting"
     assert run(device(), waiting_wave=2, state=RunState.DIED).waiting_wave is None
+
+
+def test_a_device_that_is_not_restored_keeps_the_word_of_its_outcome():
+    """What became of the copy and that the configuration is changed are two facts, and both stand in its row."""
+    one = run(device(state="failed", is_held=True, outcome="failed"), state=RunState.FINISHED)
+    cell = device_row(one, one.devices[0], {})["state"]
+    assert (cell.text, cell.tone) == ("failed, NOT RESTORED", "bad")
