@@ -61,6 +61,7 @@ class DeadManReport:
         countdown_s: How long it waits, in seconds.
         undo: What it sends then, before it removes itself.
         reason: Why there is none; empty where there is one.
+        earlier: Name of an older applet that still counts and does not know all of our lines; empty where none does.
     """
 
     name: str
@@ -68,6 +69,7 @@ class DeadManReport:
     countdown_s: int
     undo: tuple[str, ...]
     reason: str = ""
+    earlier: str = ""
 
 
 def countdown_s(size_bytes: int, slowest_bytes_per_s: float) -> int:

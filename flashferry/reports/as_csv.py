@@ -11,8 +11,10 @@ import csv
 import io
 import re
 from collections.abc import Callable
+from functools import partial
 
 from flashferry.core.outside import outward
+from flashferry.reports.facts import FACTS, sentence_of
 from flashferry.reports.model import DeviceReport, Report
 
 Cell = str | int | float | None
@@ -26,6 +28,11 @@ def _mb_s(bytes_per_s: float | None) -> float | None:
 
 def _rounded(value: float | None, digits: int = 3) -> float | None:
     return None if value is None else round(value, digits)
+
+
+def _fact(name: str, device: DeviceReport) -> str | None:
+    found = getattr(device, name)
+    return None if found is None else sentence_of(found)
 
 
 COLUMNS: dict[str, Callable[[DeviceReport], Cell]] = {
@@ -62,6 +69,7 @@ COLUMNS: dict[str, Callable[[DeviceReport], Cell]] = {
     "attempt": lambda one: one.attempt,
     "left on the device": lambda one: one.partial_file,
     "transport": lambda one: one.transport,
+    **{kind.heading: partial(_fact, name) for name, kind in FACTS.items()},
 }
 """Headings and what stands below them."""
 

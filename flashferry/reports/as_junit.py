@@ -68,5 +68,6 @@ def _account(device: DeviceReport) -> str:
         f"before tuning: {rate(device.as_is.bytes_per_s if device.as_is else None)}",
         f"this run: {rate(speed.bytes_per_s if speed else None)}",
         f"verdict: {device.verdict.sentence if device.verdict else 'not measured'}",
+        *map(str, device.facts),
     ]
     return "\n".join(lines)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from flashferry.core.json_access import Node
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.states import GOOD_OUTCOMES, Outcome, Phase, State, label_of, phase_of
+from flashferry.reports.facts import read_facts
 from flashferry.reports.model import (
     LEFT,
     NOT_BEGUN,
@@ -14,7 +15,6 @@ from flashferry.reports.model import (
     AttemptReport,
     DeviceReport,
     Proof,
-    ReadinessReport,
     RestoreReport,
     RunStanding,
     Speed,
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from flashferry.store.stored_run import StoredDevice
 
 _STAMP_CHARS = len("2026-11-23T00:00:00.000Z")
-
-_IN_THE_WAY = frozenset({"not met", "unknown"})
-"""Words of `tasks.readiness.Met`, written out: who reads a report does not wait for what talks to devices."""
 
 _STANDINGS: dict[str, Standing] = {
     **dict.fromkeys(GOOD_OUTCOMES, Standing.GOOD),
@@ -113,25 +110,8 @@ def device_report(
             TransportTriedReport(transport=one.text("transport") or "", reason=one.text("reason") or "")
             for one in record.list("transports_tried")
         ),
-        readiness=_readiness(record.at("readiness")),
+        **read_facts(record),
     )
-
-
-def _readiness(found: Node) -> ReadinessReport | None:
-    verdict = found.text("verdict")
-    if verdict is None:
-        return None
-    told = [one for one in found.list("conditions") if one.text("met") in _IN_THE_WAY]
-    return ReadinessReport(
-        verdict=verdict,
-        in_the_way=tuple(f"{_place_of(one)}: {one.text('sentence') or one.text('met')}" for one in told),
-    )
-
-
-def _place_of(condition: Node) -> str:
-    """Return what a condition is about, with its place: `image (flash-2:)`."""
-    name, place = condition.text("name") or "condition", condition.text("place")
-    return f"{name} ({place})" if place else name
 
 
 def _verdict(
@@ -230,9 +210,6 @@ def _notes(record: Node, found: Speeds, restore: RestoreReport) -> tuple[str, ..
     notes += [f"session lost in mid-copy: {one.text('reason')}" for one in record.list("reconciled")]
     notes += [said for said in (record.at("clocks").text("disagreement"),) if said]
     notes += [f"is tuning worth it: {said}" for said in (record.at("probe", "worth").text("reason"),) if said]
-    ready = _readiness(record.at("readiness"))
-    if ready is not None and ready.in_the_way:
-        notes += [f"not ready to boot: {said}" for said in ready.in_the_way]
     if found.note:
         notes.append(found.note)
     if restore.startup_is_equal is False:

@@ -9,11 +9,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from flashferry.model.states import LEFT, Outcome, Phase
+from flashferry.reports.facts import (
+    FACTS,
+    ActivationReport,
+    AddedReport,
+    DeadManReport,
+    DistributionReport,
+    Fact,
+    ReadinessReport,
+    in_words,
+)
 from flashferry.reports.parts import (
     AttemptReport,
     LineReport,
     Proof,
-    ReadinessReport,
     RestoreReport,
     Speed,
     StepTime,
@@ -35,7 +44,6 @@ __all__ = [
     "ImageReport",
     "LineReport",
     "Proof",
-    "ReadinessReport",
     "Report",
     "RestoreReport",
     "RunStanding",
@@ -114,6 +122,10 @@ class DeviceReport:
         transports_tried: By what no byte came before that, each with the reason.
         compared: What a speed test that compares transports found of each; none elsewhere.
         readiness: Whether it is ready to boot the image, or None where the run did not ask.
+        dead_man: The applet by which it restores its lines itself, or None where that was not asked for.
+        distribution: The image on its other members, or None where it has none.
+        added: What `install add` came to, or None where that was not asked for.
+        activation: What its restart into the image came to, or None where the run was none.
     """
 
     host: str
@@ -158,6 +170,15 @@ class DeviceReport:
     transports_tried: tuple[TransportTriedReport, ...] = ()
     compared: tuple[TransportComparedReport, ...] = ()
     readiness: ReadinessReport | None = None
+    dead_man: DeadManReport | None = None
+    distribution: DistributionReport | None = None
+    added: AddedReport | None = None
+    activation: ActivationReport | None = None
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """What the run did besides the copy, as sentences that every form of the report has."""
+        return in_words({name: getattr(self, name) for name in FACTS})
 
     @property
     def speed(self) -> Speed | None:

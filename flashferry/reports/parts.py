@@ -42,19 +42,6 @@ class Speed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadinessReport:
-    """Whether the device is ready to boot the image.
-
-    Attributes:
-        verdict: `yes`, `no`, `unknown` or `runs it already`.
-        in_the_way: What keeps it from being ready, a sentence each.
-    """
-
-    verdict: str
-    in_the_way: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictReport:
     """What limited a transfer. `share` is the part of its time that this cause held, 0 to 1."""
 

@@ -11,6 +11,7 @@ from flashferry.api.activating import LEAST_DIGEST
 from flashferry.cli.view.layout import BAD, GOOD, STYLES, complain, console, line, show
 from flashferry.core.described import counted
 from flashferry.model.states import Restored
+from flashferry.reports.facts import fact_of
 
 if TYPE_CHECKING:
     from flashferry.api.activating import ActivationPlan
@@ -65,10 +66,7 @@ def print_activations(report: RunReport) -> None:
 
 def print_activation(host: str, report: ActivationReport) -> None:
     """Print what became of one device."""
-    style = GOOD if report.outcome.is_good else BAD
-    away = f", away for {report.away_s:.0f} s" if report.away_s else ""
-    was, runs = report.from_release, report.to_release or "not known"
-    line(host, f"{report.outcome.value}: {f'{was} -> {runs}' if runs != was else f'{runs} runs'}{away}", style)
+    line(host, fact_of("activation", report).headline, GOOD if report.outcome.is_good else BAD)
     for text in report.lacks:
         line(host, f"lacking: {text}", BAD)
     for text in report.lines:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flashferry.cli.terminal.output import here
-from flashferry.cli.view.layout import BAD, GOOD, STYLES, WIDE_COLUMNS, ShownConsole, ShownTable, console
+from flashferry.cli.view.layout import BAD, GOOD, STYLES, WIDE_COLUMNS, ShownConsole, ShownTable, console, names
 from flashferry.core.described import counted
 from flashferry.core.outside import outward
 from flashferry.reports import words
@@ -55,6 +55,7 @@ def _parts(report: Report, thresholds: Sequence[Threshold], *, is_wide: bool) ->
         rows = [{key: cell for key, cell in row.items() if key != "by"} for row in rows]
     yield _table(rows)
     yield from _compared(report)
+    yield from _facts(report)
     yield from _held(report, thresholds)
     for note in report.notes:
         yield Text(f"note: {note}")
@@ -164,6 +165,18 @@ def _compared(report: Report) -> Iterator[RenderableType]:
         for row in device.compared:
             if row.reason:
                 yield Text(f"{device.host}: no copy by {row.transport}: {row.reason}", style=BAD)
+
+
+def _facts(report: Report) -> Iterator[RenderableType]:
+    """Yield what the run did besides the copies, each sentence once with its devices."""
+    found: dict[str, list[str]] = {}
+    for device in report.devices:
+        for fact in device.facts:
+            found.setdefault(str(fact), []).append(device.host)
+    if found:
+        yield from _heading("Besides the copy")
+    for sentence, hosts in found.items():
+        yield Text(f"{names(hosts)}: {sentence}")
 
 
 def _compared_rows(device: DeviceReport) -> Iterator[dict[str, str | Text]]:

@@ -9,6 +9,7 @@ from flashferry.cli.terminal.output import command
 from flashferry.cli.view.layout import BAD, alike, console
 from flashferry.core.described import counted
 from flashferry.model.states import GOOD_OUTCOMES, Outcome, Restored
+from flashferry.reports.facts import record_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,6 +51,7 @@ def print_details(report: RunReport, evidence: Callable[[DeviceRecord], None], *
         evidence(device)
     if not few and len(urgent) > MOST_DETAILED:
         console().print(f"and {counted(len(urgent) - MOST_DETAILED, 'device')} more that need attention")
+    alike((str(fact), device.host) for device in ordered for fact in record_facts(device))
     alike((note, device.host) for device in ordered for note in device.notes)
     alike(((_told(why), device.host) for device in urgent for why in _complaints(device)), BAD)
     if not few:

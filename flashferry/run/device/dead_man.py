@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from flashferry.reports.facts import fact_of, sentence_of
 from flashferry.run.context import RunContext
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
@@ -63,14 +65,8 @@ class DeadMan:
         """Take in whether the device took an applet; where it did not, it is staged without."""
         if report.is_armed:
             self._undo, self.held = report.undo, (fresh,)
-            told = (
-                f"note: the device takes our lines back by itself in {report.countdown_s // 60} min ({report.name}), "
-                "without comparing what stands there by then"
-            )
         else:
             self._is_wanted, self.held = False, earlier
-            told = f"note: staged without a dead-man: {report.reason}"
-            if earlier:
-                told = f"note: {earlier[-1].keyword} counts on, and does not know all of our lines: {report.reason}"
+            report = replace(report, earlier=earlier[-1].keyword if earlier else "")
         self._keeper.keep(DEAD_MAN, report)
-        self._events.tell(DEAD_MAN.word, "note", told)
+        self._events.tell(DEAD_MAN.word, "note", f"note: {sentence_of(fact_of('dead_man', report))}")

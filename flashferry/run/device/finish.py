@@ -11,16 +11,17 @@ from flashferry.devices.identity import identity_of
 from flashferry.images.file_name import read_file_name
 from flashferry.model.doubts import doubts_about
 from flashferry.model.record import DeviceRecord
+from flashferry.reports.facts import fact_of, sentence_of
 from flashferry.run.context import RunContext
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.waiting import HashSlot
 from flashferry.store.staged import doubts
-from tasks.add import ADD, AddOutcome, AddReport, add
+from tasks.add import ADD, AddReport, add
 from tasks.check_report import Wanted
 from tasks.distribute import DISTRIBUTE, DistributionReport, distribute, has_members
-from tasks.readiness import Readiness, Verdict
+from tasks.readiness import Readiness
 from tasks.readiness.look import READY, ready
 
 
@@ -86,7 +87,7 @@ class DeviceFinish:
             self._keeper.note(f"whether it is ready to boot the image could not be looked at: {error.message}")
             return
         self._keeper.keep(READY, found)
-        self._events.tell(READY.word, "note", told(found))
+        self._events.tell(READY.word, "note", sentence_of(fact_of("readiness", found)))
 
     def _distribute(self, path: str) -> None:
         if not self._has_members(path):
@@ -101,9 +102,6 @@ class DeviceFinish:
             tell=lambda line: self._events.tell(DISTRIBUTE.word, "note", line),
         )
         self._keeper.keep(DISTRIBUTE, report)
-        if report is not None and report.copies:
-            where = ", ".join(one.path for one in report.copies)
-            self._keeper.note(f"handed on inside the box, each copy proven there: {where}")
 
     def _has_members(self, path: str) -> bool:
         """Return whether it may have other members. A look that fails takes nothing from what was done by then."""
@@ -128,31 +126,13 @@ class DeviceFinish:
             tell=lambda line: self._events.tell(ADD.word, "note", line),
         )
         self._keeper.keep(ADD, report)
-        self._events.tell(ADD.word, "note", in_words(report))
-        self._keeper.note(f"install add: {in_words(report)}")
+        self._events.tell(ADD.word, "note", sentence_of(fact_of("added", report)))
 
     def _failed_before(self) -> str | None:
         """Return why the image may lack parts where it is listed as added, by an earlier run of this journal."""
         names = (self._keeper.record.host, identity_of(self._keeper.checked.facts))
         known = doubts_about(doubts(self._context.journal.directory, *names), *names, self._context.image.name)
         return known.of_add
-
-
-def in_words(report: AddReport) -> str:
-    """Return what became of an add, in words for who watches."""
-    if report.outcome is AddOutcome.NOT_APPLICABLE:
-        return "not added: it boots from image files, not from packages"
-    return f"{report.outcome.value}: {report.version}"
-
-
-def told(found: Readiness) -> str:
-    """Return whether a device is ready, in words for who watches."""
-    if found.verdict is Verdict.RUNS_IT:
-        return "it runs the image already"
-    if found.is_good:
-        return "ready to boot the image"
-    reasons = dict.fromkeys(one.sentence for one in found.in_the_way)  # both supervisors may lack the same
-    return f"ready to boot the image: {found.verdict.value}; {'; '.join(reasons)}"
 
 
 def _proven(record: DeviceRecord) -> dict[str, str]:

@@ -217,7 +217,7 @@ def test_a_speed_test_that_was_too_short_has_no_gain(run, device, record, report
 
 
 def test_readiness_is_told_with_what_is_in_the_way(run, device, record, report):
-    """Each reason is a note, too; a run that did not ask says nothing."""
+    """Each reason stands in its sentence; a run that did not ask reports nothing."""
     conditions = [
         {"name": "image", "place": "flash-2:", "met": "not met", "sentence": "x.bin is not on flash-2:"},
         {"name": "room", "place": "", "met": "met", "sentence": "enough"},
@@ -227,5 +227,7 @@ def test_readiness_is_told_with_what_is_in_the_way(run, device, record, report):
     asked, silent = report(run(devices=(device(record=told), device(record=record("xe_staged"))))).devices
     assert asked.readiness.verdict == "no"
     assert asked.readiness.in_the_way == ("image (flash-2:): x.bin is not on flash-2:", "register: unknown")
-    assert "not ready to boot: register: unknown" in asked.notes
+    assert [str(one) for one in asked.facts] == [
+        "readiness: ready to boot the image: no; image (flash-2:): x.bin is not on flash-2:; register: unknown"
+    ]
     assert silent.readiness is None
