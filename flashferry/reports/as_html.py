@@ -17,6 +17,7 @@ from flashferry.reports.headline import configuration_line, headline, saved_line
 from flashferry.reports.marks import mark, pair_bars, proof_tone, proof_word, step_bar, tone
 from flashferry.reports.model import DeviceReport, Proof, Report, RunStanding, Standing, TransferReport
 from flashferry.reports.pages import inlined, page_templates, part, style, whole
+from flashferry.reports.sentences import unproven_sentence
 from flashferry.reports.svg import svg
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.probing import PILOT_BYTES
@@ -159,8 +160,9 @@ def _transfer_title(transfer: TransferReport, device: DeviceReport) -> str:
     return f"{name}{tuned}{where}{by}{small}, {words.moment(transfer.at)}"
 
 
-def _line_families(device: DeviceReport) -> str:
-    return words.line_families(line.ours for line in device.restore.lines)
+def _capitalized(text: str) -> str:
+    """Return a sentence with a capital; names further on keep theirs."""
+    return text[:1].upper() + text[1:]
 
 
 def _is_pilot(transfer: TransferReport) -> bool:
@@ -200,7 +202,8 @@ def _template(name: str) -> Template:
         "shortened": _shortened,
         "transfer_title": _transfer_title,
         "is_pilot": _is_pilot,
-        "line_families": _line_families,
+        "unproven_sentence": unproven_sentence,
         "cap_words": _cap_words,
     }
+    made.filters["capitalized"] = _capitalized
     return made.get_template(name)

@@ -26,9 +26,9 @@ from flashferry.reports.model import (
     VerdictReport,
 )
 from flashferry.reports.proof import restore_of
+from flashferry.reports.sentences import lost_copy_sentence, refused_window_sentence, transport_tried_sentence
 from flashferry.reports.speeds import Speeds, compared_of, speeds_of
 from flashferry.reports.transfers import transfers_of
-from flashferry.reports.words import line_families
 from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:
@@ -203,19 +203,19 @@ def _notes(record: Node, found: Speeds, restore: RestoreReport) -> tuple[str, ..
     notes = [*record.at("check").texts("notes"), *record.texts("notes")]
     notes += [said for key in ("note", "tuning") if (said := record.text(key))]
     notes += [f"window: {said}" for said in (record.at("window").text("reason"),) if said and record.at("tune")]
-    notes += [f"refused, so a smaller window was tried: {line}" for line in record.at("tune").texts("refused")]
+    notes += [refused_window_sentence(line) for line in record.at("tune").texts("refused")]
     notes += [
-        f"no byte came by {one.text('transport')}: {one.text('reason')}" for one in record.list("transports_tried")
+        transport_tried_sentence(one.text("transport") or "?", one.text("reason") or "no reason kept", one.text("hint"))
+        for one in record.list("transports_tried")
     ]
-    notes += [f"session lost in mid-copy: {one.text('reason')}" for one in record.list("reconciled")]
+    notes += [
+        lost_copy_sentence(one.text("reason") or "no reason kept", one.text("decision"))
+        for one in record.list("reconciled")
+    ]
     notes += [said for said in (record.at("clocks").text("disagreement"),) if said]
     notes += [f"is tuning worth it: {said}" for said in (record.at("probe", "worth").text("reason"),) if said]
     if found.note:
         notes.append(found.note)
     if restore.startup_is_equal is False:
-        notes.append(
-            f"the startup configuration's {line_families(one.ours for one in restore.lines)} lines changed while the "
-            "device was tuned: somebody saved. Look at them and, if they are ours, save again: copy running-config "
-            "startup-config"
-        )
+        notes.append(restore.startup)
     return tuple(dict.fromkeys(notes))

@@ -31,6 +31,7 @@ from flashferry.reports.parts import (
     TransportTriedReport,
     VerdictReport,
 )
+from flashferry.reports.sentences import partial_file_sentence
 from inventory.transport_policy import USUAL
 
 __all__ = [
@@ -179,6 +180,11 @@ class DeviceReport:
     def facts(self) -> tuple[Fact, ...]:
         """What the run did besides the copy, as sentences that every form of the report has."""
         return in_words({name: getattr(self, name) for name in FACTS})
+
+    @property
+    def left_over(self) -> str:
+        """Return what a broken copy left on the device and what to do about it; empty where it left nothing."""
+        return partial_file_sentence(self.partial_file, self.partial_advice) if self.partial_file else ""
 
     @property
     def speed(self) -> Speed | None:

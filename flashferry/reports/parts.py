@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from flashferry.model.states import ACCEPTED_LABEL, FOREIGN_LABEL
+from flashferry.reports.sentences import running_sentence, startup_sentence
+from flashferry.reports.words import line_families
 from flashferry.tcp.sample import Sample
 from inventory.transport_policy import USUAL
 
@@ -159,6 +161,20 @@ class RestoreReport:
     failure: str
     by_recovery: bool
     is_accepted: bool = False
+
+    @property
+    def running(self) -> str:
+        """Return how the running configuration compares with the start."""
+        if self.running_is_equal is None:
+            return "running configuration: not compared"
+        return running_sentence(self.running_difference)
+
+    @property
+    def startup(self) -> str:
+        """Return how the startup configuration's lines of the kinds that a run sets compare with the start."""
+        if self.startup_is_equal is None:
+            return "startup configuration: not compared"
+        return startup_sentence(line_families(one.ours for one in self.lines), is_equal=self.startup_is_equal)
 
     @property
     def label(self) -> str:

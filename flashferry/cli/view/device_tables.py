@@ -14,6 +14,15 @@ from flashferry.cli.view.run_details import print_details, rows_of
 from flashferry.core.units import link_rate, megabytes, milliseconds
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.states import ACCEPTED_LABEL, Outcome, Restored
+from flashferry.reports.sentences import (
+    lost_copy_sentence,
+    partial_file_sentence,
+    refused_window_sentence,
+    running_sentence,
+    startup_sentence,
+    transport_tried_sentence,
+    unproven_sentence,
+)
 from flashferry.reports.words import line_families
 from inventory.transport_policy import USUAL
 from tasks.fetching.ceilings import announce, is_worth_telling
@@ -167,7 +176,7 @@ def print_recovery(records: tuple[RecoveryRecord, ...]) -> None:
     for record in records:
         if record.restore is not None:
             line(record.host, f"sent: {'; '.join(record.restore.commands) or 'nothing'}")
-            line(record.host, f"running configuration {record.restore.running_difference or 'equal to the start'}")
+            line(record.host, running_sentence(str(record.restore.running_difference or "")))
             if record.restore.applet_was_gone:
                 line(
                     record.host,
@@ -202,10 +211,7 @@ def _recovery_row(record: RecoveryRecord, *, has_activation: bool) -> dict[str, 
 
 def _print_evidence(device: DeviceRecord) -> None:
     for tried in device.transports_tried:
-        line(
-            device.host,
-            f"no byte came by {tried.transport}: {tried.reason}" + (f". {tried.hint}" if tried.hint else ""),
-        )
+        line(device.host, transport_tried_sentence(tried.transport, tried.reason, tried.hint))
     seen = device.transfer
     if seen is not None:
         if seen.data_syn is not None:
@@ -219,9 +225,9 @@ def _print_evidence(device: DeviceRecord) -> None:
     if device.clocks is not None and device.clocks.disagreement:
         line(device.host, device.clocks.disagreement)
     for found in device.reconciled:
-        line(device.host, f"session lost in mid-copy: {found.reason}; {found.decision.value}")
+        line(device.host, lost_copy_sentence(found.reason, found.decision.value))
     for refused in device.tune.refused if device.tune is not None else ():
-        line(device.host, f"refused, so a smaller window was tried: {refused}")
+        line(device.host, refused_window_sentence(refused))
     for change in device.changes if device.tune is not None else ():
         assert device.tune is not None
         shown = "" if change.ours not in device.tune.not_shown else " (taken, but not shown by the device)"
@@ -233,34 +239,20 @@ def _print_evidence(device: DeviceRecord) -> None:
 
 def _print_proof(device: DeviceRecord) -> None:
     if device.restore is not None:
-        proof = device.restore.running_difference
-        word = "equal to the start, line by line" if not proof else f"differs: {proof}"
-        line(device.host, f"proof: running configuration {word}")
+        line(device.host, f"proof: {running_sentence(str(device.restore.running_difference or ''))}")
         _print_foreign(device.host, device.restore, line_families(change.ours for change in device.changes))
     if device.partial_file is not None:
-        line(device.host, _leftover(device), BAD)
+        left = partial_file_sentence(device.partial_file, device.partial_advice, is_removed=device.partial_removed)
+        line(device.host, left, BAD)
     if device.restored is Restored.INCOMPLETE and device.restore is None:
-        line(device.host, "still tuned as far as we know: run 'flashferry recover'", BAD)
-
-
-def _leftover(device: DeviceRecord) -> str:
-    if device.partial_removed:
-        return f"what the copy left, {device.partial_file}, was removed"
-    return f"what the copy left: {device.partial_file}" + (
-        f". {device.partial_advice}" if device.partial_advice else ""
-    )
+        line(device.host, unproven_sentence("stage"), BAD)
 
 
 def _print_foreign(host: str, found: RestoreReport, families: str) -> None:
     for change in found.foreign:
         line(host, str(change), BAD)
     if found.startup_changed:
-        line(
-            host,
-            f"the startup configuration's {families} lines changed while the device was tuned. "
-            "Look at them and, if they are ours, save again: copy running-config startup-config",
-            BAD,
-        )
+        line(host, startup_sentence(families, is_equal=False), BAD)
 
 
 def print_dry_run(records: tuple[DryRecord, ...]) -> None:

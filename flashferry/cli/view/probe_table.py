@@ -10,6 +10,7 @@ from flashferry.cli.view.layout import BAD, GOOD, console, line, outcome, rate, 
 from flashferry.cli.view.run_details import print_details, rows_of
 from flashferry.core.units import megabytes, rough_megabytes, short_duration
 from flashferry.model.probe_result import CAVEAT, Arm, ProbeResult
+from flashferry.reports.sentences import running_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,8 +107,7 @@ def _print_evidence(device: DeviceRecord) -> None:
         line(device.host, f"set for the test: {change.ours}; before: {change.before or '(default)'}")
     if device.restore is not None:
         proof = device.restore.running_difference
-        word = "equal to the start, line by line" if not proof else f"differs: {proof}"
-        line(device.host, f"proof: running configuration {word}", BAD if proof else "")
+        line(device.host, f"proof: {running_sentence(str(proof or ''))}", BAD if proof else "")
 
 
 def _described(arm: Arm) -> str:

@@ -17,6 +17,7 @@ from flashferry.reports import words
 from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
 from flashferry.reports.marks import proof_tone, proof_word, tone
 from flashferry.reports.model import DeviceReport, Proof, Report, SiteReport, Standing
+from flashferry.reports.sentences import unproven_sentence
 from flashferry.reports.thresholds import Check, Status, Threshold, checks_of
 from inventory.transport_policy import USUAL
 
@@ -128,12 +129,9 @@ def _complaints(device: DeviceReport, verb: str) -> Iterator[str]:
         yield f"configuration {device.restore.label}"
         yield from (one for one in (*device.restore.foreign, device.restore.failure) if one and one != device.reason)
     if device.restore.proof is Proof.NOT_PROVEN and not device.restore.is_accepted:
-        is_activation = verb == "activate"
-        what = "what it runs and will boot is not proven" if is_activation else "still tuned as far as we know"
-        yield f"{what}: run 'flashferry recover'"
-    if device.partial_file:
-        told = f". {device.partial_advice}" if device.partial_advice else ""
-        yield f"left on the device: {device.partial_file}{told}"
+        yield unproven_sentence(verb)
+    if device.left_over:
+        yield device.left_over
 
 
 def _device_row(device: DeviceReport, *, is_wide: bool, has_site: bool) -> dict[str, str | Text]:

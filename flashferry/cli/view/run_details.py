@@ -10,6 +10,7 @@ from flashferry.cli.view.layout import BAD, alike, console
 from flashferry.core.described import counted
 from flashferry.model.states import GOOD_OUTCOMES, Outcome, Restored
 from flashferry.reports.facts import record_facts
+from flashferry.reports.sentences import failure_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,7 +85,7 @@ def _complaints(device: DeviceRecord) -> list[Failure]:
 
 
 def _told(why: Failure) -> str:
-    return f"{why.step}: {why.reason}" + (f". {why.hint}" if why.hint else "")
+    return failure_sentence(why.step, why.reason, why.hint)
 
 
 def _print_end(report: RunReport, *, few: bool, is_kept: bool) -> None:

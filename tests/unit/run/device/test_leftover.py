@@ -84,7 +84,7 @@ def test_what_to_do_about_a_left_file_is_what_the_next_run_does(monkeypatch, cap
     assert ("delete" in parts.keeper.record.partial_advice) is (size != IMAGE_BYTES or isinstance(error, ImageCorrupt))
     tables._print_proof(parts.keeper.record)
     told = " ".join(capsys.readouterr().out.split())
-    assert f"what the copy left: flash:x.bin, {size:,} bytes. " in told
+    assert f"left on the device: flash:x.bin, {size:,} bytes. " in told
     assert sentence in told
 
 
