@@ -83,6 +83,7 @@ class DeviceSession:
             raise
         self._prompt = re.escape(str(self._driver.device.prompt))
         self.lines_sent = 0
+        self._platform: Platform | None = None
 
     def close(self) -> None:
         """Log out; a session that is lost already is no error."""
@@ -198,8 +199,10 @@ class DeviceSession:
 
     @property
     def platform(self) -> Platform:
-        """Return its platform, as `show version` tells it."""
-        return recognize(self.show_version())
+        """Return its platform, as `show version` tells it; it is recognized once per session."""
+        if self._platform is None:
+            self._platform = recognize(self.show_version())
+        return self._platform
 
     def show_privilege(self) -> str:
         """Return the output of `show privilege`, which the login may have asked for.

@@ -18,7 +18,6 @@ from flashferry.model.record import DeviceRecord, Failure, compare_clocks, failu
 from flashferry.model.states import Outcome, State
 from flashferry.monitor.events import Event
 from flashferry.run.context import RunContext
-from inventory.view import view
 from tasks.check import CheckReport
 from tasks.step import Step
 
@@ -26,9 +25,8 @@ from tasks.step import Step
 class DeviceEvents:
     """Tells whoever watches, and the session's transcript, what happens to one device."""
 
-    def __init__(self, task: Task, context: RunContext) -> None:
-        self._task, self._context = task, context
-        self._site = view(task.host).site or None
+    def __init__(self, task: Task, context: RunContext, site: str | None) -> None:
+        self._task, self._context, self._site = task, context, site or None
 
     def tell(self, step: str, status: str, text: str, **more: Any) -> None:
         """Tell what happened.

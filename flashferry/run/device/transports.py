@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from flashferry.run.context import RunContext
 from flashferry.run.device.login import DeviceLogin
@@ -71,6 +72,7 @@ class DevicePlanner:
     ) -> None:
         self._context, self._host, self._keeper = context, host, keeper
         self._login, self._transport = login, transport
+        self._made: tuple[dict[str, Any], DevicePlan] | None = None
 
     def plan(self, before: TcpLines) -> DevicePlan:
         """Return what will be done to the device; what its link carries is kept in its record.
@@ -90,20 +92,24 @@ class DevicePlanner:
         if served_by is not None:
             device = replace(device, source_interface=self._transport.own_interface)
             address = served_by.address
-        return plan_device(
-            device=device,
-            platform=session.platform,
-            check=self._keeper.checked,
-            before=before,
-            policy=context.policy,
-            to_null=context.to_null,
-            server_address=address,
-            link=link,
-            image=context.image.name,
-            port=self._transport.port,
-            transport=self._transport.current,
-            mark=mark_line(context.run_id, context.owner),
-        )
+        given: dict[str, Any] = {
+            "device": device,
+            "platform": session.platform,
+            "check": self._keeper.checked,
+            "before": before,
+            "policy": context.policy,
+            "to_null": context.to_null,
+            "server_address": address,
+            "link": link,
+            "image": context.image.name,
+            "port": self._transport.port,
+            "transport": self._transport.current,
+            "mark": mark_line(context.run_id, context.owner),
+        }
+        # The lines of the snapshot are mostly those of the check, for which the plan is made.
+        if self._made is None or self._made[0] != given:
+            self._made = (given, plan_device(**given))
+        return self._made[1]
 
     def _check_certificate(self) -> None:
         """Hold our address, as the device is told it, against the names of our certificate.

@@ -104,7 +104,7 @@ class DeviceParts:
 def parts_of(task: Task, context: RunContext) -> DeviceParts:
     """Return the parts of a device's run, and have its logins held against who answered first."""
     host = view(task.host)
-    events, keeper, traces = DeviceEvents(task, context), RecordKeeper(task, context), CopyTraces()
+    events, keeper, traces = DeviceEvents(task, context, host.site), RecordKeeper(task, context), CopyTraces()
     steps = StepRunner(task, context, events, keeper)
     login = DeviceLogin(task, context, events, steps)
     slot, hash_slot = CopySlot(host.site, context, events, login), HashSlot(context, events, login)

@@ -9,6 +9,8 @@ import pytest
 
 from flashferry.devices import session
 from flashferry.devices.napalm_ios import ios_driver
+from flashferry.devices.platforms import recognize
+from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.session import DeviceSession
 from flashferry.devices.transcript import Recent, Recorder
 
@@ -60,3 +62,21 @@ def test_a_model_that_napalm_does_not_know(monkeypatch: pytest.MonkeyPatch, show
     login: Any = SimpleNamespace(name="r1", address="", port=22, username="", recorder=Recorder(Recent()))
     assert DeviceSession(login).facts().model == model
     assert DeviceSession(login).facts().serial_number == "9X"
+
+
+def test_a_platform_is_recognized_once_per_session(monkeypatch: pytest.MonkeyPatch):
+    """Every step asks for it, some of them for each command; what the device runs does not change in a session."""
+    asked: list[str] = []
+
+    def counted(version: str) -> Platform:
+        asked.append(version)
+        return recognize(version)
+
+    shown = VERSION.format("cisco ISR4331")
+    driver = SimpleNamespace(device=SimpleNamespace(prompt="r1#"), known_answers={"show version": shown})
+    monkeypatch.setattr(session, "open_driver", lambda _: driver)
+    monkeypatch.setattr(session, "recognize", counted)
+    login: Any = SimpleNamespace(name="r1", address="", port=22, username="", recorder=Recorder(Recent()))
+    opened = DeviceSession(login)
+    assert opened.platform is opened.platform
+    assert asked == [shown]
