@@ -17,8 +17,8 @@ from flashferry.reports.headline import configuration_line, headline, saved_line
 from flashferry.reports.marks import mark, pair_bars, proof_tone, proof_word, step_bar, tone
 from flashferry.reports.model import DeviceReport, Proof, Report, RunStanding, Standing, TransferReport
 from flashferry.reports.pages import inlined, page_templates, part, style, whole
-from flashferry.reports.sentences import unproven_sentence
 from flashferry.reports.svg import svg
+from flashferry.reports.words import unproven_sentence
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.probing import PILOT_BYTES
 from inventory.transport_policy import USUAL

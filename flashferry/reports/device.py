@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from flashferry.core.json_access import Node
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.states import GOOD_OUTCOMES, Outcome, Phase, State, label_of, phase_of
-from flashferry.reports.facts import read_facts
 from flashferry.reports.model import (
     LEFT,
     NOT_BEGUN,
@@ -24,11 +23,12 @@ from flashferry.reports.model import (
     TransportComparedReport,
     TransportTriedReport,
     VerdictReport,
+    read_facts,
 )
 from flashferry.reports.proof import restore_of
-from flashferry.reports.sentences import lost_copy_sentence, refused_window_sentence, transport_tried_sentence
 from flashferry.reports.speeds import Speeds, compared_of, speeds_of
 from flashferry.reports.transfers import transfers_of
+from flashferry.reports.words import lost_copy_sentence, refused_window_sentence, transport_tried_sentence
 from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 from flashferry.core.codec import to_json
 from flashferry.core.json_access import Node
 
-_IN_THE_WAY = ("not met", "unknown")
+_AGAINST = ("not met", "unknown")
 """Words of `tasks.readiness.Met`, written out: reading a report does not load what talks to devices."""
 
 
@@ -245,7 +245,7 @@ def _readiness(found: Node) -> ReadinessReport | None:
     verdict = found.text("verdict")
     if verdict is None:
         return None
-    against = [one for met in _IN_THE_WAY for one in found.list("conditions") if one.text("met") == met]
+    against = [one for met in _AGAINST for one in found.list("conditions") if one.text("met") == met]
     reasons = dict.fromkeys(f"{_place_of(one)}: {one.text('sentence') or one.text('met')}" for one in against)
     return ReadinessReport(verdict=verdict, in_the_way=tuple(reasons))
 

@@ -18,6 +18,7 @@ from flashferry.reports.facts import (
     Fact,
     ReadinessReport,
     in_words,
+    read_facts,
 )
 from flashferry.reports.parts import (
     AttemptReport,
@@ -31,7 +32,7 @@ from flashferry.reports.parts import (
     TransportTriedReport,
     VerdictReport,
 )
-from flashferry.reports.sentences import partial_file_sentence
+from flashferry.reports.words import partial_file_sentence
 from inventory.transport_policy import USUAL
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "TransportComparedReport",
     "TransportTriedReport",
     "VerdictReport",
+    "read_facts",
 ]
 
 UNDER_WAY = Phase.UNDER_WAY.value

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from flashferry.model.states import ACCEPTED_LABEL, FOREIGN_LABEL
-from flashferry.reports.sentences import running_sentence, startup_sentence
-from flashferry.reports.words import line_families
+from flashferry.reports.words import line_families, running_sentence, startup_sentence
 from flashferry.tcp.sample import Sample
 from inventory.transport_policy import USUAL
 

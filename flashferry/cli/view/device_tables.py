@@ -14,7 +14,8 @@ from flashferry.cli.view.run_details import print_details, rows_of
 from flashferry.core.units import link_rate, megabytes, milliseconds
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.states import ACCEPTED_LABEL, Outcome, Restored
-from flashferry.reports.sentences import (
+from flashferry.reports.words import (
+    line_families,
     lost_copy_sentence,
     partial_file_sentence,
     refused_window_sentence,
@@ -23,7 +24,6 @@ from flashferry.reports.sentences import (
     transport_tried_sentence,
     unproven_sentence,
 )
-from flashferry.reports.words import line_families
 from inventory.transport_policy import USUAL
 from tasks.fetching.ceilings import announce, is_worth_telling
 

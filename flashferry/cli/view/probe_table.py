@@ -10,7 +10,7 @@ from flashferry.cli.view.layout import BAD, GOOD, console, line, outcome, rate, 
 from flashferry.cli.view.run_details import print_details, rows_of
 from flashferry.core.units import megabytes, rough_megabytes, short_duration
 from flashferry.model.probe_result import CAVEAT, Arm, ProbeResult
-from flashferry.reports.sentences import running_sentence
+from flashferry.reports.words import running_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

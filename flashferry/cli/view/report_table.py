@@ -17,8 +17,8 @@ from flashferry.reports import words
 from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
 from flashferry.reports.marks import proof_tone, proof_word, tone
 from flashferry.reports.model import DeviceReport, Proof, Report, SiteReport, Standing
-from flashferry.reports.sentences import unproven_sentence
 from flashferry.reports.thresholds import Check, Status, Threshold, checks_of
+from flashferry.reports.words import unproven_sentence
 from inventory.transport_policy import USUAL
 
 _FILE_COLUMNS = 120

@@ -10,7 +10,7 @@ from flashferry.cli.view.layout import BAD, alike, console
 from flashferry.core.described import counted
 from flashferry.model.states import GOOD_OUTCOMES, Outcome, Restored
 from flashferry.reports.facts import record_facts
-from flashferry.reports.sentences import failure_sentence
+from flashferry.reports.words import failure_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,6 @@ from flashferry.devices.identity import identity_of
 from flashferry.images.file_name import read_file_name
 from flashferry.model.doubts import doubts_about
 from flashferry.model.record import DeviceRecord
-from flashferry.reports.facts import fact_of, sentence_of
 from flashferry.run.context import RunContext
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
@@ -87,7 +86,7 @@ class DeviceFinish:
             self._keeper.note(f"whether it is ready to boot the image could not be looked at: {error.message}")
             return
         self._keeper.keep(READY, found)
-        self._events.tell(READY.word, "note", sentence_of(fact_of("readiness", found)))
+        self._events.note_fact(READY.word, "readiness", found)
 
     def _distribute(self, path: str) -> None:
         if not self._has_members(path):
@@ -126,7 +125,7 @@ class DeviceFinish:
             tell=lambda line: self._events.tell(ADD.word, "note", line),
         )
         self._keeper.keep(ADD, report)
-        self._events.tell(ADD.word, "note", sentence_of(fact_of("added", report)))
+        self._events.note_fact(ADD.word, "added", report)
 
     def _failed_before(self) -> str | None:
         """Return why the image may lack parts where it is listed as added, by an earlier run of this journal."""

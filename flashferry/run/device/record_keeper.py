@@ -17,6 +17,7 @@ from flashferry.model.lease import JournalUnusable
 from flashferry.model.record import DeviceRecord, Failure, compare_clocks, failure_of
 from flashferry.model.states import Outcome, State
 from flashferry.monitor.events import Event
+from flashferry.reports.facts import fact_of, sentence_of
 from flashferry.run.context import RunContext
 from tasks.check import CheckReport
 from tasks.step import Step
@@ -27,6 +28,10 @@ class DeviceEvents:
 
     def __init__(self, task: Task, context: RunContext, site: str | None) -> None:
         self._task, self._context, self._site = task, context, site or None
+
+    def note_fact(self, step: str, name: str, value: object) -> None:
+        """Report a fact as every form of the report will have it; `name` is its field in the record."""
+        self.tell(step, "note", sentence_of(fact_of(name, value)))
 
     def tell(self, step: str, status: str, text: str, **more: Any) -> None:
         """Tell what happened.

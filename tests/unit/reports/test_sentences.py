@@ -9,7 +9,7 @@ from flashferry.cli.view.report_table import report_text
 from flashferry.model.record import DeviceRecord, RunReport
 from flashferry.model.states import Outcome, Restored
 from flashferry.reports.as_html import report_html
-from flashferry.reports.sentences import partial_file_sentence, startup_sentence, unproven_sentence
+from flashferry.reports.words import partial_file_sentence, startup_sentence, unproven_sentence
 
 LEFT, ADVICE = "flash:x.bin, 12 bytes", "Delete it by hand"
 
