@@ -32,8 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.adversary", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=100, metavar="N", help="play seeds 0 to N-1 (default: 100)")
-    parser.add_argument("--first", type=int, default=0, metavar="N", help="begin with this seed")
+    parser.add_argument("--seeds", type=int, default=100, metavar="N", help="play so many seeds (default: 100)")
+    parser.add_argument("--first", type=int, default=0, metavar="N", help="start with this seed (default: 0)")
     parser.add_argument("--jobs", type=int, default=4, metavar="N", help="so many cases at a time (default: 4)")
     parser.add_argument("--seed", type=int, metavar="N", help="play this one alone")
     parser.add_argument("--only", action="append", metavar="BEHAVIOUR", help="of its behaviours only this; repeatable")
