@@ -19,13 +19,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from flashferry.core.described import counted
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.session import DeviceSession
 from tasks.configuration_state import lock_holder, pending_rollback
 from tasks.line_state import LineState, line_state
-from tasks.readings import Configured, read_startup, told
-from tasks.tcp_config import Change, TcpLines, tcp_lines_of
+from tasks.mark import is_shown_of
+from tasks.readings import TOLD_LIMIT_S, Configured, read_startup, told
+from tasks.tcp_config import Change, TcpLines, marks_in, tcp_lines_of
 from templates.config_sections import ConfigNotUnderstood, lines_of, missing_of_whole, sections
 from templates.rows import ArchiveEntry, ArchiveSection, DirError, ExclusiveMode, first, rows
 
@@ -81,9 +83,18 @@ def _lock(session: DeviceSession) -> Threat | None:
 
 def archives(session: DeviceSession, running: Configured) -> frozenset[str]:
     """Return the files of the archive; none where there is no archive, or it may not be seen."""
+    return _listed(session, running) or frozenset()
+
+
+def _listed(session: DeviceSession, running: Configured) -> frozenset[str] | None:
+    """Return the files of the archive; None where the device refuses to list them."""
     if first(ArchiveSection, running.commands) is None:
         return frozenset()
-    return frozenset(row.path for row in rows(ArchiveEntry, told(session, session.platform.commands.archive)))
+    try:
+        printed = session.ask(session.platform.commands.archive, limit_s=TOLD_LIMIT_S)
+    except DeviceRefused:
+        return None
+    return frozenset(row.path for row in rows(ArchiveEntry, printed))
 
 
 def archived_lines(
@@ -99,7 +110,15 @@ def archived_lines(
         running: The running configuration.
         known: The archive's files as they were before.
     """
-    now = archives(session, running) if changes else frozenset()
+    now = _listed(session, running) if changes else frozenset()
+    if now is None and known:
+        return Threat(
+            reason=f"the archive was listed before our lines were set ({counted(len(known), 'file')}) and its listing "
+            "is refused now: whether a file holds our lines cannot be seen",
+            hint=f"Allow '{session.platform.commands.archive}' again, then run 'flashferry recover'",
+            passes=False,
+        )
+    now = now or frozenset()
     fresh = sorted(now - known)[-MOST_ARCHIVES:]
     holding = [path for path in fresh if _is_elsewhere(path, session.platform) or _may_hold(session, path, changes)]
     again = sorted(path for path in now & known if not _NAMED_BY_TIME.search(path))
@@ -164,13 +183,18 @@ def _may_hold(session: DeviceSession, path: str, changes: tuple[Change, ...]) ->
 def _was_written(session: DeviceSession, path: str, changes: tuple[Change, ...]) -> bool:
     """Tell whether an archive file of a name that was there before was written while our lines were set.
 
-    What was saved then holds the run's mark; where the device has none, any line of ours in it counts.
+    What was saved then holds the run's mark, of which the device may keep the beginning; where the device has none, any
+    line of ours in it counts. One of which a part is shown counts as one that was; one that the user may not read is
+    taken for the file that was there.
     """
     text = told(session, session.platform.read_command(path))
-    marks = {line for change in changes if change.is_mark for line in (change.ours, change.shown) if line}
-    if not marks:
-        return holds_ours(changes, text, session.platform)
-    return any(line.rstrip() in marks for line in text.splitlines())
+    if not text or ((error := first(DirError, text)) is not None and "no such file" in error.reason.lower()):
+        return False
+    marks = marks_in(changes)
+    lines = [line.rstrip() for line in text.splitlines()]
+    if any(is_shown_of(line, mark) for line in lines for mark in marks):
+        return True
+    return bool(missing_of_whole(text.rstrip())) or (not marks and holds_ours(changes, text, session.platform))
 
 
 def _is_elsewhere(path: str, platform: Platform) -> bool:
