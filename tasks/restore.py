@@ -185,8 +185,8 @@ def restore_device(
         settle_s: How long after the last line the device is looked at again, in seconds; nothing was set where there
             are no changes, and one look is enough.
         is_again: Whether this was tried before: what the device made of the lines that put back is not somebody else's.
-        needs_mark: Whether nothing is typed either where the mark of the run was there once and is not any more, or
-            another run's stands beside it: the journal may be older than what the device shows.
+        needs_mark: Whether nothing is typed either where the mark that the journal has is not there, or another run's
+            stands beside it: the journal may be older than what the device shows.
         doubt: Why nothing is to be typed in any case, or None.
         is_accepted: Whether the operator takes what is left, whatever it is: it is reported, not raised.
 
@@ -284,10 +284,13 @@ class _Restoring:
         other = other_mark(seen.tcp.lines, marks_in(self._changes))
         if other is not None and (needs_mark or not is_marked):
             return f"{whose(other)} has this device in its hands (its mark there is '{other}')"
-        if needs_mark and not is_marked and any(change.shown for change in marks):
+        if needs_mark and marks and not is_marked:
+            # It is typed before any other line: where it was never seen, there may be no line of ours either.
+            mark, was_seen = marks[0].ours, any(change.shown for change in marks)
+            left, no_more = ("left", " any more") if was_seen else ("was to leave", "")
             return (
-                f"the mark that {whose(marks[0].ours)} left ('{marks[0].ours}') is not on the device any more, so its "
-                "lines cannot be distinguished from equal ones"
+                f"the mark that {whose(mark)} {left} ('{mark}') is not on the device{no_more}, so its lines cannot be "
+                "distinguished from equal ones"
             )
         return None
 
