@@ -106,9 +106,10 @@ def reapply(session: DeviceSession, changes: tuple[Change, ...], *, remember: Re
     What somebody else set in between is left alone.
 
     Raises:
-        DeviceRefused: The device did not take a line; others may be in force.
+        DeviceRefused: The device did not take a line, or never showed one; others may be in force.
         DeviceUnreachable: The session was lost; lines may be in force.
     """
+    check_all_shown(session, changes)
     running = read_running(session).tcp
     gone = tuple(
         change
@@ -121,7 +122,7 @@ def reapply(session: DeviceSession, changes: tuple[Change, ...], *, remember: Re
         if remember is not None:
             remember((*kept, *again))
 
-    return apply_plan(session, TunePlan(changes=gone), remember=remember_all)
+    return apply_plan(session, TunePlan(changes=gone), remember=remember_all, reads_first=True)
 
 
 def step_down(task: Task, changes: tuple[Change, ...], remember: Remember) -> Result:
@@ -145,6 +146,7 @@ def without_scaling(session: DeviceSession, changes: tuple[Change, ...], *, reme
         DeviceRefused: Our window could not be taken back, somebody saved it meanwhile, or no other is taken.
         DeviceUnreachable: The session was lost; lines may be in force.
     """
+    check_all_shown(session, changes)
     window = tuple(change for change in changes if change.keyword == WINDOW_SIZE or change.is_channel)
     seen = read_running(session)
     undo = plan_restore(window, seen.tcp, others=seen.lines)
@@ -170,8 +172,30 @@ def without_scaling(session: DeviceSession, changes: tuple[Change, ...], *, reme
     return apply_plan(session, smaller, remember=remember)
 
 
+def check_all_shown(session: DeviceSession, changes: tuple[Change, ...]) -> None:
+    """Check that no line that is to be set anew or forgotten is one that the device took and never showed.
+
+    Raises:
+        DeviceRefused: One is: it stays in the journal, and the restore does not call it gone.
+    """
+    hidden = next((change for change in changes if change.is_hidden), None)
+    if hidden is not None:
+        raise DeviceRefused(
+            f"{hidden.ours!r} was taken without a word and never shown: that it is gone cannot be proven, so that no "
+            "other line is set in its place",
+            host=session.name,
+            step=STEP,
+            hint=_hint(hidden),
+        )
+
+
 def apply_plan(
-    session: DeviceSession, plan: TunePlan, *, before: Snapshot | None = None, remember: Remember | None = None
+    session: DeviceSession,
+    plan: TunePlan,
+    *,
+    before: Snapshot | None = None,
+    remember: Remember | None = None,
+    reads_first: bool = False,
 ) -> TuneReport:
     """Send the plan's lines and learn how the device shows them; step down to a smaller window where that is allowed.
 
@@ -183,23 +207,26 @@ def apply_plan(
         before: What the configuration was, for a release that shows a line of ours in words of another family.
         remember: Takes the changes that hold instead: before a smaller window is sent, and once it is known how the
             device shows them. They must be on disk when it returns.
+        reads_first: Whether what a line replaces is read again right before it is sent, also without a snapshot.
 
     Raises:
-        DeviceRefused: One of these lines was changed since the snapshot, and nothing was sent; or the device did not
+        DeviceRefused: One of these lines was changed since the snapshot, and it was not sent; or the device did not
             take a line, or does not show it, or another run has it in hand, and others may be in force.
         DeviceUnreachable: The session was lost; lines may be in force.
     """
     if not plan.changes:
         return TuneReport(running=read_running(session).tcp, not_shown=())
     _check_restorable(session.name, plan)
-    return _Tuning(session, before, remember).through(plan)
+    return _Tuning(session, before, remember, reads_first=reads_first or before is not None).through(plan)
 
 
 class _Tuning:
     """One go at setting lines on one device."""
 
-    def __init__(self, session: DeviceSession, before: Snapshot | None, remember: Remember | None) -> None:
-        self._session, self._before = session, before
+    def __init__(
+        self, session: DeviceSession, before: Snapshot | None, remember: Remember | None, *, reads_first: bool
+    ) -> None:
+        self._session, self._before, self._reads_first = session, before, reads_first
         self._remember = remember if remember is not None else _forget
         self._told: list[str] = []
 
@@ -238,15 +265,15 @@ class _Tuning:
                 return plan, seen
 
     def _configured(self, plan: TunePlan, sent: tuple[str, ...]) -> str:
-        """Send lines, the first ones only where what they replace is still as it was; return the transcript.
+        """Send lines of a plan, only where what they replace is still as it was; return the transcript.
 
         What is replaced is read in configuration mode right before: a colleague's change that comes later than
         that, within the one round trip to our line, cannot be seen.
 
         Raises:
-            DeviceRefused: It is not as it was; nothing was sent.
+            DeviceRefused: It is not as it was; none of these was sent.
         """
-        if self._before is None or sent != plan.commands:
+        if not self._reads_first:
             return self._session.configure(sent)
         found: list[str] = []
 
@@ -254,17 +281,20 @@ class _Tuning:
             shown = give(f"do {LOOK}")
             if refusal_in(shown) is None:
                 lines = tuple(line.rstrip() for line in shown.splitlines())
-                found.extend(_changed(plan, tcp_lines_of(lines, self._session.platform)))
+                found.extend(_changed(plan, sent, tcp_lines_of(lines, self._session.platform)))
             return bool(found)
 
         transcript = self._session.configure(sent, unless=is_changed)
         if not found:
             return transcript
         # Those lines may stand in a banner: the whole configuration tells.
-        if changed := tuple(_changed(plan, read_running(self._session).tcp)):
-            self._remember(())
+        if changed := tuple(_changed(plan, sent, read_running(self._session).tcp)):
+            is_first = sent == plan.commands
+            if is_first:
+                self._remember(())
             raise DeviceRefused(
-                f"{changed[0]}; it was changed since the snapshot a moment ago, so that nothing was set",
+                f"{changed[0]}; it was changed since the snapshot a moment ago, so that "
+                f"{'nothing' if is_first else 'no smaller window'} was set",
                 host=self._session.name,
                 step=STEP,
                 hint="Stage the device again: what is there by then is what comes back afterwards",
@@ -313,6 +343,9 @@ class _Tuning:
         """
         if not found.unmatched:
             return found, seen
+        # Before anything more is sent: where the session is lost now, its absence proves nothing.
+        unseen = (one if one.is_mark else replace(one, is_hidden=True) for one in found.unmatched)
+        self._remember((*(one for one in found.changes if one not in found.unmatched), *unseen))
         self._session.configure(tuple(_negated(change) for change in found.unmatched))
         seen = read_running(self._session)
         stands = [(one, seen.tcp.of(one.keyword)) for one in found.unmatched]
@@ -356,14 +389,14 @@ def _forget(changes: tuple[Change, ...]) -> None:
     """Remember nothing; for callers that keep no journal."""
 
 
-def _changed(plan: TunePlan, present: TcpLines) -> Iterator[str]:
-    """Yield what is not as it was when a plan was made, a sentence each."""
+def _changed(plan: TunePlan, sent: tuple[str, ...], present: TcpLines) -> Iterator[str]:
+    """Yield what is not as it was when a plan was made, of the lines that are to be sent, a sentence each."""
     other = other_mark(present.lines, marks_in(plan.changes))
     if other is not None:
         yield f"{whose(other)} has this device in its hands (its mark there is '{other}')"
     for change in plan.changes:
         now = present.of(change.keyword)
-        if not change.is_mark and now != change.before:
+        if change.ours in sent and not change.is_mark and now != change.before:
             was, found = (f"'{line}'" if line else "no such line" for line in (change.before, now))
             yield f"expected {was} where {change.ours!r} was to be set, found {found}"
 

@@ -23,7 +23,7 @@ from tasks.restore_plan import plan_restore
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TunePlan, marks_in
 from tasks.threats import kept_meanwhile
-from tasks.tune import LATE_PAUSES_S, STEP, Remember, TuneReport, apply_plan
+from tasks.tune import LATE_PAUSES_S, STEP, Remember, TuneReport, apply_plan, check_all_shown
 
 
 def change_over(
@@ -52,10 +52,11 @@ def apply_other_plan(
         before: What the configuration was; see `tasks.tune.apply_plan`.
 
     Raises:
-        DeviceRefused: A line could not be taken back, or somebody kept it meanwhile; the device does not take one of
-            the others, or another controller has it in hand.
+        DeviceRefused: A line could not be taken back, was never shown, or somebody kept it meanwhile; the device does
+            not take one of the others, or another controller has it in hand.
         DeviceUnreachable: The session was lost; lines may be in force.
     """
+    check_all_shown(session, held)
     wanted = {(change.keyword, change.ours) for change in plan.changes}
     gone = tuple(change for change in held if (change.keyword, change.ours) not in wanted)
     seen = _without(session, gone)

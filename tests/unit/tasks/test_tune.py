@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,7 +21,7 @@ from tasks.configuration import fingerprint
 from tasks.mark import LOOK
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines, TunePlan
-from tasks.tune import apply_plan, tune, without_scaling
+from tasks.tune import apply_plan, reapply, tune, without_scaling
 
 plan_tune = partial(tcp_config.plan_tune, platform=IOS_XE, transport=USUAL)
 
@@ -170,6 +171,36 @@ def test_a_line_that_is_never_shown_stays_in_the_journal_as_such(monkeypatch):
     assert [(one.keyword, one.is_hidden) for one in remembered[-1]] == [("window-size", False), ("selective-ack", True)]
 
 
+def test_a_session_lost_while_an_unseen_line_is_taken_back_leaves_it_as_unseen(monkeypatch):
+    """The device never showed it: that it is not shown at the restore does not prove that it is gone."""
+    monkeypatch.setattr("tasks.tune.time.sleep", lambda seconds: None)
+    router = Router(ignores=lambda line: "selective-ack" in line)
+    plain = router.configure
+
+    def lost_at_the_undoing(lines: tuple[str, ...], **rest: Unless) -> str:
+        if lines == ("no ip tcp selective-ack",):
+            raise DeviceUnreachable("lost")
+        return plain(lines, **rest)
+
+    router.configure = lost_at_the_undoing  # type: ignore[method-assign]
+    remembered: list[tuple[Change, ...]] = []
+    with pytest.raises(DeviceUnreachable):
+        apply_plan(router.session, plan(), remember=remembered.append)
+    assert [(one.keyword, one.is_hidden) for one in remembered[-1]] == [("window-size", False), ("selective-ack", True)]
+
+
+@pytest.mark.parametrize("again", [reapply, without_scaling])
+def test_a_line_that_was_never_shown_is_not_forgotten_for_others(again):
+    """Nothing more is set: the journal goes on to have it, and the restore does not call it gone."""
+    router = Router()
+    window, *others = plan().changes
+    held = (window, *(replace(one, is_hidden=True) for one in others))
+    remembered: list[tuple[Change, ...]] = []
+    with pytest.raises(DeviceRefused, match="'ip tcp selective-ack' was taken without a word and never shown"):
+        again(router.session, held, remember=remembered.append)
+    assert (router.sent, remembered) == ([], [])
+
+
 def test_a_line_that_is_shown_late_is_waited_for(monkeypatch):
     """A configuration that is some seconds behind shows our lines in the end; how late it was is told."""
     now = [0.0]
@@ -294,6 +325,52 @@ def test_what_was_changed_since_the_snapshot_is_not_overwritten(line):
     with pytest.raises(DeviceRefused, match="was changed since the snapshot"):
         apply_plan(router.session, marked(), before=before, remember=remembered.append)
     assert (router.sent, remembered, router.lines) == ([], [()], {"window-size": line})
+
+
+def test_a_colleagues_window_that_comes_between_two_tries_is_not_overwritten():
+    """A smaller window replaces what is there as the first one does; what was set of the plan stays in the journal."""
+    router = Router(refuses=window_above(700_000))
+    before = taken(router)
+    readings = router.running_config
+
+    def comes_after_the_reading() -> str:
+        text = readings()
+        if router.sent:
+            router.lines["window-size"] = "ip tcp window-size 30000"
+        return text
+
+    router.running_config = comes_after_the_reading  # type: ignore[method-assign]
+    remembered: list[tuple[Change, ...]] = []
+    with pytest.raises(DeviceRefused, match="no smaller window was set"):
+        apply_plan(router.session, plan(), before=before, remember=remembered.append)
+    assert (len(router.sent), router.lines["window-size"]) == (1, "ip tcp window-size 30000")
+    assert [one.ours for one in remembered[-1]] == ["ip tcp window-size 625000", "ip tcp selective-ack"]
+
+
+def test_a_colleagues_line_after_a_restart_is_not_overwritten():
+    """Our lines are set again: what stands there by then is read once more in the same session."""
+    router = Router()
+    readings = router.running_config
+
+    def comes_after_the_reading() -> str:
+        text = readings()
+        router.lines["selective-ack"] = "no ip tcp selective-ack"
+        return text
+
+    router.running_config = comes_after_the_reading  # type: ignore[method-assign]
+    remembered: list[tuple[Change, ...]] = []
+    with pytest.raises(DeviceRefused, match="found 'no ip tcp selective-ack'"):
+        reapply(router.session, marked().changes, remember=remembered.append)
+    assert (router.sent, remembered) == ([], [()])
+
+
+def test_an_edit_in_a_submode_is_none_of_our_lines():
+    """`ip tcp adjust-mss` of an interface is shown by the filter, and stands where no line of ours goes."""
+    router = Router()
+    before = taken(router)
+    router.shows_there = lambda command: " ip tcp adjust-mss 1360\n ip tcp window-size 9"  # type: ignore[method-assign]
+    assert apply_plan(router.session, marked(), before=before).running.window_bytes == 1_250_000
+    assert len(router.sent) == 1
 
 
 def test_a_line_in_a_banner_does_not_count_as_a_change():

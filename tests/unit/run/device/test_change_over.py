@@ -123,6 +123,17 @@ def test_a_mark_is_known_as_long_as_it_is_there():
     assert {one.ours for one in disk.changes} == {WINDOW, SACK, MARK}
 
 
+def test_a_line_that_was_never_shown_stays_in_the_journal():
+    """Another transport does not need it, and that it is gone cannot be proven: it is not forgotten."""
+    router, disk, before = tuned()
+    held = tuple(replace(one, is_hidden=one.ours == FTP_SOURCE) for one in disk.changes)
+    router.lines.remove(FTP_SOURCE)
+    disk.remember(held)
+    with pytest.raises(DeviceRefused, match="never shown"):
+        apply_other_plan(router, held, other(before), remember=disk.remember)
+    assert (disk.changes, router.log) == (held, [])
+
+
 def test_the_journal_has_each_line_before_it_is_typed_and_until_it_is_gone():
     """What was written while FTP's line was there has it, what was written before HTTP's has that."""
     router, disk, before = tuned()
