@@ -22,7 +22,16 @@ from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
-from tasks.applet import BYPASS, SESSION_USER, applet_body, applet_of, is_as_typed, may_be_carried, without_applet
+from tasks.applet import (
+    BYPASS,
+    COMMAND,
+    SESSION_USER,
+    applet_body,
+    applet_of,
+    is_as_typed,
+    may_be_carried,
+    without_applet,
+)
 from tasks.readings import Configured, read_running, told
 from tasks.restore_plan import undo_rank
 from tasks.step import Step
@@ -137,12 +146,14 @@ class _Arming:
     def __init__(self, session: DeviceSession, change: Change, undo: tuple[str, ...], countdown_s: int) -> None:
         self._session, self._change = session, change
         self._undo = undo
+        self._known: frozenset[str] = frozenset()
         configure = session.platform.commands.configure
         self._body = applet_body(change.keyword, undo, countdown_s, configure=configure)
 
     def reason_against(self) -> str | None:
         """Arm, and return why that was not to be; None where the applet counts."""
         running = read_running(self._session, without_syslog=True)
+        self._known = frozenset(running.lines)
         head = self._change.ours
         reason = self._known_against(running)
         if reason is None:
@@ -192,8 +203,25 @@ class _Arming:
         if reason is None:
             reason = self._unproven(head)
         if reason is not None:
-            _take_back(self._session, self._change)
+            self._check_none_is_left(_take_back(self._session, self._change))
         return reason
+
+    def _check_none_is_left(self, running: Configured) -> None:
+        """Check that no applet is there that was not there before: a device may keep ours by another name.
+
+        Raises:
+            DeviceRefused: One is; it may be ours, and count.
+        """
+        head = f"{COMMAND} "
+        left = [line for line in running.lines if line.startswith(head) and line not in self._known]
+        if left:
+            raise DeviceRefused(
+                f"{self._change.ours!r} was taken back, and there is {left[0]!r}, which was not there before",
+                host=self._session.name,
+                step=STEP,
+                hint="Look at that applet's actions; where they are a run's, enter "
+                f"'no {' '.join(left[0].split()[:4])}' by hand, then run 'flashferry recover'",
+            )
 
     def _refusal(self, lines: tuple[str, ...]) -> str | None:
         """Send lines of the applet; return the device's words where it refuses one."""
@@ -237,8 +265,8 @@ def free_vtys(printed: str) -> int | None:
     return sum(not mark for mark in marks) if marks else None
 
 
-def _take_back(session: DeviceSession, change: Change) -> None:
-    """Take an applet back and prove it gone.
+def _take_back(session: DeviceSession, change: Change) -> Configured:
+    """Take an applet back and prove it gone; return what is shown then.
 
     Raises:
         DeviceRefused: It is still there.
@@ -247,8 +275,9 @@ def _take_back(session: DeviceSession, change: Change) -> None:
     for pause_s in (0.0, *LATE_PAUSES_S):
         time.sleep(pause_s)
         session.configure((undo,))
-        if read_running(session).tcp.of(applet_of(change.ours)) is None:
-            return
+        running = read_running(session)
+        if running.tcp.of(applet_of(change.ours)) is None:
+            return running
     raise DeviceRefused(
         f"{change.ours!r} could not be taken back",
         host=session.name,

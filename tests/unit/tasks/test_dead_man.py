@@ -192,3 +192,35 @@ def test_an_applet_whose_head_lost_a_word_is_not_armed(table_device, monkeypatch
     assert not report.is_armed
     assert "as it was typed" in report.reason
     assert NAME not in device.running_config()
+
+
+@pytest.mark.parametrize("short", ["FLASHFERRY-3F", "FLASHFERRY-3F2"])
+def test_an_applet_that_the_device_keeps_by_another_name_is_no_harmless_refusal(table_device, monkeypatch, short):
+    """`no` of the name that was typed took nothing away: it may count, so that the device is not staged beside it."""
+    monkeypatch.setattr(dead_man, "LATE_PAUSES_S", (0.0,))
+    device = typed_into(table_device, (), shows=lambda line: line.replace(NAME, short))
+    plain = device.configure
+    device.configure = lambda lines: "" if lines == (f"no {APPLET.ours}",) else plain(lines)
+    with pytest.raises(DeviceRefused, match=f"there is 'event manager applet {short} authorization bypass'") as refused:
+        arm(device, APPLET, undo=("no ip tcp window-size",), countdown_s=60)
+    assert f"'no event manager applet {short}'" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "shows",
+    [
+        lambda line: f"{line[:40]}\n {line[40:]}" if len(line) > 60 else line,
+        lambda line: line.replace("no ip tcp window-size", "no ip tcp window"),
+        lambda line: line.replace("countdown time 60", "countdown time 6"),
+    ],
+    ids=["wrapped", "another line", "sooner"],
+)
+def test_an_applet_whose_text_is_shown_otherwise_is_not_armed(table_device, monkeypatch, shows):
+    """What it would send, and when, is compared as a whole."""
+    monkeypatch.setattr(dead_man, "LATE_PAUSES_S", (0.0,))
+    device = typed_into(table_device, (), shows=lambda line: line)
+    plain = device.running_config
+    device.running_config = lambda: "\n".join(map(shows, plain().splitlines()))
+    report = arm(device, APPLET, undo=("no ip tcp window-size",), countdown_s=60)
+    assert (report.is_armed, NAME in plain()) == (False, False)
+    assert "as it was typed" in report.reason
