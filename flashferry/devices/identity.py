@@ -64,6 +64,16 @@ def identity_of(facts: Facts) -> str:
     return f"{facts.serial_number}/{facts.hostname}"
 
 
+def serial_in(identity: str) -> str | None:
+    """Return the serial number in what a device calls itself, or None where it has none there.
+
+    Args:
+        identity: As `identity_of` gives it.
+    """
+    serial = identity.rpartition("/")[0]
+    return None if serial.casefold() in _NO_SERIAL else serial
+
+
 def identity_seen(session: Identifiable) -> Identity:
     """Return what the device at the other end of a session calls itself."""
     return Identity(name=identity_of(session.facts()), members=member_serials(session.show_version()))

@@ -149,7 +149,8 @@ def with_doubts(report: CheckReport, known: Doubts, image: str) -> CheckReport:
     """
     if report.already_there and (refusal := known.of_file(f"{report.file_system}{image}")):
         return replace(report, already_there=False, refusal=refusal, refusal_hint=COPY_HINT)
-    notes = () if report.already_there else tuple(filter(None, (known.of_copy, known.of_add)))
+    found = (known.of_name,) if report.already_there else (known.of_copy, known.of_add)
+    notes = tuple(note for note in found if note is not None)
     return replace(report, notes=(*report.notes, *notes)) if notes else report
 
 

@@ -72,7 +72,7 @@ def leases(directory: Path, *, besides: str | None = None) -> tuple[Lease, ...]:
     """
     with reading(directory) as database:
         rows = held_devices(database) if database is not None else []
-    found = {(row.run_id, row.host): _lease(directory, row, _members(row.members)) for row in rows}
+    found = {(row.run_id, row.host): _lease(directory, row, stored_members(row.members)) for row in rows}
     for file in LeaseFiles(directory).read():
         one = file.entry
         if (one.run_id, one.host) not in found:
@@ -102,7 +102,8 @@ def lease_on(found: Iterable[Lease], facts: Facts, members: frozenset[str]) -> L
     )
 
 
-def _members(stored: str | None) -> frozenset[str]:
+def stored_members(stored: str | None) -> frozenset[str]:
+    """Return the serial numbers of a stack's members as a journal has them; none where it cannot be read."""
     try:
         return frozenset(json.loads(stored or "[]"))
     except ValueError:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.core.errors import Kind
 from flashferry.core.json_access import Node, parsed
-from flashferry.model.doubts import Doubted, Doubts
+from flashferry.model.doubts import Doubted, Remembered
 from flashferry.model.states import GOOD_OUTCOMES, Outcome, Restored
+from flashferry.store.leases import stored_members
 from flashferry.store.reader import reading
 from flashferry.store.tables import attempts_of, doubtful_devices, image_rows, staged_rows
 from tasks.add import AddOutcome
@@ -96,9 +97,7 @@ def dead_man_proven(directory: Path) -> frozenset[str]:
 
 
 def doubts(directory: Path, *names: str) -> Doubted:
-    """Return what is remembered against the word of devices, by device and image.
-
-    A device is known by its inventory name and, where it was renamed there, by what it calls itself.
+    """Return what is remembered for and against the word of devices that any run found to be false.
 
     Args:
         directory: State directory; need not exist.
@@ -107,36 +106,41 @@ def doubts(directory: Path, *names: str) -> Doubted:
     Raises:
         ConfigInvalid: There is a journal and it cannot be read.
     """
-    found: dict[tuple[str, str], Doubts] = {}
     with reading(directory) as database:
-        for name, image in doubtful_devices(database, names) if database is not None else ():
-            assert database is not None
-            found[name, image] = _doubts(database, name, image)
-    return found
+        if database is None:
+            return {}
+        meant: dict[str, set[str]] = {}
+        for name, image in doubtful_devices(database, names):
+            meant.setdefault(image, set()).add(name)
+        return {image: tuple(_remembered(database, known, image)) for image, known in meant.items()}
 
 
-def _doubts(database: sqlite3.Connection, name: str, image: str) -> Doubts:
-    """Return what the runs of a device come to, in their order."""
-    known = Doubts()
-    for row in image_rows(database, name, image):
+def _remembered(database: sqlite3.Connection, names: Collection[str], image: str) -> Iterator[Remembered]:
+    """Yield what the runs of some devices come to, in their order."""
+    for row in image_rows(database, names, image):
         former = (one.record for one in attempts_of(database, row.run_id) if one.host == row.host)
         for text in (*former, row.record):
-            known = _after(known, row.run_id, Node(parsed(text) or {}))
-    return known
+            record = Node(parsed(text) or {})
+            yield Remembered(
+                run_id=row.run_id,
+                host=row.host,
+                identity=row.identity,
+                members=stored_members(row.members),
+                false_copy=_is_false_copy(record),
+                failed_add=_is_failed_add(record),
+            )
 
 
-def _after(known: Doubts, run_id: str, record: Node) -> Doubts:
-    """Return what is remembered after one more record."""
-    kind = record.text("failure", "kind")
-    if kind == Kind.NOT_DELIVERED.value:
-        known = replace(known, false_copy=run_id)
-    elif record.text("outcome") == Outcome.DONE.value or _was_delivered(record):
-        known = replace(known, false_copy=None)
-    if kind == Kind.INSTALL_FAILED.value:
-        known = replace(known, failed_add=run_id)
-    elif record.text("added", "outcome") in _ADDED:
-        known = replace(known, failed_add=None)
-    return known
+def _is_false_copy(record: Node) -> bool | None:
+    if record.text("failure", "kind") == Kind.NOT_DELIVERED.value:
+        return True
+    return False if record.text("outcome") == Outcome.DONE.value or _was_delivered(record) else None
+
+
+def _is_failed_add(record: Node) -> bool | None:
+    if record.text("failure", "kind") == Kind.INSTALL_FAILED.value:
+        return True
+    return False if record.text("added", "outcome") in _ADDED else None
 
 
 def _was_delivered(record: Node) -> bool:

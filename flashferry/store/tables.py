@@ -254,10 +254,11 @@ def staged_rows(database: sqlite3.Connection) -> list[RecordRow]:
     return _rows(database, RecordRow, "WHERE image IS NOT NULL AND record IS NOT NULL ORDER BY rowid")
 
 
-def image_rows(database: sqlite3.Connection, name: str, image: str) -> list[RecordRow]:
-    """Return what runs have of an image on a device, by its inventory name or its identity, the earliest first."""
-    where = "WHERE ?1 IN (host, identity) AND image = ?2 ORDER BY rowid"
-    return _rows(database, RecordRow, where, (name, image))
+def image_rows(database: sqlite3.Connection, names: Collection[str], image: str) -> list[RecordRow]:
+    """Return what runs have of an image on devices, by their inventory names or identities, the earliest first."""
+    marks = ", ".join("?" * len(names))
+    where = f"WHERE image = ? AND (host IN ({marks}) OR identity IN ({marks})) ORDER BY rowid"
+    return _rows(database, RecordRow, where, (image, *names, *names))
 
 
 def doubtful_devices(database: sqlite3.Connection, names: Collection[str] = ()) -> list[tuple[str, str]]:

@@ -149,6 +149,8 @@ class DeviceCheck:
         """Return why the device's proof of a file that is there already does not count, or None."""
         image, names = self._context.image.name, (self._host.name, identity_of(report.facts))
         known = doubts_about(doubts(self._context.journal.directory, *names), *names, image)
+        if known.of_name is not None:
+            self._keeper.note(known.of_name)
         return known.of_file(f"{report.file_system}{image}")
 
     def _drift(self, report: CheckReport) -> str | None:

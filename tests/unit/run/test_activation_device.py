@@ -9,7 +9,7 @@ import pytest
 
 from flashferry.devices.errors import DeviceUnreachable, InstallRefused
 from flashferry.model.activation import ActivationOutcome
-from flashferry.model.doubts import Doubts
+from flashferry.model.doubts import Remembered
 from flashferry.run.activation import device as one_device
 from tests.unit.model.test_activation import ACTIVE, OLD, activation, installed
 from tests.unit.run.test_activation_following import ADDED, AFTER, BEFORE, PENDING, Device, away, follows
@@ -82,7 +82,12 @@ def test_readiness_knows_what_earlier_runs_saw(monkeypatch, tmp_path):
         staged_members={("r1", "cat9k.bin"): (1, 2, 3)},
         journal=SimpleNamespace(directory=tmp_path),
     )
-    known = {("9X/sw-1", "cat9k.bin"): Doubts(false_copy="RUN1", failed_add="RUN2")}
+    known = {
+        "cat9k.bin": (
+            Remembered(run_id="RUN1", host="r7", identity="9X/sw-1", false_copy=True),
+            Remembered(run_id="RUN2", host="r1", failed_add=True),
+        )
+    }
     monkeypatch.setattr(one_device, "doubts", lambda directory, *names: known)
     work.keeper = SimpleNamespace(step=lambda _: nullcontext(), update=lambda **_: None, refuse=lambda _: None)
     session = SimpleNamespace(facts=lambda: SimpleNamespace(serial_number="9X", hostname="sw-1"))

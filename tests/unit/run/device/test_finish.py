@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.devices.errors import CopyFailed, DeviceUnreachable
-from flashferry.model.doubts import Doubts
+from flashferry.model.doubts import Remembered
 from flashferry.model.record import failure_of
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.reports.facts import record_facts
@@ -220,10 +220,10 @@ def test_the_look_is_given_what_the_run_proved(staged):
     assert (given["signature"], given["expected_members"]) == (True, (1,))
 
 
-@pytest.mark.parametrize("name", ["r1", "9X/r1"])
-def test_an_add_that_failed_in_an_earlier_run_is_known_to_the_next_one(staged, monkeypatch, name):
+@pytest.mark.parametrize("then", [{"host": "r1"}, {"host": "r7", "identity": "9X/r1"}])
+def test_an_add_that_failed_in_an_earlier_run_is_known_to_the_next_one(staged, monkeypatch, then):
     """To its own add, and to a look alone, also where the device has another name in the inventory by now."""
-    known = {(name, "x.bin"): Doubts(failed_add="RUN1")}
+    known = {"x.bin": (Remembered(run_id="RUN1", failed_add=True, **then),)}
     monkeypatch.setattr(device_finish, "doubts", lambda directory, *names: known)
     one = staged(add=True)
     one.finish()
