@@ -63,6 +63,29 @@ def test_a_device_that_does_not_add_keeps_the_copy(router, faults, words):
     assert NAME in [file.name for file in router.world.files(DEVICE)]
 
 
+def test_an_add_that_failed_is_not_taken_for_done_by_the_next_run(router):
+    """The table lists the image; the next run refuses and says what to do; a good add after that lifts it."""
+    image, before = router.image(SIZE_BYTES, NAME), router.configurations()
+    router.world.fault(DEVICE, install_add_fails=True)
+    failed, device = staged(router, "--add", image=image)
+    assert (failed.code, device["outcome"], device["failure"]["kind"]) == (3, "failed", "InstallFailed")
+    assert "FAILED: install_add" in device["failure"]["reason"]
+    assert "17.15.03a.0.1" in router.world.packages(DEVICE)
+
+    router.world.fault(DEVICE, install_add_fails=False)
+    refused, device = staged(router, "--add", image=image)
+    assert (refused.code, device["failure"]["kind"]) == (3, "InstallRefused"), device["failure"]
+    assert "is listed in state I, but 'install add' of it failed in run" in device["failure"]["reason"]
+    assert "install remove inactive" in device["failure"]["hint"]
+
+    router.world.fault(DEVICE, other_user_removes_inactive=True)
+    assert router.until(lambda: "17.15.03a.0.1" not in router.world.packages(DEVICE))
+    for outcome in ("added", "already added"):
+        good, device = staged(router, "--add", image=image)
+        assert (good.code, device["added"]["outcome"]) == (0, outcome), device["failure"]
+    assert router.configurations() == before
+
+
 @pytest.mark.soak
 def test_a_run_killed_in_an_add_is_finished_by_the_next(router):
     """The device may go on adding; the next run finds the image there, and has it added once."""

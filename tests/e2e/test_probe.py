@@ -29,6 +29,24 @@ def test_both_arms_in_one_login(wan_rig):
     assert (rig.configurations(), rig.world.files(DEVICE)) == (before, files)
 
 
+@pytest.mark.parametrize(
+    "arms", [(), pytest.param(("--as-is",), marks=pytest.mark.soak), pytest.param(("--tuned",), marks=pytest.mark.soak)]
+)
+def test_a_source_interface_and_the_mark_are_gone_after_a_speed_test(rig, arms):
+    """The first copies need the source interface alone, the tuned ones more beside it: one mark, and all of it goes."""
+    rig.write_inventory(data={"enable_secret": "ferry-lab-enable", "source_interface": "Gi1"})
+    before = rig.configurations()
+    done = rig.verb("probe", "--seconds", "2", *arms)
+    (device,) = done.json["run"]["devices"]
+    assert (done.code, device["outcome"], device["restored"]) == (0, "done", "restored"), done.err
+    lines = [change["ours"] for change in device["changes"]]
+    assert any("source-interface" in line for line in lines), lines
+    assert sum(line.startswith("alias exec flashferry-") for line in lines) == 1, lines
+    assert rig.configurations() == before
+    assert rig.verb("recover").code == 0
+    assert "nothing to recover" in rig.run("status").out
+
+
 @pytest.mark.soak
 def test_one_arm_only(rig):
     """--as-is changes no line at all and decides nothing; --tuned copies tuned only and restores."""

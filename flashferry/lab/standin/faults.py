@@ -82,6 +82,7 @@ class Faults:
         install_busy: Somebody else's install operation is in progress.
         install_counts_undone: `install add` and `install activate` also refuse a configuration that was changed and
             changed back since it was saved; whether a release does is not known.
+        install_add_fails: `install add` takes the image apart and ends with FAILED all the same; the table lists it.
         install_activate_fails: `install activate` fails for its lock, as with Cisco's bug CSCvx27665.
         install_bytes_per_s: `install add` takes an image apart at this rate; None for the platform's.
         issu_in_progress: An upgrade in service is going on.
@@ -159,6 +160,7 @@ class Faults:
     no_http_client: bool = False
     install_busy: bool = False
     install_counts_undone: bool = False
+    install_add_fails: bool = False
     install_activate_fails: bool = False
     install_bytes_per_s: float | None = None
     issu_in_progress: bool = False

@@ -194,7 +194,10 @@ async def _is_added(vty: Vty, path: str, word: str) -> bool:
         _sync(vty, path)
         if not _lacks_room(vty, path, entry.size_bytes, word):
             await _take_apart(vty, entry, name, release)
-            return True
+            if device.faults.install_add_fails:
+                device.happened.append(f"refused: {word} fails")
+                _say(vty, f"FAILED: {_short(word)} {device_path(path)} {_now(vty)}")
+            return not device.faults.install_add_fails
     return False
 
 

@@ -78,6 +78,17 @@ def test_add_is_refused_in_words(make_console: Callable[..., Any], faults: Any, 
     assert device.install.inactive is None
 
 
+def test_an_add_that_ends_with_failed_is_listed_all_the_same(make_console: Callable[..., Any]) -> None:
+    """The word is no outcome: the table shows the version in state I, and `SUCCESS` was not printed."""
+    console = make_console("c8000v-17.15")
+    device = _with_image(console)
+    device.faults = replace(device.faults, install_add_fails=True)
+    shown = console.show(f"install add file bootflash:{IMAGE}")
+    assert "FAILED: install_add /bootflash/" in shown
+    assert "SUCCESS" not in shown
+    assert "IMG   I    17.15.03a.0.1\n" in console.show("show install summary")
+
+
 def test_add_needs_the_room_of_the_image_once_more(make_console: Callable[..., Any]) -> None:
     """The line is that of a C9200L, with the device's own path and whole KB."""
     console = make_console("c8000v-17.15", flash_free_bytes=60_000)
