@@ -157,7 +157,7 @@ def _false_restore(found: Finding, said: Said, record: dict[str, Any]) -> Iterat
     device, before = _meant(said.after, record), _meant(said.before, record)
     if restored == _RESTORED:
         what = left_of_ours(device)
-        if what and not _was_so(before, device):
+        if what and not _was_so(before, device) and not _was_held_so(found, said, record, device):
             yield f"{_who(said)}: '{restored}', but {device.name} differs: {what}"
             return
         last = [one for one in found.said if one.acts and one.ending is not Ending.KILLED][-1:]
@@ -174,6 +174,18 @@ def _was_so(before: DeviceSight, after: DeviceSight) -> bool:
     was = Counter(before.running) - Counter(before.expected)
     now = Counter(after.running) - Counter(after.expected)
     return bool(was) and was == now
+
+
+def _was_held_so(found: Finding, said: Said, record: dict[str, Any], after: DeviceSight) -> bool:
+    """Tell whether a device differed so when the run began that a recovery restores, for another journal to decide."""
+    if said.verb != "recover":
+        return False
+    earlier = found.said[: found.said.index(said)]
+    runs = [one for one in earlier if one.controller == said.controller and one.verb in {"stage", "probe", "resume"}]
+    began = runs[-1] if runs else None
+    if began is None or not is_held(after, began.held_before) or not is_held(after, found.held):
+        return False
+    return _was_so(_meant(began.before, record), after)
 
 
 # (4) Nothing is destroyed.

@@ -351,3 +351,23 @@ def test_small_things():
     assert difference(START, START) == ""
     assert file_at(sight(), "flash:/image.bin") == OUR_FILE
     assert file_at(sight(default_flash="member2"), "flash:image.bin") is None
+
+
+@pytest.mark.parametrize(
+    ("then", "is_held_still", "is_false"),
+    [
+        ("ip tcp ecn", True, False),
+        ("ip tcp ecn", False, True),
+        ("ip tcp timestamp", True, True),
+    ],
+)
+def test_a_recovery_restores_what_its_own_run_found(then, is_held_still, is_false):
+    """What another run's undoing left is that one's to decide, as long as its journal holds the device."""
+    start, left = (replace(sight(), running=(*sight().running, line)) for line in (then, "ip tcp ecn"))
+    entry = Held(host="r1", identity="")
+    run = said(controller="b", ending=Ending.KILLED, code=None, records=[], before=(start,), held_before=(entry,))
+    marked = replace(left, running=(*left.running, "alias exec flashferry-20990101-1 me@here"))
+    recovered = said("recover", controller="b", before=(marked,), after=left)
+    found = finding(run, recovered, device=left, held=(entry,) if is_held_still else ())
+    complained = [one for one in complaints(found) if one.judgement is Judgement.TRUE]
+    assert bool(complained) is is_false
