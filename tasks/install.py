@@ -98,7 +98,12 @@ _REFUSALS = tuple(
 )
 """The first that fits counts: what keeps a device from it outweighs what it says besides."""
 
-_FAILED = re.compile(r"(?:^|\s)FAILED:|^\s*Add: Failed\b|\bError:|^%", re.MULTILINE)
+_FAILED = re.compile(
+    r"(?:^|\s)FAILED:|\bError:|^%|(?i:^\s*failed\b|^\s*\w+: failed on (?!\[\s*\])|^\s*\[\s*\w+\s*\].*\bfailed\b)",
+    re.MULTILINE,
+)
+"""What says so for the whole, for a list of members that is not empty, or in the row of one (`[2] ...`)."""
+
 _ADDED_VERSION = re.compile(r"^Image added\. Version: (\S+)", re.MULTILINE)
 
 

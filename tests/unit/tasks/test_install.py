@@ -127,3 +127,23 @@ def test_a_question_is_left(table_device, question) -> None:
 
     with pytest.raises(OutputNotUnderstood, match="which we have no answer for"):
         run_install(Asking({}), ADD, step="add")
+
+
+@pytest.mark.parametrize(
+    ("line", "outcome"),
+    [
+        ("  [2] FAILED: Add on switch 2", InstallOutcome.FAILED),
+        ("  [2]: FAILED", InstallOutcome.FAILED),
+        ("  [2] Failed Add on switch 2", InstallOutcome.FAILED),
+        ("  [R1] Add package(s) on R1 failed", InstallOutcome.FAILED),
+        ("Add: Failed on [2]", InstallOutcome.FAILED),
+        ("Failed: install_add exit(1)", InstallOutcome.FAILED),
+        ("Add: Failed on [ ]", InstallOutcome.DONE),
+        ("  [2] Finished Add on Switch 2", InstallOutcome.DONE),
+        ("Checking whether an earlier add has failed ....", InstallOutcome.DONE),
+    ],
+)
+def test_a_member_that_failed_is_a_failure_whatever_the_last_line_says(line, outcome):
+    """One switch alone says so, in the row of its number; the others passed, and SUCCESS is the last word."""
+    text = f"{line}\nAdd: Passed on [1]\nFinished Add\nImage added. Version: 17.15.03a.0.1\nSUCCESS: install_add  Sun\n"
+    assert read_answer("install add file flash:x.bin", text).outcome is outcome
