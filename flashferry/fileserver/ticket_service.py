@@ -219,9 +219,13 @@ class TicketService:
         self._share(load.site)
 
     def use(self, account: Account) -> None:
-        """Use a try of a ticket, and tell of it; the other processes are told at once, so that it is one ticket."""
+        """Use a try of a ticket, and tell of it; the other processes are told at once, so that it is one ticket.
+
+        What was acknowledged in an earlier try is none of this one.
+        """
         self.on_try(account.use())
-        self.change(account, EventKind.NOTICE, "image requested", tries_left=account.tries_left, record=None)
+        tries_left = account.tries_left
+        self.change(account, EventKind.NOTICE, "image requested", tries_left=tries_left, bytes_acked=0, record=None)
 
     def use_elsewhere(self, ticket_id: str, tries: int, *, gives_way: bool = True, is_delivered: bool = False) -> None:
         """Take in what the other processes made of a ticket: it is one ticket, whoever serves it.

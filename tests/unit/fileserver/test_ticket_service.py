@@ -17,6 +17,7 @@ from flashferry.fileserver.tickets import Refusal, Ticket, TicketRequest, issue
 from flashferry.images.digests import ImageFile
 from flashferry.images.files import FileIdentity
 from flashferry.tcp.info import parse_tcp_info
+from flashferry.transports.witness import delivered_whole
 
 IMAGE = ImageFile(
     name="a.bin",
@@ -562,3 +563,14 @@ def test_the_last_notice_that_is_reported_says_so() -> None:
     texts = [event.text for event in room.events if event.kind is EventKind.NOTICE]
     assert len(texts) == 200
     assert texts[-1] == "notice 199; it was the last of 200 different notices, further ones are left out"
+
+
+def test_what_an_earlier_try_delivered_is_none_of_the_next_one() -> None:
+    """A try that was acknowledged whole and failed all the same does not count for one that sends nothing."""
+    room = _Room()
+    account = room.account(room.ticket(tries=2))
+    room.tickets.use(account)
+    room.tickets.change(account, EventKind.FAILED, "reset", state=TransferState.FAILED, bytes_acked=IMAGE.size_bytes)
+    room.tickets.use(account)
+    assert account.progress.bytes_acked == 0
+    assert not delivered_whole(account.progress)

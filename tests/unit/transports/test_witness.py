@@ -40,8 +40,11 @@ def test_how_far_a_device_came(state, client_seen, logged_in):
         (TransferState.FAILED, 999, 0, False),
         (TransferState.TRANSFERRING, 500, None, False),
         (TransferState.WAITING, 0, None, False),
-        # The client asked for the last byte alone, and got it.
+        # The client asked for the last byte alone, and got it; or for two pieces with a hole between them.
         (TransferState.DELIVERED, 1000, 999, False),
+        (TransferState.DELIVERED, 1000, 600, False),
+        (TransferState.FAILED, 400, 0, False),
+        (TransferState.LOGGED_IN, 0, None, False),
     ],
 )
 def test_an_image_is_delivered_from_its_first_byte_to_its_last(state, acked_bytes, offset_bytes, delivered):
