@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from flashferry.devices.errors import DeviceRefused, RestoreIncomplete
+from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, RestoreIncomplete
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import DeviceSession
 from tasks import restore as step
@@ -653,3 +653,86 @@ def test_a_default_is_not_touched_and_its_opposite_keeps_the_lease():
     with pytest.raises(RestoreIncomplete, match=f"shows 'no {SACK}'"):
         box.put_back(before, default)
     assert f"no {SACK}" in box.running
+
+
+def lost_at(box: Box, closing: tuple[str, ...], *, done: int) -> None:
+    """Have the box lose the session in the visit that removes mark and applet, once so many of its lines were taken."""
+    plain = box.configure
+
+    def configure(lines: tuple[str, ...]) -> str:
+        if set(closing) & set(lines):
+            box.configure = plain  # type: ignore[method-assign]
+            plain(lines[:done])
+            raise DeviceUnreachable("lost")
+        return plain(lines)
+
+    box.configure = configure  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("done", [0, 1, 2], ids=["before the applet", "before the mark", "after both"])
+@pytest.mark.parametrize("needs_mark", [False, True], ids=["the run goes on", "a recovery"])
+def test_a_session_lost_between_the_proof_and_the_marks_removal_leaves_nothing(done, needs_mark):
+    """The lines are gone by then: the next attempt takes what is left, and types nothing where there is none."""
+    box, before = marked()
+    box.set(APPLET)
+    lost_at(box, (f"no {APPLET}",), done=done)
+    with pytest.raises(DeviceUnreachable):
+        box.put_back(before, ARMED)
+    assert (MARK in box.running, APPLET in box.running) == (done < 2, done < 1)
+    box.visits.clear()
+    assert box.put_back(before, ARMED, is_again=True, needs_mark=needs_mark).is_proven
+    assert tuple(box.running) == STOCK
+    assert not needs_mark or bool(box.visits) == (done < 2)
+
+
+def test_of_two_lines_the_one_that_is_refused_keeps_mark_and_applet_until_it_goes():
+    """The other one is gone in the meantime; once the refusal is lifted the same journal ends it."""
+    box, before = marked()
+    box.set(APPLET)
+    box.refused = {f"no {WINDOW}"}
+    with pytest.raises(RestoreIncomplete, match=f"still needs 'no {WINDOW}'"):
+        box.put_back(before, ARMED)
+    assert (WINDOW in box.running, SACK in box.running) == (True, False)
+    assert {MARK, APPLET} <= set(box.running)
+    box.refused = set()
+    assert box.put_back(before, ARMED, is_again=True, needs_mark=True).is_proven
+    assert tuple(box.running) == STOCK
+
+
+def test_a_line_that_is_back_once_the_mark_is_gone_is_taken_back_too():
+    """It is read after the last line: a colleague's script, or the device itself, sets it again right after."""
+    box, before = marked()
+    plain = box.configure
+
+    def configure(lines: tuple[str, ...]) -> str:
+        said = plain(lines)
+        if f"no {MARK.rpartition(' ')[0]}" in lines:
+            box.configure = plain  # type: ignore[method-assign]
+            box.set(SACK)
+        return said
+
+    box.configure = configure  # type: ignore[method-assign]
+    assert box.put_back(before, MARKED).is_proven
+    assert tuple(box.running) == STOCK
+
+
+@pytest.mark.parametrize("beneath", [" ip tcp adjust-mss 1360", " ip address 192.0.2.9 255.255.255.0"])
+def test_what_our_undoing_changed_beneath_an_interface_keeps_the_lease(beneath):
+    """No line of the first column: the whole configuration is compared."""
+    box = Odd("interface Loopback7", comes={f"no {SACK}": beneath}, goes={})
+    before = box.snapshot()
+    box.configure((SACK,))
+    report = box.put_back(before, (CHANGES[1],))
+    assert not report.is_proven
+    assert "differs from the start" in str(report.undecided)
+
+
+def test_a_hidden_line_is_the_weaker_word_also_beside_lines_that_are_proven_gone():
+    """One sentence: what cannot be proven, and not that our lines are proven gone."""
+    box, before = marked()
+    changes = (*MARKED, Change(keyword="timestamp", before=None, ours="ip tcp timestamp", is_hidden=True))
+    report = box.put_back(before, changes)
+    assert (report.is_proven, report.hidden) == (False, ("ip tcp timestamp",))
+    assert "cannot be proven" in str(report.undecided)
+    assert "proven gone" not in str(report.undecided)
+    assert box.put_back(before, changes, is_accepted=True).hidden == ("ip tcp timestamp",)
