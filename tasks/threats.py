@@ -19,15 +19,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from flashferry.core.described import counted
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.session import DeviceSession
 from tasks.configuration_state import lock_holder, pending_rollback
 from tasks.line_state import LineState, line_state
-from tasks.mark import is_shown_of
-from tasks.readings import TOLD_LIMIT_S, Configured, read_startup, told
-from tasks.tcp_config import Change, TcpLines, marks_in, tcp_lines_of
+from tasks.readings import Configured, read_startup, told
+from tasks.tcp_config import Change, TcpLines, tcp_lines_of
 from templates.config_sections import ConfigNotUnderstood, lines_of, missing_of_whole, sections
 from templates.rows import ArchiveEntry, ArchiveSection, DirError, ExclusiveMode, first, rows
 
@@ -91,7 +89,7 @@ def _listed(session: DeviceSession, running: Configured) -> frozenset[str] | Non
     if first(ArchiveSection, running.commands) is None:
         return frozenset()
     try:
-        printed = session.ask(session.platform.commands.archive, limit_s=TOLD_LIMIT_S)
+        printed = session.ask(session.platform.commands.archive, limit_s=60)
     except DeviceRefused:
         return None
     return frozenset(row.path for row in rows(ArchiveEntry, printed))
@@ -113,8 +111,8 @@ def archived_lines(
     now = _listed(session, running) if changes else frozenset()
     if now is None and known:
         return Threat(
-            reason=f"the archive was listed before our lines were set ({counted(len(known), 'file')}) and its listing "
-            "is refused now: whether a file holds our lines cannot be seen",
+            reason="the archive was listed before our lines were set, and its listing is refused now: whether a file "
+            "holds our lines cannot be seen",
             hint=f"Allow '{session.platform.commands.archive}' again, then run 'flashferry recover'",
             passes=False,
         )
@@ -190,9 +188,9 @@ def _was_written(session: DeviceSession, path: str, changes: tuple[Change, ...])
     text = told(session, session.platform.read_command(path))
     if not text or ((error := first(DirError, text)) is not None and "no such file" in error.reason.lower()):
         return False
-    marks = marks_in(changes)
-    lines = [line.rstrip() for line in text.splitlines()]
-    if any(is_shown_of(line, mark) for line in lines for mark in marks):
+    marks = [change for change in changes if change.is_mark]
+    lines = tcp_lines_of(tuple(line.rstrip() for line in text.splitlines()), session.platform)
+    if any(mark.line_in(lines, ()) for mark in marks):
         return True
     return bool(missing_of_whole(text.rstrip())) or (not marks and holds_ours(changes, text, session.platform))
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from flashferry.core.errors import Kind
 from flashferry.devices.identity import identity_of, member_serials
-from flashferry.model.doubts import COPY_HINT, doubts_about
+from flashferry.model.doubts import COPY_HINT, Doubts, doubts_about
 from flashferry.model.record import Failure
 from flashferry.model.states import Outcome, State
 from flashferry.planning.image_platforms import HINT as ONE_PLATFORM
@@ -103,6 +103,8 @@ class DeviceCheck:
             interrupted=self._context.interrupted,
             hashing=self._hash_slot.in_check,
         )
+        if report.already_there and (note := self._known(report).of_name):
+            report = replace(report, notes=(*report.notes, note))
         self._keeper.keep(CHECK, report)
         for note in report.notes:
             self._events.tell(CHECK.word, "note", f"note: {note}")
@@ -147,11 +149,12 @@ class DeviceCheck:
 
     def _doubt(self, report: CheckReport) -> str | None:
         """Return why the device's proof of a file that is there already does not count, or None."""
+        return self._known(report).of_file(f"{report.file_system}{self._context.image.name}")
+
+    def _known(self, report: CheckReport) -> Doubts:
+        """Return what earlier runs of this journal saw of the device and the image."""
         image, names = self._context.image.name, (self._host.name, identity_of(report.facts))
-        known = doubts_about(doubts(self._context.journal.directory, *names), *names, image)
-        if known.of_name is not None:
-            self._keeper.note(known.of_name)
-        return known.of_file(f"{report.file_system}{image}")
+        return doubts_about(doubts(self._context.journal.directory, *names), *names, image)
 
     def _drift(self, report: CheckReport) -> str | None:
         """Return why this is not the device that was planned; a router that was exchanged needs a plan of its own."""
