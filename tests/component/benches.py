@@ -2,11 +2,14 @@
 
 import contextlib
 import os
+import socket
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from flashferry.fileserver import (
     FileServer,
@@ -19,11 +22,15 @@ from flashferry.fileserver import (
     TransferProgress,
     TransferState,
 )
+from tests.component.fileserver.passing_time import PASSED
 from tests.patience import PATIENCE_S, until
 
 IMAGE = "csr1000v-universalk9.16.11.01.SPA.bin"
 OTHER = "other.bin"
 _READINGS = 20
+_NEVER_S = 10 * PATIENCE_S
+_LIMITS = dict.fromkeys(("login_deadline_s", "idle_s", "data_connect_s", "ban_s"), _NEVER_S)
+"""What no client of a test meets, however long it stood still itself; where one is to pass, the test sets it."""
 
 
 @dataclass(kw_only=True)
@@ -43,6 +50,13 @@ class ServerBench:
 
     def ticket(self, image_name: str = IMAGE, **more: Any) -> Ticket:
         return self.server.issue_ticket(TicketRequest(image_name=image_name, **more))
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass for the tickets of a server with a `clock`: those whose life is as long are at its end."""
+        place = ("127.0.0.1", self.server.port_of("clock"))
+        with socket.create_connection(place, timeout=PATIENCE_S) as clock, clock.makefile("rb") as answers:
+            clock.sendall(f"{seconds}\n".encode())
+            assert answers.readline() == PASSED
 
     def until(self, ticket: Ticket, wanted: Callable[[TransferProgress], bool]) -> TransferProgress:
         """Wait until a snapshot is as wanted; fail with what it was."""
@@ -109,18 +123,16 @@ def serving(
     listeners: tuple[ListenerSettings, ...],
     options: dict[str, Any],
     *,
-    limits: dict[str, Any] | None = None,
     profile: dict[str, Any] | None = None,
 ) -> Iterator[ServerBench]:
-    """Run a server of `folder/images` with short limits; no error of its own may have come about in the end.
+    """Run a server of `folder/images` whose limits no client meets; no error of its own may have come about in the end.
 
     Args:
         folder: A new folder.
         listeners: What is served.
-        options: A test's own settings: `size` of the image, keys of `Limits` and `SenderProfile` by `limits` and
-            `profile`, else those of `ServerSettings`.
-        limits: What the protocol's tests have as limits besides.
-        profile: The same of its profile.
+        options: A test's own settings: `size` of the image, `clock` where time is to pass for the first listener's
+            tickets, keys of `Limits` and `SenderProfile` by `limits` and `profile`, else those of `ServerSettings`.
+        profile: What the protocol's tests have as a profile besides.
     """
     directory = folder / "images"
     directory.mkdir()
@@ -129,13 +141,22 @@ def serving(
     (directory / IMAGE).write_bytes(content)
     (directory / OTHER).write_bytes(b"not for you")
     own_limits, own_profile = more.pop("limits", {}), more.pop("profile", {})
+    if more.pop("clock", False):
+        clock = replace(listeners[0], protocol="passing_time:Clock", port=0, other_ports=(), transports=("clock",))
+        listeners = (*listeners, replace(clock, options={}))
     settings = ServerSettings(
         image_paths=(directory,),
         listeners=listeners,
-        limits=Limits(**({"failed_login_delay_s": 0.05, "failed_logins": 3} | (limits or {}) | own_limits)),
-        profile=SenderProfile(**({"stall_after_s": 0.2} | (profile or {}) | own_profile)),
+        limits=Limits(**(_LIMITS | {"failed_login_delay_s": 0.05, "failed_logins": 3} | own_limits)),
+        profile=SenderProfile(**({"stall_after_s": _NEVER_S} | (profile or {}) | own_profile)),
         **({"sample_interval_s": 0.05} | more),
     )
-    with FileServer(settings) as server:
+    with pytest.MonkeyPatch.context() as environment:
+        # Where the serving process finds the clock; what stands beside this file has names of packages.
+        environment.setenv("PYTHONPATH", str(Path(__file__).parent / "fileserver"))
+        server = FileServer(settings)
+        server.start()
+    with contextlib.closing(server):
+        server.open()
         yield ServerBench(server=server, directory=directory, content=content)
         assert not [note for note in server.notices if "internal error" in note], server.notices

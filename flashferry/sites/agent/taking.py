@@ -51,6 +51,7 @@ class Taker:
         identity: Who we are.
         news: Called when there is an order to carry out.
         now: What time it is.
+        clock: Monotonic time in seconds.
     """
 
     def __init__(
@@ -60,8 +61,9 @@ class Taker:
         *,
         news: Callable[[], None],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._bench, self._identity, self._news, self._now = bench, identity, news, now
+        self._bench, self._identity, self._news, self._now, self._clock = bench, identity, news, now, clock
         self._dropped_at_s: dict[Kind, float] = {}
         self._answered_at_s: dict[tuple[str, str], float] = {}
 
@@ -212,7 +214,7 @@ class Taker:
 
     def _is_answered(self, order: Order, known: LedgerEntry) -> bool:
         """Return whether the same was answered a moment ago: whoever has the broker can play it again without end."""
-        key, now_s = (order.id, known.state.value), time.monotonic()
+        key, now_s = (order.id, known.state.value), self._clock()
         if now_s - self._answered_at_s.get(key, -_ANSWERS_AGAIN_S) < _ANSWERS_AGAIN_S:
             return True
         if len(self._answered_at_s) >= _MOST_ANSWERED:
@@ -230,7 +232,7 @@ class Taker:
         self._bench.teller.heard(order.run, order.offset)
 
     def _drop(self, error: WireError) -> None:
-        now_s = time.monotonic()
+        now_s = self._clock()
         if now_s - self._dropped_at_s.get(error.kind, -_TELLS_AGAIN_S) >= _TELLS_AGAIN_S:
             self._dropped_at_s[error.kind] = now_s
             _LOG.warning("an order was dropped, and not answered: %s", masked(str(error)))

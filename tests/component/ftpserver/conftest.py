@@ -32,7 +32,11 @@ class Bench(ServerBench):
 
     def login(self, ticket: Ticket, source: str = "127.0.0.1") -> ftplib.FTP:
         client = self.connect(source)
-        client.login(ticket.username, ticket.password)
+        try:
+            client.login(ticket.username, ticket.password)
+        except BaseException:
+            client.close()
+            raise
         return client
 
     @staticmethod
@@ -46,6 +50,23 @@ class Bench(ServerBench):
         pieces: list[bytes] = []
         client.retrbinary(f"RETR {path}", pieces.append, rest=rest)
         return b"".join(pieces)
+
+    def fetch_active(self, client: ftplib.FTP) -> bytes:
+        """Fetch the image by PORT: the kernel takes the server's call at once, whatever this process does meanwhile."""
+        client.set_pasv(False)
+        return self.fetch(client)
+
+    @staticmethod
+    def never_connect(client: ftplib.FTP) -> int:
+        """Ask for the image by PASV in one packet, and never come for it; return the port.
+
+        Between the two a client that stands still would lose its listener.
+        """
+        assert client.sock is not None
+        client.sock.sendall(f"PASV\r\nRETR {IMAGE}\r\n".encode())
+        _, port = ftplib.parse227(client.getresp())
+        assert client.getresp().startswith("150")
+        return port
 
     @staticmethod
     def slow_data_connection(client: ftplib.FTP, receive_buffer: int = 2304) -> socket.socket:
@@ -74,15 +95,15 @@ class Bench(ServerBench):
 
 @contextlib.contextmanager
 def running(folder: Path, **options: Any) -> Iterator[Bench]:
-    """Run a server with short limits in a folder; options change its settings, `listener` those of its listener."""
+    """Run a server in a folder; options change its settings, `listener` those of its listener."""
     listener = ftp_listener(**{"listen_address": "127.0.0.1", **options.pop("listener", {})})
-    with serving(folder, (listener,), options, limits={"data_connect_s": 0.5}) as found:
+    with serving(folder, (listener,), options) as found:
         yield Bench(**vars(found))
 
 
 @pytest.fixture
 def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
-    """A server with short limits; `@pytest.mark.parametrize("bench", [{...}], indirect=True)` changes settings."""
+    """A server; `@pytest.mark.parametrize("bench", [{...}], indirect=True)` changes settings."""
     with running(tmp_path, **dict(getattr(request, "param", {}))) as found:
         yield found
 

@@ -13,7 +13,7 @@ import pytest
 
 from flashferry.fileserver import FixedLogin, TransferState
 from tests.component.benches import until_asleep
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -72,6 +72,7 @@ def test_a_port_is_good_for_one_transfer(bench: "Bench", closing: contextlib.Exi
         other.sendcmd(f"RETR {bench.image_name}")
 
 
+@pytest.mark.parametrize("bench", [{"limits": {"data_connect_s": 0.5}}], indirect=True)
 def test_a_client_that_never_answers_the_call_is_told(bench: "Bench", closing: contextlib.ExitStack) -> None:
     """Its backlog is full: 425 when the time is up, and the session serves on."""
     ticket = bench.ticket()
@@ -88,7 +89,7 @@ def test_a_client_that_never_answers_the_call_is_told(bench: "Bench", closing: c
     with pytest.raises(ftplib.error_temp, match="425"):
         client.voidresp()
     assert "did not answer within 0.5 s" in bench.final(ticket).last_error
-    assert bench.fetch(client) == bench.content
+    assert bench.fetch_active(client) == bench.content
 
 
 def test_quit_with_nothing_under_way_ends_the_session(bench: "Bench", closing: contextlib.ExitStack) -> None:
@@ -119,7 +120,7 @@ def test_quit_behind_retr_ends_behind_the_transfer(bench: "Bench", closing: cont
     bench.delivered(ticket)
 
 
-@pytest.mark.parametrize("bench", [{"size": 100_000, "limits": {"data_connect_s": 20.0}}], indirect=True)
+@pytest.mark.parametrize("bench", [{"size": 100_000}], indirect=True)
 @pytest.mark.parametrize("active", [0, 5, 10, 15, 20])
 def test_clients_in_both_modes_do_not_disturb_each_other(bench: "Bench", active: int) -> None:
     """Twenty clients copy five times each, some of them active: every copy is whole and none waits in vain."""
@@ -175,8 +176,17 @@ def _play(bench: "Bench", payload: bytes, dice: random.Random) -> None:
             bench.read_all(client)
 
 
+def _serves(bench: "Bench", *, passive: bool) -> bool:
+    """Tell whether a client had its image: one that stood still meanwhile may have lost its listener for that."""
+    with bench.connect() as client, contextlib.suppress(ftplib.error_temp, ConnectionRefusedError):
+        client.login(_LAB.username, _LAB.password)
+        client.set_pasv(passive)
+        return bench.fetch(client) == bench.content
+    return False
+
+
 @pytest.mark.parametrize(
-    "bench", [{"size": 30_000, "limits": {"data_connect_s": 0.3, "failed_logins": 10**6, "idle_s": 2.0}}], indirect=True
+    "bench", [{"size": 30_000, "limits": {"data_connect_s": 0.3, "failed_logins": 10**6}}], indirect=True
 )
 def test_sequences_of_port_and_retr_leave_nothing(bench: "Bench") -> None:
     """After any number of them the server has the descriptors of before, idles, and both modes still serve.
@@ -185,9 +195,7 @@ def test_sequences_of_port_and_retr_leave_nothing(bench: "Bench") -> None:
     """
     bench.server.admit(_LAB)
     dice = random.Random(5)
-    with bench.connect() as client:
-        client.login(_LAB.username, _LAB.password)
-        bench.fetch(client)
+    until(lambda: _serves(bench, passive=True), "an image")
     before = bench.descriptors()
     with contextlib.ExitStack() as stack:
         listening = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
@@ -203,7 +211,4 @@ def test_sequences_of_port_and_retr_leave_nothing(bench: "Bench") -> None:
     assert bench.settles(lambda: bench.descriptors() <= before), (before, bench.descriptors())
     until_asleep(bench.pid)
     for passive in (True, False):
-        with bench.connect() as client:
-            client.login(_LAB.username, _LAB.password)
-            client.set_pasv(passive)
-            assert bench.fetch(client) == bench.content
+        until(lambda passive=passive: _serves(bench, passive=passive), f"an image, passive: {passive}")  # type: ignore[misc]

@@ -151,7 +151,7 @@ def test_retr_without_a_data_connection_is_refused(bench: "Bench") -> None:
         client.sendcmd(f"RETR {IMAGE}")
 
 
-@pytest.mark.parametrize("bench", [{"size": 12_000}], indirect=True)
+@pytest.mark.parametrize("bench", [{"profile": {"stall_after_s": 0.2}, "size": 12_000}], indirect=True)
 def test_226_waits_for_the_last_acknowledgement(bench: "Bench", closing: contextlib.ExitStack) -> None:
     """The kernel has taken every byte long before; no 226 comes until the client has acknowledged them."""
     ticket = bench.ticket()
@@ -236,8 +236,14 @@ def _given_up(bench: "Bench", client: ftplib.FTP, closing: contextlib.ExitStack)
         bench.read_all(data)
 
 
-@pytest.mark.parametrize("bench", [{"profile": {"give_up_after_s": 0.3}}], indirect=True)
-@pytest.mark.parametrize("before", [None, _ended, _prepared, _connected, _given_up])
+@pytest.mark.parametrize(
+    ("bench", "before"),
+    [
+        *(({}, before) for before in (None, _ended, _prepared, _connected)),
+        ({"profile": {"give_up_after_s": 0.3}}, _given_up),
+    ],
+    indirect=["bench"],
+)
 def test_abor_with_nothing_to_end_is_225(
     bench: "Bench", closing: contextlib.ExitStack, before: "Callable[..., None] | None"
 ) -> None:

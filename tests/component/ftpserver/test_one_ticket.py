@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from conftest import Bench
 
 
-@pytest.mark.parametrize("bench", [{"limits": {"data_connect_s": 20.0}}], indirect=True)
 def test_five_sessions_with_one_ticket_are_one_transfer(bench: "Bench", closing: contextlib.ExitStack) -> None:
     """All ask for the image before any data connection is there: the newest gets it, once, the others get 426."""
     ticket = bench.ticket(tries=9)

@@ -150,7 +150,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @contextlib.contextmanager
 def running(folder: Path, certificate: tuple[Path, Path], **options: Any) -> Iterator[Bench]:
-    """A server of FTP, HTTP and HTTPS with short limits; options change its settings."""
+    """A server of FTP, HTTP and HTTPS; options change its settings."""
     listeners = (
         http_listener(listen_address="127.0.0.1"),
         https_listener(listen_address="127.0.0.1", certificate=certificate[0], key=certificate[1]),
@@ -180,6 +180,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory, certificate: tuple[Path, Pa
 @pytest.fixture(params=["http", "https"])
 def either(tmp_path: Path, certificate: tuple[Path, Path], request: pytest.FixtureRequest) -> Iterator[Bench]:
     """The same, once in clear and once by TLS."""
-    with running(tmp_path, certificate) as found:
+    with running(tmp_path, certificate, profile={"stall_after_s": 0.2}) as found:
         found.scheme = request.param
         yield found

@@ -138,7 +138,7 @@ class Sink:
 
 @contextlib.contextmanager
 def running(folder: Path, host_keys: Path, **options: Any) -> Iterator[Bench]:
-    """Run a server with short limits in a folder; options change its settings.
+    """Run a server in a folder; options change its settings.
 
     With `ftp` it serves FTP as well, in a process of its own, which most tests need not wait for.
     """
@@ -167,6 +167,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory, host_keys: Path) -> Iterato
 
 @pytest.fixture
 def bench(tmp_path: Path, host_keys: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
-    """A server with short limits; `@pytest.mark.parametrize("bench", [{...}], indirect=True)` changes settings."""
+    """A server; `@pytest.mark.parametrize("bench", [{...}], indirect=True)` changes settings."""
     with running(tmp_path, host_keys, **dict(getattr(request, "param", {}))) as found:
         yield found

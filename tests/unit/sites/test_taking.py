@@ -42,7 +42,7 @@ class Site:
     """An agent's taker and its database; nobody carries anything out."""
 
     def __init__(self, folder: Path) -> None:
-        self.database, self.now = AgentDatabase(folder), NOW
+        self.database, self.now, self.clock_s = AgentDatabase(folder), NOW, 1000.0
         runs = SimpleNamespace(clock_differs_s=60.0, inventory="nowhere", resumes=3)
         settings = SimpleNamespace(site="ams", centres=(KEY.public,), runs=runs, state=folder)
         teller = SimpleNamespace(wake=lambda: None)
@@ -51,7 +51,7 @@ class Site:
             SimpleNamespace(settings=settings, database=self.database, teller=teller, ending=threading.Event()),
         )
         identity = Identity(agent="agent-1", site="ams", release="1.2.3", key=OURS)
-        self.taker = Taker(self.bench, identity, news=lambda: None, now=lambda: self.now)
+        self.taker = Taker(self.bench, identity, news=lambda: None, now=lambda: self.now, clock=lambda: self.clock_s)
 
     def take(self, order: Order) -> None:
         self.taker.take(sealed_order(order, KEY))
@@ -84,6 +84,10 @@ def test_an_order_that_is_played_again_and_again_does_not_fill_the_spool(site: S
     for _ in range(500):
         site.take(ORDER)
     assert len(site.words()) == 4
+    site.clock_s += 10.0  # a centre that has no answer sends an order again after 15 s
+    for _ in range(500):
+        site.take(ORDER)
+    assert len(site.words()) == 5
 
 
 def test_what_is_no_order_does_not_fill_the_log(site: Site, caplog: pytest.LogCaptureFixture) -> None:
@@ -93,6 +97,10 @@ def test_what_is_no_order_does_not_fill_the_log(site: Site, caplog: pytest.LogCa
             site.taker.take(f"rubbish {number}")
     assert len(caplog.records) == 1
     assert "known centre" not in caplog.text
+    site.clock_s += 60.0
+    with caplog.at_level(logging.WARNING):
+        site.taker.take("rubbish")
+    assert len(caplog.records) == 2
 
 
 def test_an_order_for_another_agent_of_the_site_is_neither_done_nor_answered(
