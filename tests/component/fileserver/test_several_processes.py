@@ -40,7 +40,7 @@ def _settings(folder: Path, *listeners: ListenerSettings) -> ServerSettings:
         image_paths=(folder / "a.bin",),
         listeners=listeners,
         sample_interval_s=0.05,
-        profile=SenderProfile(mss_bytes=1400),
+        profile=SenderProfile(mss_bytes=1400, stall_after_s=PATIENCE_S),
     )
 
 

@@ -18,7 +18,7 @@ from flashferry.fileserver.tickets import issue
 from flashferry.images.catalogue import Catalogue
 from ftpserver import ftp_listener, session
 from ftpserver.protocol import FtpListener
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 _KINDS = ("ServerSession", "ImageChannel", "PassiveListener", "Transfer", "Reporter", "Tuning")
 
@@ -40,13 +40,15 @@ class _Here:
         self.listener.open()
 
     def serve(self, client: Callable[[], None]) -> None:
-        """Serve until the client is done and its sessions are gone, for at most five seconds."""
+        """Serve until the client is done and its sessions are gone."""
         thread = threading.Thread(target=client)
         thread.start()
-        for _ in range(500):
+
+        def is_over() -> bool:
             self.loop.loop(0.01, blocking=False)
-            if not thread.is_alive() and not self.tickets.sessions and not self._timers():
-                break
+            return not thread.is_alive() and not self.tickets.sessions and not self._timers()
+
+        until(is_over, "the end of the client and of its sessions", poll_s=0)
         thread.join()
 
     def _timers(self) -> int:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from conftest import Bench
 
 _PARENT = """
-    import sys, time
+    import sys
     from pathlib import Path
     from flashferry.fileserver import FileServer, ServerSettings
     from ftpserver import ftp_listener
@@ -41,7 +41,7 @@ _PARENT = """
     server = FileServer(ServerSettings(image_paths=(Path(sys.argv[1]),), listeners=listeners))
     server.__enter__()
     print(server.port, server.pid, flush=True)
-    time.sleep(60)
+    sys.stdin.read()
 """
 
 
@@ -67,7 +67,7 @@ def test_killing_the_parent_ends_the_server(tmp_path: Path, bench: "Bench") -> N
     """After kill -9 of the parent neither process nor port is left."""
     (tmp_path / "a.bin").write_bytes(b"image")
     command = [sys.executable, "-c", textwrap.dedent(_PARENT), str(tmp_path / "a.bin")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         port, pid = map(int, parent.stdout.readline().split())
         socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S).close()

@@ -36,7 +36,7 @@ _SCRIPT = """
                 client.connect("127.0.0.1", server.port, timeout=120)
                 client.login(ticket.username, ticket.password)
                 client.retrbinary("RETR image.bin", lambda _: None)
-            senders.append(server.wait_final(ticket.ticket_id, 5).record.to_json()["sender"])
+            senders.append(server.wait_final(ticket.ticket_id, 120).record.to_json()["sender"])
         rights = Path(f"/proc/{server.pid}/status").read_text().partition("CapEff:")[2].split()[0]
         granted = {grant.name: grant.reason for grant in server.capabilities.congestion_controls}
         print(json.dumps({"senders": senders, "notices": server.notices, "granted": granted, "rights": rights}))

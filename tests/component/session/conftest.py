@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import paramiko
 import pytest
 
+from flashferry.devices import driver
 from flashferry.devices.driver import Connection
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.login import Login
@@ -45,11 +48,14 @@ class Server(paramiko.ServerInterface):
 
 
 class Reader:
-    """What our side of the sessions does: what it has read, and how often it has looked for more."""
+    """What our side of the sessions does: what it has read, how often it has looked for more, and its clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.read_bytes = 0
         self.looks = 0
+        self.passed_s = 0.0
+        clock = SimpleNamespace(monotonic=lambda: time.monotonic() + self.passed_s)
+        monkeypatch.setattr(driver, "time", clock)
         self.channel: paramiko.Channel | None = None
         recv, wait_for_text = paramiko.Channel.recv, Connection.wait_for_text
 
@@ -93,6 +99,11 @@ class Play:
         self.wait_until_read()
         before = self._reader.looks
         until(lambda: self._reader.looks >= before + count or self.channel.closed, f"{count} looks")
+
+    def let_pass(self, seconds: float) -> None:
+        """Let time pass for our side once it has read all that was shown and has found nothing more."""
+        self.wait_for_looks(2)
+        self._reader.passed_s += seconds
 
     def wait_for_a_key(self) -> None:
         """Wait until something is typed, and take nothing of it."""
@@ -194,7 +205,7 @@ class Device:
             transport.add_server_key(RSA_KEY)
             transport.start_server(server=self.server)
             self.algorithms.append(transport.host_key_type)
-            if (channel := transport.accept(20)) is not None:
+            if (channel := transport.accept(PATIENCE_S)) is not None:
                 self._scene(Play(channel, self.typed, self.reader))
         transport.close()
 

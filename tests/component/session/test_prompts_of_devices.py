@@ -131,12 +131,12 @@ def test_a_prompt_that_hides_the_level(device):
     session.close()
 
 
-def test_a_prompt_without_an_end(device, monkeypatch):
+def test_a_prompt_without_an_end(device):
     """`prompt %h:` has neither `#` nor `>`: nothing is typed, and the error names the line."""
-    monkeypatch.setattr(driver, "LOGIN_LIMIT_S", 0.5)
 
     def scene(play):
         play.show("\r\nr1:")
+        play.let_pass(driver.LOGIN_LIMIT_S)
         play.wait_for_the_end()
 
     router = device(scene)

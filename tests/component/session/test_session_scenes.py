@@ -52,12 +52,12 @@ def copied(router) -> CopyDialogue:
     return talk
 
 
-def test_an_expired_password_gets_nothing_typed(device, monkeypatch):
+def test_an_expired_password_gets_nothing_typed(device):
     """A question in place of a prompt is told as it stands; neither a command nor `exit` answers it."""
-    monkeypatch.setattr(driver, "QUESTION_S", 0.3)
 
     def scene(play):
         play.show("\r\nYour password has expired.\r\nNew password: ")
+        play.let_pass(1.1 * driver.QUESTION_S)
         play.line("New password", echo=False)
 
     router = device(scene)
@@ -66,12 +66,12 @@ def test_an_expired_password_gets_nothing_typed(device, monkeypatch):
     assert router.typed == []
 
 
-def test_no_prompt_gets_nothing_typed(device, monkeypatch):
+def test_no_prompt_gets_nothing_typed(device):
     """Without anything like a prompt the login fails by itself and quotes the last line, cut short."""
-    monkeypatch.setattr(driver, "LOGIN_LIMIT_S", 0.5)
 
     def scene(play):
         play.show("\r\nSelect a line\r\n" + "x" * 100 + " console server\r\n")
+        play.let_pass(driver.LOGIN_LIMIT_S)
         play.line("a menu")
 
     router = device(scene)
@@ -363,11 +363,12 @@ def test_output_by_pages_is_told_as_that(device):
         play.log_in()
         play.line()
         play.show("line\r\n" * 23 + " --More-- ")
+        play.let_pass(PATIENCE_S)
         play.wait_for_the_end()
 
     session = DeviceSession(device(scene).login)
     with pytest.raises(OutputNotUnderstood, match=r"the device waits at '--More--'.*terminal length 0"):
-        session.ask("show running-config", limit_s=3)
+        session.ask("show running-config", limit_s=PATIENCE_S)
 
 
 def test_a_character_that_a_packet_cuts_is_not_lost(device):
@@ -418,9 +419,8 @@ def test_an_enable_secret_beyond_ascii_goes_out_as_utf_8(device):
     "asked",
     ["Password: \r\nNew password: ", "Enter your password? [confirm]", "Password:\r\nDiscard changes? [confirm]"],
 )
-def test_an_enable_secret_is_typed_into_nothing_but_its_own_question(device, monkeypatch, asked):
+def test_an_enable_secret_is_typed_into_nothing_but_its_own_question(device, asked):
     """It would be shown, or answer something else."""
-    monkeypatch.setattr(driver, "LOGIN_LIMIT_S", 1.0)
 
     def scene(play):
         play.show("\r\nr1>")
@@ -429,6 +429,7 @@ def test_an_enable_secret_is_typed_into_nothing_but_its_own_question(device, mon
             play.show("r1>")
         play.line()
         play.show(asked)
+        play.let_pass(driver.LOGIN_LIMIT_S)
         play.wait_for_the_end()
 
     router = device(scene)

@@ -67,12 +67,12 @@ def test_all_that_was_sent_and_came(device, tmp_path):
     assert lines[-len(recent.lines()) :] == list(recent.lines())
 
 
-def test_a_device_that_hangs_up_or_asks(device, monkeypatch):
-    """Its last words are in the transcript of a login that came to nothing, and why."""
-    monkeypatch.setattr(driver, "QUESTION_S", 0.3)
+def test_a_device_that_hangs_up_or_asks(device):
+    """What it showed last is in the transcript of a login that came to nothing, and why."""
 
     def asks(play):
         play.show("\r\nYour password has expired.\r\nNew password: ")
+        play.let_pass(1.1 * driver.QUESTION_S)
         play.line("New password", echo=False)
 
     def leaves(play):

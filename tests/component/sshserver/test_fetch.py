@@ -428,7 +428,7 @@ def test_an_end_of_ours_is_a_reset(bench: "Bench", how: str, why: str) -> None:
 @pytest.mark.parametrize("command", [("scp", "-O"), ("scp", "-s")])
 def test_a_file_cut_short_is_told_as_changed_whoever_sees_it_first(bench: "Bench", command: tuple[str, ...]) -> None:
     """The watch, or the sending that finds no more bytes: chance decides, and here it can only be the latter."""
-    ticket = bench.ticket(cap_bytes_per_s=500_000)
+    ticket = bench.ticket(cap_bytes_per_s=50_000)
     line = bench.openssh_line(command, ticket)
     with subprocess.Popen(line, env=bench.askpass(ticket), stderr=subprocess.DEVNULL) as client:
         bench.until(ticket, lambda seen: seen.state is TransferState.TRANSFERRING)
