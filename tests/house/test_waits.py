@@ -14,25 +14,43 @@ NOT_READ = {"patience.py", "house/test_waits.py"}
 """The place where tests wait, and this file's samples."""
 
 EXPIRES = "a time-out of the product or a stand-in that has to expire: input, not the limit of a wait"
-OF_A_FUZZER = "what a client that never logs in holds of a server that is fuzzed: input"
+OF_A_FUZZER = "what a client that never logs in, or never connects, holds of a server that is fuzzed: input"
+PURE = "a decision on numbers, or on a clock that is handed in: nothing waits"
+SHOWN = "behind it a transfer is shown as stalled, which the test waits for"
 PACE = "how fast a stand-in or a client sends or reads: the pace is the input, and a slower one changes nothing"
 MOMENT = "the moment of an act in mid-run is the input; a later one is as good"
 NOTHING = "what must not come has a while to come; load makes it no more likely"
 
 ALLOWED: dict[str, dict[str, str]] = {
-    "adversary/limits.py": {"LONGEST_SILENCE_S": EXPIRES},
+    "adversary/limits.py": {"LONGEST_SILENCE_S": EXPIRES, "stall_s": EXPIRES},
     "adversary/router/copying.py": {"sleep": PACE},
     "adversary/router/ftp.py": {"REPLY_LIMIT_S": EXPIRES},
     "adversary/router/shell.py": {"sleep": PACE},
     "adversary/router/terminal.py": {"sleep": PACE},
-    "component/depot/test_bad_sources.py": {"wait": PACE},
+    "component/depot/test_bad_sources.py": {"stall_s": EXPIRES, "wait": PACE},
+    "component/depot/test_depot_ends.py": {"return_s": EXPIRES},
+    "component/ftpserver/test_active.py": {"data_connect_s": EXPIRES},
+    "component/ftpserver/test_draining.py": {"data_connect_s": EXPIRES, "drain_s": EXPIRES},
     "component/ftpserver/test_fetch.py": {
         "clock": "the date of a record lies between two readings of the wall clock: order, no duration",
         "deadline": "the second of these readings, with the second by which clocks may be rounded",
+        "give_up_after_s": EXPIRES,
+        "stall_after_s": SHOWN,
+        "unacked_limit_s": EXPIRES,
     },
-    "component/ftpserver/test_fuzz.py": {"login_deadline_s": OF_A_FUZZER},
-    "component/ftpserver/test_wan.py": {"unacked_limit_s": EXPIRES},
-    "component/httpserver/test_hardening.py": {"sleep": PACE},
+    "component/ftpserver/test_fuzz.py": {
+        "data_connect_s": OF_A_FUZZER,
+        "idle_s": OF_A_FUZZER,
+        "login_deadline_s": OF_A_FUZZER,
+    },
+    "component/ftpserver/test_hardening.py": {
+        "data_connect_s": EXPIRES,
+        "idle_s": EXPIRES,
+        "login_deadline_s": EXPIRES,
+    },
+    "component/ftpserver/test_wan.py": {"fall_back_after_s": EXPIRES, "unacked_limit_s": EXPIRES},
+    "component/httpserver/conftest.py": {"stall_after_s": SHOWN},
+    "component/httpserver/test_hardening.py": {"login_deadline_s": EXPIRES, "sleep": PACE},
     "component/lab/conftest.py": {"timeout": "how often pyftpdlib's loop looks whether it is over"},
     "component/lab/test_http_pulls.py": {"REPLY_TIMEOUT_S": EXPIRES, "reply_timeout_s": EXPIRES},
     "component/nightly/cml/test_connect.py": {"timeout_s": EXPIRES},
@@ -41,7 +59,8 @@ ALLOWED: dict[str, dict[str, str]] = {
     "component/service/test_schedules.py": {"sleep": MOMENT},
     "component/session/test_session_scenes.py": {"limit_s": EXPIRES},
     "component/sshserver/test_fetch.py": {"sleep": PACE},
-    "component/sshserver/test_fuzz.py": {"login_deadline_s": OF_A_FUZZER},
+    "component/sshserver/test_fuzz.py": {"idle_s": OF_A_FUZZER, "login_deadline_s": OF_A_FUZZER},
+    "component/sshserver/test_login.py": {"idle_s": EXPIRES, "login_deadline_s": EXPIRES},
     "e2e/matrix/activation/acts.py": {"AWAY_LIMIT_S": EXPIRES, "boot_limit_s": EXPIRES},
     "e2e/matrix/activation/faults.py": {"patience_s": EXPIRES},
     "e2e/matrix/activation/player.py": {
@@ -51,14 +70,22 @@ ALLOWED: dict[str, dict[str, str]] = {
         "wait": "between two looks of a helper that lasts as long as its cell",
     },
     "e2e/matrix/player.py": {"sleep": "between two recoveries, and two runs, of an operator"},
-    "e2e/outsiders/driver_pyats.py": {"connect_timeout": "as genielibs is called by its users", "sleep": MOMENT},
+    "e2e/outsiders/driver_pyats.py": {
+        "connect_timeout": "as genielibs is called by its users",
+        "install_timeout": "the same",
+        "sleep": MOMENT,
+    },
     "e2e/test_depot.py": {"sleep": MOMENT},
     "e2e/test_depot_sync.py": {"sleep": NOTHING},
     "e2e/test_night.py": {"sleep": "a night lasts longer than the one patience: between two looks, and " + MOMENT},
     "screenshots.py": {"sleep": "a picture is taken once a page has come to rest; a person looks at it"},
     "unit/depot/probing/test_watching.py": {"limit_s": EXPIRES},
+    "unit/depot/test_options.py": {"drain_s": PURE},
+    "unit/devices/test_scp_source.py": {"timeout": "what is read back of the connection"},
     "unit/devices/test_ssh_client.py": {"settimeout": EXPIRES},
     "unit/devices/test_unreachable.py": {"banner_timeout": EXPIRES},
+    "unit/fileserver/test_reporting.py": {"stall_after_s": PURE},
+    "unit/fileserver/test_ticket_service.py": {"lifetime_s": PURE},
     "unit/run/test_slots_pools.py": {"patience_s": EXPIRES},
 }
 """What may stand in a file, by what `findings` calls it, and why. Not for the limit of a wait."""
@@ -99,6 +126,14 @@ def test_what_is_listed_is_there():
     [
         ("server.wait(5)", ["wait"]),
         ("server.wait(ticket, 0.5)", ["wait"]),
+        ("bench.ticket(lifetime_s=0.3)", ["lifetime_s"]),
+        ("Limits(login_deadline_s=5, idle_s=600)", ["login_deadline_s"]),
+        ('mark("bench", [{"limits": {"data_connect_s": 0.5}}])', ["data_connect_s"]),
+        (
+            'options = {"profile": {"give_up_after_s": 0.3, "unacked_limit_s": 1}}',
+            ["give_up_after_s", "unacked_limit_s"],
+        ),
+        ("trial.stall_s = 5.0", ["stall_s"]),
         ("subprocess.run(words, timeout=20)", ["timeout"]),
         ("subprocess.run(words, timeout=20 if is_slow else PATIENCE_S)", ["timeout"]),
         ("SHORT = 2 * 5\nsubprocess.run(words, timeout=SHORT)", ["timeout"]),
@@ -141,6 +176,8 @@ def test_what_depends_on_a_time_is_found(source, names):
         "counts.get(name, 0)",
         "counts.get(name, 5)",
         "Limits(limit=2)",
+        "bench.ticket(lifetime_s=PATIENCE_S)",
+        'options = {"idle_s": 600, "sample_interval_s": 0.05, "failed_login_delay_s": 0.05}',
         "path.run(30)",
         "now.clock.sleep(5)",
         "await_ = asyncio.sleep(0)",

@@ -1,4 +1,4 @@
-"""How tests wait, as their files show it: limits, sleeps, and assertions on clocks (docs/testing.md)."""
+"""How tests wait, as their files show it: limits, lives, sleeps, and assertions on clocks (docs/testing.md)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ LEAST_S = 60.0
 """Shortest limit on a wait, in seconds. Zero is no wait and is allowed."""
 
 _LIMIT = re.compile(r"^within(_s)?$|(^|_)((timeout|patience|deadline)(_s)?|(limit|longest)(_[a-z0-9]+)*_s)$")
+_LIVES = "ban|data_connect|drain|fall_back_after|give_up|give_up_after|idle|lifetime|return|stall|stall_after"
+_LIFE = re.compile(rf"^({_LIVES})_s$")
+"""What the product gives up after: a test process that stands still for some seconds must not meet it."""
+
 _WAITS = frozenset(
     {"acquire", "communicate", "create_connection", "join", "poll", "result", "select", "settimeout", "stop", "until"}
     | {"wait", "wait_final", "wait_for"}
@@ -25,6 +29,7 @@ _OF_INTEREST = re.compile(
     r"|(?:timeout|patience|within|deadline|(?:limit|longest)\w*_s)(?:_s)?\s*(?::[^=\n]*)?=\s*(?!=|PATIENCE_S\b)"
     r"|(?:TIMEOUT|PATIENCE|WITHIN|DEADLINE|(?:LIMIT|LONGEST)\w*_S)(?:_S)?\b.*="
     rf"|\b(?:{'|'.join(sorted(_WAITS))})\(.*\d"
+    rf"|\b(?:{_LIVES}|deadline|limit)_s\"?\s*[:=]\s*\S"
 )
 """What a file has that is worth parsing: most have none of it."""
 
@@ -50,8 +55,9 @@ def findings(source: str) -> tuple[Finding, ...]:
     """Return each short limit, sleep, and assertion on a clock of a file's text, in order of lines.
 
     A limit is a number of seconds above zero: given to a wait, as an argument or a default of such a name, assigned to
-    such a name, or added to a clock. A name at the top of the file stands for its number. A limit inside
-    `pytest.raises` of a time-out is none: its expiry is what the test asserts.
+    such a name, under such a name in a dictionary, or added to a clock; so is a life, such as a ticket's. A name at the
+    top of the file stands for its number. A limit inside `pytest.raises` of a time-out is none: its expiry is what the
+    test asserts.
     """
     if not _OF_INTEREST.search(source):
         return ()
@@ -66,6 +72,8 @@ def findings(source: str) -> tuple[Finding, ...]:
             found += _in_defaults(node.args, numbers)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             found += _in_assignment(node, numbers)
+        elif isinstance(node, ast.Dict):
+            found += _in_dictionary(node, numbers)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and _is_clock(node.left):
             found += _limit("deadline", node.right, numbers, node.lineno)
     if any(_is_clock(node) for node in nodes):
@@ -94,7 +102,7 @@ def _in_call(call: ast.Call, numbers: Mapping[str, float]) -> Iterator[Finding]:
             yield Finding(name="sleep", line=call.lineno, message="sleep: expected a wait for an event; use until")
         return
     for keyword in call.keywords:
-        if keyword.arg and _LIMIT.search(keyword.arg):
+        if keyword.arg and _is_limit(keyword.arg):
             yield from _limit(keyword.arg, keyword.value, numbers, call.lineno)
     if name in _WAITS:
         for value in call.args:
@@ -108,14 +116,25 @@ def _in_defaults(given: ast.arguments, numbers: Mapping[str, float]) -> Iterator
         *zip(given.kwonlyargs, given.kw_defaults, strict=True),
     ]
     for argument, default in pairs:
-        if default is not None and _LIMIT.search(argument.arg):
+        if default is not None and _is_limit(argument.arg):
             yield from _limit(argument.arg, default, numbers, argument.lineno)
 
 
 def _in_assignment(node: ast.Assign | ast.AnnAssign, numbers: Mapping[str, float]) -> Iterator[Finding]:
     for target, value in _assigned(node):
-        if _LIMIT.search(_name(target).lower()):
+        if _is_limit(_name(target).lower()):
             yield from _limit(_name(target), value, numbers, node.lineno)
+
+
+def _in_dictionary(node: ast.Dict, numbers: Mapping[str, float]) -> Iterator[Finding]:
+    """Yield the limits among a dictionary's entries: options of a bench, by their names."""
+    for key, value in zip(node.keys, node.values, strict=True):
+        if isinstance(key, ast.Constant) and isinstance(key.value, str) and _is_limit(key.value):
+            yield from _limit(key.value, value, numbers, key.lineno)
+
+
+def _is_limit(name: str) -> bool:
+    return bool(_LIMIT.search(name) or _LIFE.search(name))
 
 
 def _clock_assertions(nodes: Iterable[ast.AST]) -> Iterator[Finding]:

@@ -50,7 +50,7 @@ class SyncBench:
 
     @property
     def source(self) -> Source:
-        return Source(url=self.url, login=Login(username=USER, password=WORD), stall_s=5)
+        return Source(url=self.url, login=Login(username=USER, password=WORD), stall_s=PATIENCE_S)
 
     @property
     def manifest(self) -> Manifest:

@@ -142,13 +142,13 @@ class Trial:
     def __init__(self, scripted: Scripted, folder: Path) -> None:
         self.scripted, self.catalogue = scripted, CatalogueFolder(folder / "catalogue")
         self.told: list[SyncProgress] = []
-        self.stall_s = 5.0
+        self.stall_s = PATIENCE_S
 
     def source(self) -> Source:
         login = Login(username="branch", password=WORD)
         return Source(url=f"http://127.0.0.1:{self.scripted.port}", login=login, stall_s=self.stall_s)
 
-    def sync(self, give_up_s: float = 20.0, **more) -> Synced:
+    def sync(self, give_up_s: float = PATIENCE_S, **more) -> Synced:
         wanted = more.pop("wanted", WANTED)
         return sync_image(self.source(), wanted, self.catalogue, self.told.append, give_up_s=give_up_s, **more)
 
@@ -308,7 +308,7 @@ def test_an_image_that_changed_in_the_midst(trial: Trial, status: str) -> None:
 
     trial.begun(2)
     trial.scripted.answers = [change]
-    trial.refused(SourceChanged, r"expected 45000 bytes with SHA-512 .*, found 45000 bytes with ", give_up_s=20)
+    trial.refused(SourceChanged, r"expected 45000 bytes with SHA-512 .*, found 45000 bytes with ", give_up_s=PATIENCE_S)
     synced = trial.sync(wanted=Offered(name=NAME, size_bytes=len(DATA), sha512=other.sha512))
     assert synced.kept_bytes == 0
     assert (trial.catalogue.path / NAME).read_bytes() == DATA[::-1]
@@ -519,7 +519,7 @@ def encrypted(folder: Path, **more) -> Iterator[tuple[Scripted, Path]]:
 def test_a_certificate_that_is_right(tmp_path: Path) -> None:
     """The image comes by TLS as it does in clear."""
     with encrypted(tmp_path) as (scripted, ca):
-        source = Source(url=f"https://127.0.0.1:{scripted.port}", ca=ca, stall_s=5)
+        source = Source(url=f"https://127.0.0.1:{scripted.port}", ca=ca, stall_s=PATIENCE_S)
         synced = sync_image(source, WANTED, CatalogueFolder(tmp_path / "catalogue"))
     assert (synced.by, synced.came_bytes) == ("https", len(DATA))
 
@@ -537,7 +537,9 @@ def test_a_certificate_that_is_wrong(tmp_path: Path, made: dict[str, object], ha
     """Not trusted, another's, over, not begun: refused at once, and no login is sent."""
     with encrypted(tmp_path, **made) as (scripted, ca):
         login = Login(username="branch", password=WORD)
-        source = Source(url=f"https://127.0.0.1:{scripted.port}", ca=ca if has_ca else None, login=login, stall_s=5)
+        source = Source(
+            url=f"https://127.0.0.1:{scripted.port}", ca=ca if has_ca else None, login=login, stall_s=PATIENCE_S
+        )
         with pytest.raises(SourceRefused, match=told):
             sync_image(source, WANTED, CatalogueFolder(tmp_path / "catalogue"))
         assert scripted.asked == []

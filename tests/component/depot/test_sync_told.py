@@ -33,7 +33,7 @@ def late() -> Callable[[], bool]:
 
 
 def sync(url: str, folder: Path, *, user: str = "branch", **more) -> api.SyncResult:
-    source = Source(url=url, login=Login(username=user, password=WORD) if user else None, stall_s=30)
+    source = Source(url=url, login=Login(username=user, password=WORD) if user else None, stall_s=PATIENCE_S)
     request = api.SyncRequest(source=source, catalogue=folder / "catalogue", give_up_s=600)
     return api.depot_sync(request, **{"interrupted": late()} | more)
 

@@ -77,7 +77,7 @@ def test_no_command_without_a_ticket_does_harm(server: FileServer, commands: lis
 @given(commands=_COMMANDS)
 def test_no_command_with_a_ticket_does_harm(server: FileServer, commands: list[bytes]) -> None:
     """Any commands after login get codes and no internal error, and image bytes never appear among replies."""
-    ticket = server.issue_ticket(TicketRequest(image_name="image.bin", lifetime_s=30))
+    ticket = server.issue_ticket(TicketRequest(image_name="image.bin"))
     login = f"USER {ticket.username}\r\nPASS {ticket.password}\r\n".encode()
     received = _talk(server.port, login + b"\r\n".join(commands) + b"\r\n")
     assert b"230 Logged in." in received
