@@ -25,9 +25,10 @@ KEPT_NAMES = {"ftp_port"}
 
 KEPT_TEXTS: dict[str, tuple[str, ...]] = {
     "flashferry/cli/depot_probe.py": ("Only this way: ",),
-    "flashferry/cli/options/server.py": ("ftp_port", "By what devices fetch: ", "What to serve, separated by commas: "),
+    "flashferry/cli/options/server.py": ("ftp_port", "What to serve, separated by commas: "),
     "flashferry/cli/options/shared.py": ("FTP port (default: 21"),
     "flashferry/cli/serve.py": ("Password of the FTP user ",),
+    "flashferry/model/policy.py": ("By what devices fetch: ", " leave ftp out"),
     "flashferry/monitor/metrics/instruments.py": ("by our FTP server.",),
     "flashferry/monitor/metrics/serve_metrics.py": ("ftp",),
     "flashferry/run/host_check.py": ("or stop the other FTP server", "FTP port "),
