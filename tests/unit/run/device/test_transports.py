@@ -16,7 +16,9 @@ def test_a_plan_is_made_anew_only_where_its_lines_or_transport_are_other(monkeyp
     monkeypatch.setattr(transports, "plan_device", lambda **given: made.append(given) or len(made))
     context = SimpleNamespace(
         links=SimpleNamespace(of=lambda host, peer: None),
-        options=SimpleNamespace(server_address=None),
+        policy=None,
+        to_null=False,
+        server_address=None,
         image=SimpleNamespace(name="x.bin"),
         certificate=None,
         run_id="r",
