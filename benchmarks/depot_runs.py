@@ -29,7 +29,7 @@ from flashferry.fileserver import FileServer, ServerSettings, TicketRequest
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
 from flashferry.lab.world_inventory import write_inventory
 from flashferry.lab.world_spec import SiteSpec
-from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.transports.listening import listener_at
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "depot.md"

@@ -23,7 +23,7 @@ from flashferry.lab.world import World, WorldSpec, start_world
 from flashferry.lab.world_file import load_world
 from flashferry.lab.world_inventory import write_inventory
 from flashferry.model.limits import Limits
-from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.store.stored_run import StoredRun, read_run
 
 WORLD = "sites-200"

@@ -34,7 +34,7 @@ from flashferry.fileserver.settings import Limits, ServerSettings
 from flashferry.fileserver.ticket_service import TicketService
 from flashferry.fileserver.tickets import seal
 from flashferry.images.catalogue import Catalogue
-from flashferry.images.digests import ImageFile
+from flashferry.images.image import ImageFile
 from ftpserver import FtpOptions, ftp_listener
 from ftpserver.base import FTPServer
 from ftpserver.data import ImageChannel

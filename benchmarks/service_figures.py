@@ -19,8 +19,8 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from flashferry.service.figures.gathering import Figures
-from flashferry.service.live.look import Looker
+from flashferry.service.live.collect import Looker
+from flashferry.service.metrics.collector import Figures
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.journal import Journal

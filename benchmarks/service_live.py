@@ -31,7 +31,7 @@ from benchmarks import procfs
 from benchmarks.fleet_tables import conditions
 from benchmarks.report import print_progress, put_between
 from benchmarks.subjects import free_port
-from flashferry.service.actor import Role
+from flashferry.service.principal import Role
 from tests.browsing import Serving, browsing, cookie_of, serving, signed_in
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "service.md"

@@ -40,7 +40,7 @@ from benchmarks.summary import Target
 from flashferry.lab.link import load_profile
 from flashferry.lab.world import DepotSpec, DeviceSpec, SiteSpec, World, WorldSpec, start_world
 from flashferry.lab.world_inventory import write_inventory
-from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.link_rates import payload_cap_bytes_per_s
 
 SITE, IMAGE = "branch", "isr4300-universalk9.16.09.04.SPA.bin"
 PLATFORM = "isr4321-16.6"

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from benchmarks.procfs import cpu_s, rss_bytes
 from benchmarks.sites_broker import RedisServer, redis_is_here, redis_server
-from flashferry.images.digests import PlannedImage
+from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import save_plan

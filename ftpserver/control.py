@@ -12,8 +12,8 @@ Facts
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from flashferry.fileserver import sockets
+from flashferry.fileserver.clients.client_session import Visitor
 from flashferry.fileserver.clients.login_limits import CommandBudget
-from flashferry.fileserver.clients.visitor import Visitor
 from flashferry.fileserver.protocol import AsyncChat
 from flashferry.fileserver.ticket_service import TicketService
 from flashferry.fileserver.tickets import plain_address
@@ -88,7 +88,7 @@ class BoundedControl(Visitor, FTPHandler):
         self.tickets.connected(self.client_address, self.control_syn, TRANSPORTS)
         self.call_later(self.settings.limits.login_deadline_s, self._login_overdue)
 
-    def displace(self) -> None:
+    def evict(self) -> None:
         """Give the place up, now."""
         self.respond("421 Service not available, try later.")
         self.close()

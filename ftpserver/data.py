@@ -1,4 +1,4 @@
-"""The data connection: sends one image by way of `flashferry.fileserver.sending`, and says how it ended.
+"""The data connection: sends one image by way of `flashferry.fileserver.image_stream`, and says how it ended.
 
 The library answers 226 when the kernel has taken the last byte; here it is answered when the client has acknowledged
 it.
@@ -8,7 +8,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from flashferry.fileserver import sockets
-from flashferry.fileserver.sending import Ending, ImageSending, Retrieval
+from flashferry.fileserver.image_stream import Ending, ImageSending, Retrieval
 from ftpserver.base import DTPHandler, Fifo
 
 if TYPE_CHECKING:

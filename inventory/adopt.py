@@ -15,13 +15,13 @@ from typing import Any
 
 from nornir.core.inventory import Defaults, Host, Inventory
 
-from flashferry.core.described import described
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import shown
+from flashferry.core.safe_quote import described
+from inventory.host_view import set_fault
 from inventory.keys import KEYS, READERS, check_values
 from inventory.platforms import platform_of
 from inventory.shapes import DATA_KEYS, unknown_group, unknown_key
-from inventory.view import set_fault
 
 CONTEXT_KEY = "flashferry"
 """Under this key of a config context stand our keys."""
@@ -32,7 +32,7 @@ _LIFTED = ("location", "role", "status", "tenant", "device_type", "serial", "tag
 
 
 def adopt(inventory: Inventory, beside: Inventory, *, groups_file: Path, source: str) -> None:
-    """Change an inventory in place into one that `inventory.view` can read.
+    """Change an inventory in place into one that `inventory.host_view` can read.
 
     Args:
         inventory: As the plugin left it.
@@ -41,7 +41,7 @@ def adopt(inventory: Inventory, beside: Inventory, *, groups_file: Path, source:
         source: File and plugin, for complaints.
 
     A device that names a group that does not exist, or has a wrong value of ours, is refused once it is selected (see
-    `inventory.view.set_fault`).
+    `inventory.host_view.set_fault`).
 
     Raises:
         ConfigInvalid: A value of ours in a group is wrong.

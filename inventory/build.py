@@ -18,8 +18,8 @@ from nornir.core.inventory import (
     ParentGroups,
 )
 
-from flashferry.core.described import described
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import described
 from inventory.shapes import check_entry
 from inventory.yaml_file import line_of, read_mapping
 

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from flashferry.core.described import PLATFORM_WORDS, counted, described, unknown_key
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading
 from flashferry.core.outside import is_secret_key
+from flashferry.core.safe_quote import PLATFORM_WORDS, counted, described, unknown_key
 from flashferry.core.units import size
 from inventory.platforms import IOS, NAMES, platform_of
 from inventory.values import read_word

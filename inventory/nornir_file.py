@@ -23,9 +23,9 @@ from nornir.core.exceptions import PluginNotRegistered
 from nornir.core.inventory import Defaults, Group, Host, Hosts, Inventory
 from nornir.core.plugins.inventory import InventoryPluginRegister, TransformFunctionRegister
 
-from flashferry.core.described import control_character, described, described_file, unknown_key
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.outside import MASK, keep_secret, keep_secrets_in, masked, shown
+from flashferry.core.safe_quote import control_character, described, described_file, unknown_key
 from inventory.adopt import adopt
 from inventory.build import build, read_entries
 from inventory.values import at_home

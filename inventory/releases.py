@@ -19,8 +19,8 @@ import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from flashferry.core.described import described
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import described
 
 _RELEASE = re.compile(
     r"(\d+)(?:\.(\d+)(?:[.(](\d+)([a-z]*)(?::\d+)?\)?)?(?:\.?([A-Z]+)(\d*)([a-z]*))?)?",

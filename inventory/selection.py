@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from flashferry.core.described import SHORTEST_SECRET
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import is_secret_key
+from flashferry.core.safe_quote import SHORTEST_SECRET
+from inventory.host_view import FAULT, check_fault
 from inventory.keys import KEYS
 from inventory.platforms import platform_of
-from inventory.view import FAULT, check_fault
 
 if TYPE_CHECKING:
     from nornir.core import Nornir

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
+from inventory.host_view import HostView
 from inventory.keys import SHARED
 from inventory.time_window import TimeWindow
-from inventory.view import HostView
 
 if TYPE_CHECKING:
     from nornir.core.inventory import Host

@@ -19,8 +19,8 @@ from datetime import UTC, datetime, time, timedelta, tzinfo
 from difflib import get_close_matches
 from itertools import pairwise
 
-from flashferry.core.described import described
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import described
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 """Days of the week in the order of `date.weekday()`."""

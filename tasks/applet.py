@@ -19,8 +19,8 @@ import secrets
 from collections.abc import Iterable, Sequence
 
 from flashferry.devices.errors import DeviceRefused
-from tasks.mark import first_mark, in_other_hands
-from tasks.named_line import NamedLine
+from tasks.config_line_named import NamedLine
+from tasks.run_marker import first_mark, in_other_hands
 
 COMMAND = "event manager applet"
 """How an applet begins: the same on all platforms so far."""

@@ -18,10 +18,10 @@ from nornir.core.task import Result, Task
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
-from flashferry.images.digests import Image
 from flashferry.images.fit import INSIST, Fits, ImageFit, image_fit, platform_of
-from flashferry.tcp.path import ASSUMED_RTT_S, choose_window
-from inventory.view import view
+from flashferry.images.image import Image
+from flashferry.tcp.receive_window import ASSUMED_RTT_S, choose_window
+from inventory.host_view import view
 from tasks.applet import of_another_run
 from tasks.authorization import Authorization, look_at_authorization, naming_level
 from tasks.check_report import CheckReport, Fetching, ReturnPath, Wanted
@@ -44,14 +44,14 @@ from tasks.fetching.target import (
     present_file,
 )
 from tasks.file_system import default_file_system, file_system_of_image, free_bytes
+from tasks.flash_space import MemberRoom, Room, room_of_members
 from tasks.hashing import hash_limits
 from tasks.install import OlderTrain, without_add
-from tasks.readings import Configured, read_running, read_startup, told
+from tasks.read_config import Configured, read_running, read_startup, told
 from tasks.removable import could_go
-from tasks.room import MemberRoom, Room, room_of_members
 from tasks.software_state import mode_of
 from tasks.source_address import interface_refusal, vrf_refusal
-from tasks.step import CHECK_WORD, Step, Stretch
+from tasks.step import CHECK_WORD, CostPhase, Step
 from tasks.verify import VerifyReport, verify_image, verify_signature
 from templates.rows import ArchiveSection, ExclusiveMode, first
 from templates.version import parse_version
@@ -67,8 +67,8 @@ CHECK = Step(
     record_field="check",
     seconds=0.85,
     round_trips=20,
-    stretch=Stretch.CHECK,
-    ends_way=True,
+    stretch=CostPhase.CHECK,
+    is_fatal=True,
 )
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flashferry.devices.session import Facts
-from flashferry.images.digests import Image, ImageFile
 from flashferry.images.fit import ImageFit
+from flashferry.images.image import Image, ImageFile
 from flashferry.transports import PUSH
 from flashferry.transports.choice import allowed
 from flashferry.transports.transport import Transport
-from inventory.view import HostView
+from inventory.host_view import HostView
 from tasks.authorization import Authorization
 from tasks.configuration_state import ConfigurationState
 from tasks.fetching.ceilings import Ceiling
-from tasks.room import MemberRoom
+from tasks.flash_space import MemberRoom
 from tasks.tcp_config import TcpLines
 from tasks.verify import VerifyReport
 from templates.version import SoftwareVersion

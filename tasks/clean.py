@@ -16,7 +16,7 @@ from flashferry.images.release import release_of_image
 from tasks.applet import of_another_run
 from tasks.file_system import file_system_of_image, free_bytes, read_listing
 from tasks.partial_file import delete_file
-from tasks.readings import read_running, read_startup
+from tasks.read_config import read_running, read_startup
 from tasks.removable import removable
 from tasks.software_state import SoftwareState, read_software
 from tasks.step import Step

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from templates.rows import (
     ConfigDifference,
     ConfigLock,

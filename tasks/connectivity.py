@@ -17,8 +17,8 @@ from nornir.core.task import Result, Task
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import CopyFailed, TransferStalled
 from flashferry.devices.session import DeviceSession
-from flashferry.transports.transport import Offer, Words
-from flashferry.transports.witness import Hindrance, ServerView
+from flashferry.transports.server_view import FailureCause, ServerView
+from flashferry.transports.transport import Messages, Offer
 from tasks.copy import copy_image
 from tasks.copy_watch import CopyLimits
 from tasks.step import Step
@@ -46,15 +46,15 @@ class ConnectivityReport:
     """
 
     copied: CopyResult | None
-    hindrance: Hindrance | None
+    hindrance: FailureCause | None
     sentence: str
     hint: str | None
     came_from: str | None
 
 
 def hindrance_of(
-    seen: ServerView, words: Words, *, expected: tuple[str, ...], is_copied: bool
-) -> tuple[Hindrance | None, str]:
+    seen: ServerView, words: Messages, *, expected: tuple[str, ...], is_copied: bool
+) -> tuple[FailureCause | None, str]:
     """Return what is in the way, by how far the device came with us, and a sentence on it. Pure.
 
     Args:
@@ -65,17 +65,17 @@ def hindrance_of(
     """
     who = " or ".join(expected[:_NAMED])
     if seen.came_from is not None and seen.came_from not in expected:
-        return Hindrance.WRONG_SOURCE, f"it came from {seen.came_from}, expected {who}"
+        return FailureCause.WRONG_SOURCE, f"it came from {seen.came_from}, expected {who}"
     if is_copied:
         return None, ""
     if not seen.client_seen and not seen.logged_in:
-        return Hindrance.NO_CLIENT, f"{words.nobody_came} from {who}"
+        return FailureCause.NO_CLIENT, f"{words.nobody_came} from {who}"
     if not seen.logged_in:
         others = f"; tried as {', '.join(seen.other_users)}" if seen.other_users else ""
-        return Hindrance.NO_LOGIN, f"it connected from {who} and did not log in with its ticket{others}"
+        return FailureCause.NO_LOGIN, f"it connected from {who} and did not log in with its ticket{others}"
     if seen.acked_bytes == 0:
-        return Hindrance.NO_DATA, words.nothing_flows
-    return Hindrance.BROKEN_OFF, f"it took {seen.acked_bytes} bytes and no more"
+        return FailureCause.NO_DATA, words.nothing_flows
+    return FailureCause.BROKEN_OFF, f"it took {seen.acked_bytes} bytes and no more"
 
 
 def connectivity(
@@ -142,7 +142,7 @@ def check_connectivity(
 
 
 def _report(
-    seen: ServerView, copied: CopyResult | None, said: str, expected: tuple[str, ...], words: Words
+    seen: ServerView, copied: CopyResult | None, said: str, expected: tuple[str, ...], words: Messages
 ) -> ConnectivityReport:
     hindrance, finding = hindrance_of(seen, words, expected=expected, is_copied=copied is not None)
     quoted = f" ({said})" if said else ""

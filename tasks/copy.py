@@ -13,10 +13,10 @@ from flashferry.devices.errors import CopyFailed, DeviceOverloaded, DeviceRefuse
 from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.session import DeviceSession
 from flashferry.transports.copy_dialogue import CopyDialogue, CopyOutcome
+from flashferry.transports.server_view import ServerView
 from flashferry.transports.transport import Offer, copy_command
-from flashferry.transports.witness import ServerView
 from tasks.copy_watch import CopyLimits, CopyWatch, reason_of_silence
-from tasks.step import COPY_WORD, Step, Stretch
+from tasks.step import COPY_WORD, CostPhase, Step
 from templates.rows import CopyResult, Refusal, first
 
 STEP = COPY_WORD
@@ -35,7 +35,7 @@ COPY = Step(
     state="copied",
     record_field="pull",
     round_trips=6,
-    stretch=Stretch.SET_UP,
+    stretch=CostPhase.SET_UP,
     is_delivery=True,
 )
 """Its round trips are what a flow's start costs on top of its rate."""

@@ -19,8 +19,8 @@ from flashferry.devices.errors import (
 from flashferry.devices.platforms import PLATFORMS
 from flashferry.devices.platforms.platform import Defaults
 from flashferry.transports.copy_dialogue import CopyDialogue
-from flashferry.transports.transport import Words
-from flashferry.transports.witness import Hindrance, ServerView
+from flashferry.transports.server_view import FailureCause, ServerView
+from flashferry.transports.transport import Messages
 from tasks.step import COPY_WORD
 
 STEP = COPY_WORD
@@ -156,7 +156,7 @@ class CopyWatch:
         if now - self._heard_at > STUCK_S and (reason := self._dialogue.stuck_at) is not None:
             if self._dialogue.is_login_refused:
                 said = f"; our server says: {seen.failure}" if seen.failure else ""
-                hint = self._dialogue.words.hints[Hindrance.NO_LOGIN]
+                hint = self._dialogue.words.hints[FailureCause.NO_LOGIN]
                 raise CopyFailed(f"{reason}{said}", host=self._host, step=STEP, hint=hint)
             kind = DialogueDisturbed if self._dialogue.is_disturbed else OutputNotUnderstood
             raise kind(reason, host=self._host, step=STEP)
@@ -203,10 +203,10 @@ class CopyWatch:
         return TransferStalled(reason, host=self._host, step=STEP, hint=hint)
 
 
-def reason_of_silence(seen: ServerView, words: Words) -> tuple[str, str | None]:
+def reason_of_silence(seen: ServerView, words: Messages) -> tuple[str, str | None]:
     """Return why no byte flows, by how far the device came with us, and what to do about it, where that is known."""
     if seen.failure:
         return seen.failure, words.hint_for(seen.failure)
     if not seen.client_seen:
-        return words.stuck[Hindrance.NO_CLIENT]
-    return words.stuck[Hindrance.NO_DATA if seen.logged_in else Hindrance.NO_LOGIN]
+        return words.stuck[FailureCause.NO_CLIENT]
+    return words.stuck[FailureCause.NO_DATA if seen.logged_in else FailureCause.NO_LOGIN]

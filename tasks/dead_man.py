@@ -6,7 +6,7 @@ before, it has done the same, and the copy goes on: window and selective acknowl
 
 What it cannot do: compare first, so that it takes away or replaces what a colleague entered meanwhile where a line of
 ours stood. And where it is saved by a colleague together with our lines, a reload brings both back, and the startup
-configuration keeps them. That is found as anything else of ours that was saved (`tasks.threats`).
+configuration keeps them. That is found as anything else of ours that was saved (`tasks.rollback_risks`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tasks.applet import (
     may_be_carried,
     without_applet,
 )
-from tasks.readings import Configured, read_running, told
+from tasks.read_config import Configured, read_running, told
 from tasks.restore_plan import undo_rank
 from tasks.step import Step
 from tasks.tcp_config import Change

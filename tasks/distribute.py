@@ -31,11 +31,11 @@ from flashferry.devices.errors import (
 )
 from flashferry.devices.platforms.platform import CopyQuestion, Offered, Platform
 from flashferry.devices.session import DeviceSession
-from flashferry.images.digests import Image
+from flashferry.images.image import Image
 from tasks.file_system import file_named, free_bytes
+from tasks.flash_space import needed_bytes
 from tasks.members import Place, may_have_members, other_places
 from tasks.partial_file import file_at, remove_file
-from tasks.room import needed_bytes
 from tasks.software_state import ASK_LIMIT_S, Mode, read_software
 from tasks.step import Step
 from tasks.verify import MEASURABLE_S, verify_image

@@ -26,7 +26,7 @@ from flashferry.devices.errors import DeviceRefused, FlashBusy, OutputNotUnderst
 from flashferry.devices.platforms.platform import FileSystems
 from flashferry.devices.session import DeviceSession
 from tasks.file_system import is_plain, read_listing, same_file
-from tasks.readings import read_running, read_startup
+from tasks.read_config import read_running, read_startup
 from tasks.removable import is_named
 from tasks.step import Step
 from templates.rows import DirError, Refusal, first

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.devices.errors import DeviceUnreachable, OutputNotUnderstood
 from flashferry.devices.platforms.platform import FileSystems
 from flashferry.devices.session import DeviceSession

@@ -18,20 +18,20 @@ from dataclasses import dataclass
 
 from nornir.core.task import Result, Task
 
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import RestoreIncomplete
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
+from tasks.config_line_state import match_lines
 from tasks.configuration import Difference, difference, holds_syslog, new_lines
-from tasks.line_state import match_lines
-from tasks.mark import is_mark, other_mark, whose
-from tasks.readings import READINGS, Configured, read_running, read_startup
+from tasks.read_config import READINGS, Configured, read_running, read_startup
 from tasks.restore_plan import ForeignChange, RestorePlan, plan_restore, way_back
+from tasks.rollback_risks import Threat, archived_lines, holds_ours, pending_change
+from tasks.run_marker import is_mark, other_mark, whose
 from tasks.snapshot import Snapshot
-from tasks.step import Step, Stretch
+from tasks.step import CostPhase, Step
 from tasks.tcp_config import Change, TcpLines, marks_in
-from tasks.threats import Threat, archived_lines, holds_ours, pending_change
 
 STEP = "restore"
 RESTORE = Step(
@@ -42,8 +42,8 @@ RESTORE = Step(
     record_field="restore",
     seconds=0.03,
     round_trips=9.4,
-    stretch=Stretch.RESTORE,
-    goes_on_when_stopped=True,
+    stretch=CostPhase.RESTORE,
+    runs_when_stopping=True,
 )
 
 SETTLE_S = 0.25

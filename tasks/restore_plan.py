@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tasks.applet import is_applet
-from tasks.line_state import LineState, line_state
-from tasks.mark import is_mark
+from tasks.config_line_state import LineState, line_state
+from tasks.run_marker import is_mark
 from tasks.tcp_config import Change, TcpLines, is_told_whole
 
 

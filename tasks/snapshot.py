@@ -12,13 +12,13 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.session import DeviceSession
 from tasks.applet import of_another_run
 from tasks.configuration import Fingerprint, fingerprint
-from tasks.readings import Configured, read_running, read_startup
+from tasks.read_config import Configured, read_running, read_startup
+from tasks.rollback_risks import archives, pending_change
 from tasks.step import Step
 from tasks.tcp_config import TcpLines, is_told_whole
-from tasks.threats import archives, pending_change
 
 STEP = "snapshot"
-SNAPSHOT = Step(word=STEP, label="we read the configuration that is to be restored", doing="checking", ends_way=True)
+SNAPSHOT = Step(word=STEP, label="we read the configuration that is to be restored", doing="checking", is_fatal=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

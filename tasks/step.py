@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nornir.core.task import Result, Task
 
-    from flashferry.images.digests import Image
+    from flashferry.images.image import Image
 
 ACTIVATE_WORD, CHECK_WORD, COPY_WORD = "activate", "check", "pull"
 """Words of steps that are known beyond them."""
 
 ENDS_WAY = frozenset({"connect", "check", "snapshot"})
-"""The words of all steps with `Step.ends_way`, written out: who follows a run or reports of it, as the service does,
+"""The words of all steps with `Step.is_fatal`, written out: who follows a run or reports of it, as the service does,
 starts without the steps and what they bring to talk to devices."""
 
 
-class Stretch(Enum):
+class CostPhase(Enum):
     """Which part of a device's way a step's cost belongs to; its copy and its hash are reckoned by their own rates."""
 
     CHECK = auto()
@@ -61,8 +61,8 @@ class Step:
         round_trips: Round trips on top of that; >= 0.
         stretch: What its cost is part of; None: it costs nothing, or is reckoned by a rate of its own.
         is_delivery: Whether it stands between journal and restore of a device that is staged, in the list's order.
-        ends_way: Whether a device that fails in it never comes to a later step, not even to a restore.
-        goes_on_when_stopped: Whether it is also done where the operator stops the run.
+        is_fatal: Whether a device that fails in it never comes to a later step, not even to a restore.
+        runs_when_stopping: Whether it is also done where the operator stops the run.
         task: The Nornir task, of a step of a delivery that needs to know no more than `Delivered` has; else None.
     """
 
@@ -73,8 +73,8 @@ class Step:
     record_field: str | None = None
     seconds: float = 0.0
     round_trips: float = 0.0
-    stretch: Stretch | None = None
+    stretch: CostPhase | None = None
     is_delivery: bool = False
-    ends_way: bool = False
-    goes_on_when_stopped: bool = False
+    is_fatal: bool = False
+    runs_when_stopping: bool = False
     task: Callable[[Task, Delivered], Result] | None = None

@@ -20,11 +20,11 @@ from tasks.partial_file import REMOVE
 from tasks.readiness.look import READY
 from tasks.restore import RESTORE
 from tasks.snapshot import SNAPSHOT
-from tasks.step import Step, Stretch
+from tasks.step import CostPhase, Step
 from tasks.tune import TUNE
 from tasks.verify import VERIFY
 
-CONNECT = Step(word="connect", label="we log in", doing="checking", ends_way=True)
+CONNECT = Step(word="connect", label="we log in", doing="checking", is_fatal=True)
 """Logging in. It has no file here: `flashferry.devices` does it, for whichever step needs the session."""
 
 COPY_RECOVERY = Step(
@@ -55,7 +55,7 @@ DELIVERY = tuple(step for step in STEPS if step.is_delivery)
 """What stands between journal and restore of a device that is staged, in this order."""
 
 
-def cost(stretch: Stretch) -> tuple[float, float]:
+def cost(stretch: CostPhase) -> tuple[float, float]:
     """Return what the steps of a stretch take: seconds of their own, and round trips on top."""
     steps = [step for step in STEPS if step.stretch is stretch]
     return sum(step.seconds for step in steps), sum(step.round_trips for step in steps)

@@ -14,11 +14,12 @@ Facts
 * The source address of a copy is a configuration line of the transport, set and put back like the others. The device
   prints the interface's whole name, whatever was typed.
 * A device may show a line in other words than it was typed: a value rounded or clamped, a word more, a blank within an
-  interface's name. What ours looks like is learnt when it is set (`tasks.line_state`), and kept with it.
+  interface's name. What ours looks like is learnt when it is set (`tasks.config_line_state`), and kept with it.
 * The window of an SSH channel is inside TCP's and smaller by default; a transport with one has lines that widen it, of
   which a release knows one, both or none: what is refused gives way to the next, at last to none. Where such a line is
   part of the default configuration, it comes back as the line that it was, and a `no` that stood there as that `no`.
-* `alias exec NAME TEXT` changes nothing but what that word means at the prompt; we leave one as a mark (`tasks.mark`).
+* `alias exec NAME TEXT` changes nothing but what that word means at the prompt; we leave one as a mark
+  (`tasks.run_marker`).
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from dataclasses import dataclass, replace
 from flashferry.devices.platforms import PLATFORMS
 from flashferry.devices.platforms.platform import ChannelWindow, Platform, Setting, TcpSettings, ValueKind
 from flashferry.devices.platforms.serving import ServingLine
-from flashferry.tcp.path import LARGEST_UNSCALED_BYTES
+from flashferry.tcp.receive_window import LARGEST_UNSCALED_BYTES
 from flashferry.transports import ALL_WAYS
 from flashferry.transports.transport import Transport
 from tasks.applet import APPLET, is_applet
-from tasks.mark import MARK, is_mark, is_shown_of, mark_of
-from tasks.named_line import NamedLine
+from tasks.config_line_named import NamedLine
+from tasks.run_marker import MARK, is_mark, is_shown_of, mark_of
 from templates.config_sections import global_lines
 
 WINDOW_SIZE = "window-size"
@@ -175,7 +176,7 @@ class Change:
 
     @property
     def is_mark(self) -> bool:
-        """Return whether it tells others whose the device is (`tasks.mark`)."""
+        """Return whether it tells others whose the device is (`tasks.run_marker`)."""
         return is_mark(self.ours)
 
     @property

@@ -13,13 +13,14 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.platform import ValueKind
 from flashferry.devices.prompts import refusal_in, refusals
 from flashferry.devices.session import DeviceSession
+from tasks.config_line_state import MatchedLines, match_lines
 from tasks.configuration import new_lines
-from tasks.line_state import MatchedLines, match_lines
-from tasks.mark import LOOK, in_other_hands, is_mark, other_mark, whose, without
-from tasks.readings import Configured, read_running
+from tasks.read_config import Configured, read_running
 from tasks.restore_plan import plan_restore
+from tasks.rollback_risks import kept_meanwhile
+from tasks.run_marker import LOOK, in_other_hands, is_mark, other_mark, whose, without
 from tasks.snapshot import Snapshot
-from tasks.step import Step, Stretch
+from tasks.step import CostPhase, Step
 from tasks.tcp_config import (
     EXTRAS,
     WINDOW_SIZE,
@@ -31,7 +32,6 @@ from tasks.tcp_config import (
     shows,
     tcp_lines_of,
 )
-from tasks.threats import kept_meanwhile
 
 STEP = "tune"
 TUNE = Step(
@@ -42,7 +42,7 @@ TUNE = Step(
     record_field="tune",
     seconds=0.3,
     round_trips=20,
-    stretch=Stretch.SET_UP,
+    stretch=CostPhase.SET_UP,
     is_delivery=True,
 )
 """What it costs has the snapshot before it and the login at our server behind it in it: they were measured as one."""

@@ -11,7 +11,7 @@ from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
 from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.session import DeviceSession
-from flashferry.images.digests import Digests
+from flashferry.images.image import Digests
 from tasks.file_system import same_file
 from tasks.hashing import HashLimits, hash_limits, run_verify
 from tasks.signature import Signature, SignatureReport, read_signature

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
-from flashferry.service.actor import Role
 from flashferry.service.people.sessions import begin_session, cookie_name
+from flashferry.service.principal import Role
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase, moment

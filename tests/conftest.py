@@ -219,4 +219,4 @@ def _no_secret_of_another_test() -> Iterator[None]:
         module._TAKEN.clear()
     # Which state folder it was given, for the commands that its sentences name.
     if (module := sys.modules.get("flashferry.cli.terminal.output")) is not None:
-        module._Given.state_dir = None
+        module._CliState.state_dir = None

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.report import print_progress
 from benchmarks.subjects import free_port
-from flashferry.service.actor import Role
+from flashferry.service.principal import Role
 from tests.browsing import browsing, cookie_of, is_as_wide_as_its_window, serving, signed_in
 from tests.showcase.service import Showcase, showcase
 from tests.showcase.tour import EMPTY, NOBODY, PAGES, cookies_of

@@ -16,10 +16,10 @@ from fastapi import FastAPI
 from markupsafe import Markup
 
 from flashferry.core.codec import to_json
-from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.app import build_app
 from flashferry.service.pages import frame
 from flashferry.service.people.sessions import begin_session, cookie_name, digest_of, new_secret
+from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.service import Service
 from flashferry.service.settings import PeopleSettings, ServiceSettings
 from flashferry.store.service import people as rows

@@ -25,10 +25,10 @@ from urllib.request import urlopen
 import asyncssh
 
 from benchmarks.held.figure import figure
-from flashferry.service.actor import Actor, Grant, Role, Via
-from flashferry.service.jobs.requesting import request_job
-from flashferry.service.jobs.wishes import JobWish
+from flashferry.service.jobs.create import request_job
+from flashferry.service.jobs.job_spec import JobWish
 from flashferry.service.notices import NoticeKind, announce
+from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.service import Service
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.service.database import ServiceDatabase, moment

@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.held.figure import figure
 from flashferry.lab.authority import Authority
-from flashferry.lab.cml.routers.house import started_house
+from flashferry.lab.cml.routers.host_process import started_house
 from flashferry.lab.cml.routers.path import LatencyCounts
 from flashferry.lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
 from flashferry.lab.experiment.measured import Measured

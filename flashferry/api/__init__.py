@@ -59,11 +59,11 @@ if TYPE_CHECKING:
     from flashferry.api.watching import View, Watchers, roster_of, watchers
     from flashferry.depot.catalogue.proof import Held, HeldState
     from flashferry.depot.daemon import Depot
-    from flashferry.depot.looking import DepotFound, look_at_catalogue, look_for_depot
     from flashferry.depot.options import DepotOptions
     from flashferry.depot.probing.findings import PathFound, ProbeAsked
     from flashferry.depot.probing.methods import SshAccess
     from flashferry.depot.probing.web import WebSource
+    from flashferry.depot.status import DepotFound, look_at_catalogue, look_for_depot
     from flashferry.depot.sync.filling import SyncPhase, SyncProgress
     from flashferry.depot.sync.rsync import RsyncSource
     from flashferry.depot.sync.source import Login, Source
@@ -111,7 +111,7 @@ _PLACES = {
     "watching": ("View", "Watchers", "roster_of", "watchers"),
     "flashferry.depot.catalogue.proof": ("Held", "HeldState"),
     "flashferry.depot.daemon": ("Depot",),
-    "flashferry.depot.looking": ("DepotFound", "look_at_catalogue", "look_for_depot"),
+    "flashferry.depot.status": ("DepotFound", "look_at_catalogue", "look_for_depot"),
     "flashferry.depot.options": ("DepotOptions",),
     "flashferry.depot.sync.filling": ("SyncPhase", "SyncProgress"),
     "flashferry.depot.sync.rsync": ("RsyncSource",),

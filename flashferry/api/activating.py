@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.api.options import journal_in
-from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import counted
 from flashferry.model.activation import ActivationLimits
 from flashferry.monitor.events import Emit, silent
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from flashferry.model.waves import Wave
     from flashferry.planning.activation_order import ActivationMember
     from flashferry.store.journal import Journal
-    from inventory.view import HostView
+    from inventory.host_view import HostView
     from tasks.check_report import Wanted
 
 LEAST_DIGEST = 8
@@ -107,7 +107,7 @@ def activation_plan(nornir: Nornir, plan: Path, options: ActivationOptions | Non
     from flashferry.planning.activation_order import activation_rounds
     from flashferry.planning.readiness import planned_images
     from flashferry.run.activation.fleet import check_limits
-    from inventory.view import view
+    from inventory.host_view import view
 
     said = options or ActivationOptions()
     check_limits(said.limits)

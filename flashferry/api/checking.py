@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.api.options import journal_in, state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.digests import published
+from flashferry.images.image import published
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.model.ssh_sweep import SweepOptions

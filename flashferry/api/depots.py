@@ -16,7 +16,7 @@ from flashferry.depot.options import catalogue_in
 from flashferry.depot.sync.errors import SourceChanged, SourceUnreachable, SyncStopped
 from flashferry.depot.sync.filling import OnProgress, silent
 from flashferry.depot.sync.syncing import GIVE_UP_S, Offered, Synced, offered_as, offered_by, patiently, sync_image
-from flashferry.images.digests import published
+from flashferry.images.image import published
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:

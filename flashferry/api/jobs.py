@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.api.options import state_folder
-from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import counted
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.images.files import checked_image
 from flashferry.model.fleet_plan import Action, FleetPlan, Supply, limited_to
-from flashferry.model.links import LinkRates, told_pace
+from flashferry.model.link_rates import LinkRates, told_pace
 from flashferry.model.plan_window import PlanWindow, WindowState
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.planning.deadline import first_opening
@@ -22,7 +22,7 @@ from flashferry.run.make_request import request_for_image, request_for_plan
 from flashferry.run.options import RunOptions
 from flashferry.run.recover import pending
 from flashferry.run.request import FleetRequest
-from inventory.view import view
+from inventory.host_view import view
 
 if TYPE_CHECKING:
     from nornir.core import Nornir

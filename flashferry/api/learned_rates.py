@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from flashferry.fileserver import EventKind, ServerEvent, SiteRates, network_of
-from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.link_rates import payload_cap_bytes_per_s
 
 _TEACHING = frozenset({EventKind.LOGIN, EventKind.DONE, EventKind.FAILED})
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from flashferry.devices.platforms.ios import IOS
 from flashferry.fileserver import FileServer, FixedLogin, Ticket, TicketRequest, TransferState
-from flashferry.images.digests import ImageFile
 from flashferry.images.errors import ImageUnreadable
+from flashferry.images.image import ImageFile
 from flashferry.transports import transport
 from flashferry.transports.transport import Transport
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from inventory.access import state_directory
 
 if TYPE_CHECKING:
+    from flashferry.store.control_requests import Origin
     from flashferry.store.journal import Journal
-    from flashferry.store.wishes import Origin
 
 
 def state_folder(state: Path | str | None) -> Path:

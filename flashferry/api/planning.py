@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot.looking import look_for_depot
-from flashferry.depot.places import AUTO
+from flashferry.depot.paths import AUTO
+from flashferry.depot.status import look_for_depot
 from flashferry.devices.platforms import NAMES
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.fleet_plan import Action, FleetPlan

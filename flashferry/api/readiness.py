@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.api.options import state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.digests import Digests
+from flashferry.images.image import Digests
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.monitor.events import Emit, silent
 from inventory.image_rules import ImageRules

@@ -14,8 +14,8 @@ from flashferry.api.fleet import FleetOptions, whole_fleet, with_credentials
 from flashferry.api.jobs import INVENTORY, StageJob, pace_notices
 from flashferry.api.options import journal_in
 from flashferry.api.staging import carry_out
-from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.core.safe_quote import counted
 from flashferry.devices.errors import Interrupted, RestoreIncomplete
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.policy import Chosen, ServerPlace, StagePolicy, check_resumable

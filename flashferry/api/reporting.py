@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.api.options import state_folder
+from flashferry.core.atomic_write import write_asked
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.writing import write_asked
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:

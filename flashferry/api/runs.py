@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.api.options import state_folder
-from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import counted
 from flashferry.store.control import control_request, may_approve
 from flashferry.store.reader import LATEST_RUNS, find_run
 from flashferry.store.run_lock import is_run_alive
@@ -18,11 +18,11 @@ from flashferry.tcp.probing import TYPICAL_IMAGE_BYTES
 
 if TYPE_CHECKING:
     from flashferry.store.control import ControlRequest
+    from flashferry.store.control_requests import Asker
     from flashferry.store.history import Expectation, History
     from flashferry.store.measurement import Measurement
     from flashferry.store.status import Status
     from flashferry.store.stored_run import StoredRun
-    from flashferry.store.wishes import Asker
 
 
 def status(last: int = LATEST_RUNS, *, state: Path | str | None = None) -> Status:

@@ -32,11 +32,11 @@ from flashferry.fileserver import (
 )
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import ImageError
-from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.transports.listening import HOST_KEYS, listening_error
 from flashferry.transports.scp import described_keys
 from flashferry.transports.serving import Listening, certified
-from inventory.view import DEFAULT_CAP_SHARE
+from inventory.host_view import DEFAULT_CAP_SHARE
 
 SIOCGIFADDR = 0x8915
 """Asks for an interface's IPv4 address (linux/sockios.h)."""

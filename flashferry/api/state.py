@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from flashferry.api.options import state_folder
+from flashferry.core.atomic_write import sync_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import found_in, make_private_directory, scratch_folder
-from flashferry.core.writing import sync_folder
 from flashferry.store.own_database import moment
 from flashferry.store.run_lock import is_run_alive, locked_runs
 from flashferry.store.sites import pruning

@@ -27,7 +27,7 @@ def roster_of(nornir: Nornir, sizes_bytes: int | Mapping[str, int] | None = None
     """
     from flashferry.monitor.progress import Expected, Roster
     from flashferry.run.server import site_caps
-    from inventory.view import view
+    from inventory.host_view import view
 
     views = [view(host) for host in nornir.inventory.hosts.values()]
     return Roster(

@@ -14,8 +14,8 @@ from flashferry.cli.options.fleet import fleet, fleet_options
 from flashferry.cli.options.shared import EventsOption, JsonOption, StateOption, origin
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import finish, say, typed
-from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import counted
 from flashferry.model.activation import LARGEST_TIMER_MIN, LEAST_TIMER_MIN, ActivationLimits
 from flashferry.model.exit_codes import ExitCode, run_exit_code
 from flashferry.monitor.progress import Expected, Roster

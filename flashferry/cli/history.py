@@ -11,7 +11,7 @@ from flashferry import api
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish
 from flashferry.cli.view.layout import BAD, console, is_wide, line, rate, show
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.core.units import milliseconds, short_duration
 from flashferry.model.exit_codes import ExitCode
 from flashferry.store.measurement import DELIVERED

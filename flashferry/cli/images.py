@@ -15,8 +15,8 @@ from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.layout import ShownTable, console
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.catalogue import Catalogue
-from flashferry.images.digests import ImageFile
 from flashferry.images.errors import ImageError
+from flashferry.images.image import ImageFile
 from flashferry.model.exit_codes import ExitCode
 
 app = App(help="What a folder of images offers.")

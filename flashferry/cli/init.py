@@ -14,8 +14,8 @@ from flashferry.cli.command_line import DEVICES
 from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.output import echo, finish
 from flashferry.cli.terminal.questions import answered
-from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -128,9 +128,9 @@ def _check(folder: Path) -> None:
     Raises:
         ConfigInvalid: It would not be taken.
     """
+    from inventory.host_view import view
     from inventory.load import open_inventory
     from inventory.sites import check_addresses, sites_of
-    from inventory.view import view
 
     hosts = open_inventory(folder).inventory.hosts.values()
     check_addresses(hosts)

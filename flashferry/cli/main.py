@@ -22,9 +22,9 @@ from flashferry.cli.command_line import (
     service_named,
     told_in_our_words,
 )
-from flashferry.cli.terminal.last_words import guard, tell_trace
-from flashferry.cli.terminal.lookalikes import fit_streams
-from flashferry.cli.terminal.output import complain, here, remember_service, say, tell_programs, verb_given
+from flashferry.cli.terminal.ascii_fallback import fit_streams
+from flashferry.cli.terminal.exception_hooks import guard, tell_trace
+from flashferry.cli.terminal.output import here, print_error, remember_service, say, tell_programs, verb_given
 from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind
 from flashferry.core.extras import extra_hint
 from flashferry.core.outside import keep_environment_secrets
@@ -133,7 +133,7 @@ def _at_a_service(named: str | None) -> dict[str, str]:
 def _kind_of(place: str) -> dict[str, Any]:
     if not place.startswith("flashferry.cli.remote."):
         return {}
-    from flashferry.cli.remote.opening import RemoteVerb
+    from flashferry.cli.remote.connect import RemoteVerb
 
     return {"cls": RemoteVerb}
 
@@ -182,7 +182,7 @@ def options(
 ) -> None:
     """Ferries OS images to the flash of Cisco IOS and IOS-XE devices, fast, and leaves nothing behind."""
     if service.strip():
-        from flashferry.cli.remote.opening import ServiceWords
+        from flashferry.cli.remote.connect import ServiceWords
 
         ctx.obj = ServiceWords(url=service, ca=service_ca, token_file=service_token_file)
     elif service_ca is not None or service_token_file is not None:
@@ -242,14 +242,14 @@ def main() -> None:
         say("no answer, for the input is at its end")
         sys.exit(ExitCode.INTERNAL)
     except ConfigInvalid as error:
-        complain(error, ExitCode.USAGE)
+        print_error(error, ExitCode.USAGE)
         sys.exit(ExitCode.USAGE)
     except NightFault as error:
-        complain(error, error.exit_code)
+        print_error(error, error.exit_code)
         sys.exit(error.exit_code)
     except FlashferryError as error:
         code = _CODES.get(error.kind, ExitCode.DEVICES_FAILED)
-        complain(error, code)
+        print_error(error, code)
         sys.exit(code)
     except (KeyboardInterrupt, InterruptedByOperator):
         _tell_interrupted()

@@ -16,7 +16,7 @@ from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import looking
 from flashferry.cli.terminal.output import EventLines, finish, say
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.digests import published
+from flashferry.images.image import published
 from inventory.image_rules import RULES_FILE
 
 
@@ -106,7 +106,7 @@ def _check_options(*, plan: Path | None, image: Path | None, images: Path | None
 
 
 def _keep(path: Path, found: api.ReadyResult) -> None:
-    from flashferry.core.writing import write_whole
+    from flashferry.core.atomic_write import write_whole
     from flashferry.reports.ready_junit import ready_junit
 
     try:

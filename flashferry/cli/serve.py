@@ -15,7 +15,7 @@ from flashferry.cli.images import hashed, tell_left_out
 from flashferry.cli.options.server import listening_options
 from flashferry.cli.options.shared import AddressOption, MetricsOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
-from flashferry.cli.terminal.outlet import outlets
+from flashferry.cli.terminal.nonblocking_output import outlets
 from flashferry.cli.terminal.output import JSON_VARIABLE, copy_line, say
 from flashferry.cli.terminal.questions import password_of
 from flashferry.model.exit_codes import ExitCode

@@ -17,9 +17,9 @@ from flashferry.cli.options.policy import policy_options
 from flashferry.cli.options.server import server_options
 from flashferry.cli.options.shared import EventsOption, JsonOption, MetricsOption, StateOption, origin
 from flashferry.cli.terminal.interrupt import graceful_interrupt, looking, stop_on_signals
-from flashferry.cli.terminal.output import EventLines, complain, finish, say
-from flashferry.core.described import counted
+from flashferry.cli.terminal.output import EventLines, finish, print_error, say
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import counted
 from flashferry.model.policy import Chosen, TuneMode, settings, settled_at_start
 from inventory.selection import Selection
 from inventory.transport_policy import NAMES
@@ -205,7 +205,7 @@ def _resume(
                 )
         except (RestoreIncomplete, Interrupted) as error:
             code = api.resume_failure_code(error, journal)
-            complain(error, code)
+            print_error(error, code)
             raise typer.Exit(int(code)) from None
         _run(job, journal, shown, api.pace_notices(job, state_dir))
 

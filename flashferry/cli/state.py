@@ -12,7 +12,7 @@ from flashferry.cli.command_line import App
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import command, finish
 from flashferry.cli.view.layout import console
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.core.units import size
 from flashferry.model.exit_codes import ExitCode
 

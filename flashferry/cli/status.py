@@ -14,8 +14,8 @@ from flashferry.cli.options.shared import CatalogueOption, DepotOption, JsonOpti
 from flashferry.cli.terminal.output import finish, here
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, is_wide, line, names, rate, table
 from flashferry.cli.view.run_tables import BAD_OUTCOMES, STATES, outcome_words, progress, standing, tally
-from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.states import GOOD_OUTCOMES, Outcome
 from flashferry.store.reader import LATEST_RUNS

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from flashferry.core.described import SHORTEST_SECRET
+from flashferry.core.safe_quote import SHORTEST_SECRET
 
 MASK = "***"
 

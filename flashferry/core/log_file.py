@@ -25,9 +25,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import masked, shown, shown_lines, told
+from flashferry.core.safe_quote import counted
 from flashferry.core.state_folder import open_private
 
 OURS = "flashferry"

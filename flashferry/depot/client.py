@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot import messages as said
 from flashferry.depot.link import RETURN_S, Link
-from flashferry.depot.slot_book import SlotBook
+from flashferry.depot.slot_reservations import SlotBook
 from flashferry.fileserver import FileIdentity, ImageFile, SettingsInvalid, Ticket, TransferProgress
 from flashferry.fileserver.congestion_control import first_candidates
 from flashferry.fileserver.sockets import set_first_congestion_control
@@ -22,7 +22,6 @@ from flashferry.fileserver.telemetry import Telemetry
 from flashferry.fileserver.tickets import TicketRequest, issue
 from flashferry.fileserver.wire import (
     AddTicket,
-    AtSite,
     Happened,
     Pulses,
     RefusedLogin,
@@ -30,6 +29,7 @@ from flashferry.fileserver.wire import (
     SetCap,
     SetSiteCap,
     SetSiteLink,
+    SiteLoadUpdate,
 )
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from flashferry.depot.messages import Request, Saying, Welcome
-    from flashferry.depot.talk import Talk
+    from flashferry.depot.rpc_channel import RpcChannel
     from flashferry.fileserver import LoginFailure, PushAccount, ServerEvent
-    from flashferry.fileserver.caps import SiteLoad
     from flashferry.fileserver.processes.pushes import PushDesk
+    from flashferry.fileserver.rate_limits import SiteLoad
 
 _TICKET_S = 120.0
 """A depot that has just come back may have to read the image once more before it takes a ticket for it."""
@@ -309,11 +309,11 @@ class DepotClient:
                 self._telemetry.take_pulses(pulses)
             case RefusedLogin(failure):
                 self._telemetry.take_login_failure(failure)
-            case said.Voided(ticket_ids, reason):
+            case said.TicketsInvalidated(ticket_ids, reason):
                 self._telemetry.void(ticket_ids, reason)
             case said.Granted(numbers):
                 self._slots.take(numbers)
-            case AtSite(load) if self._desk is not None:
+            case SiteLoadUpdate(load) if self._desk is not None:
                 self._desk.note(load)
             case SetSiteCap(site, cap_bytes_per_s, source) if self._desk is not None:
                 self._desk.set_site_cap(site, cap_bytes_per_s, source)
@@ -324,7 +324,7 @@ class DepotClient:
         """Note that the line broke: all tickets that were not at their end are void."""
         self._telemetry.take_end(reason, False, _HOME)
 
-    def begin(self, talk: Talk, welcome: Welcome) -> None:
+    def begin(self, talk: RpcChannel, welcome: Welcome) -> None:
         """Tell a depot that knows nothing of this run what is offered, and what holds at its sites.
 
         Raises:

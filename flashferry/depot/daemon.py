@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Self
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import make_private_directory
-from flashferry.depot.door import Door, answered
-from flashferry.depot.ground import Ground
+from flashferry.depot.client_session import ClientSession
+from flashferry.depot.handshake import Handshake, answered
 from flashferry.depot.messages import DepotView, Welcome, network, release
 from flashferry.depot.offering.mirrors import load_mirrors
 from flashferry.depot.offering.offer import Offering
 from flashferry.depot.offering.publishing import Publisher
 from flashferry.depot.options import DIGESTS
-from flashferry.depot.visit import Visit
+from flashferry.depot.shared_state import SharedState
 from flashferry.fileserver import (
     EventKind,
     FileServer,
@@ -73,7 +73,7 @@ class Depot:
         sites = None if options.mirrors is None else load_mirrors(options.mirrors)
         make_private_directory(options.state)
         # First: a second depot is to hear of the first one, and not that a port is taken.
-        self._door = Door(options.at)
+        self._door = Handshake(options.at)
         try:
             raise_soft_limit()
             self.server = FileServer(options.settings(), restarts=RESTARTS, guests=True)
@@ -88,7 +88,7 @@ class Depot:
         except BaseException:
             self._door.close()
             raise
-        self._ground = Ground(
+        self._ground = SharedState(
             self.server,
             digests=options.state / DIGESTS,
             release=release(),
@@ -184,7 +184,7 @@ class Depot:
             greeting = answered(connection)
             if greeting is None:
                 return
-            visit = Visit(f"run-{next(self._numbers)}", connection, greeting, self._ground)
+            visit = ClientSession(f"run-{next(self._numbers)}", connection, greeting, self._ground)
             self._ground.enter(visit)
             visit.serve(self._welcome())
             # Nobody may write to a descriptor that is given back.

@@ -18,10 +18,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flashferry.core.errors import FlashferryError
-from flashferry.depot.door import knock
+from flashferry.depot.handshake import knock
 from flashferry.depot.messages import Welcome, network
-from flashferry.depot.places import NobodyThere, NotForUs
-from flashferry.depot.talk import LineBroken, Talk
+from flashferry.depot.paths import NobodyThere, NotForUs
+from flashferry.depot.rpc_channel import LineBroken, RpcChannel
 from flashferry.fileserver import ServerGone
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ class Listener(Protocol):
     def lost(self, reason: str) -> None:
         """Note that the line broke: all tickets are void."""
 
-    def begin(self, talk: Talk, welcome: Welcome) -> None:
-        """Tell a depot that knows nothing of us what it has to know, by `Talk.ask_alone`; raises what that does."""
+    def begin(self, talk: RpcChannel, welcome: Welcome) -> None:
+        """Send a depot that knows nothing of us what it has to know, by `RpcChannel.ask_alone`; raises as that does."""
 
     def repeat(self) -> tuple[Request, ...]:
         """Return what is to be told right before the line is everybody's again."""
@@ -84,7 +84,7 @@ class Link:
         self._is_closing = False
         self._is_begun = False
         talk, self.welcome = self._met()
-        self._talk: Talk | None = talk
+        self._talk: RpcChannel | None = talk
         self._thread = threading.Thread(target=self._live, args=(talk,), name="depot-line", daemon=True)
 
     def open(self) -> None:
@@ -149,8 +149,8 @@ class Link:
         elif talk is not None and not self._is_begun:
             talk.close()
 
-    def _met(self) -> tuple[Talk, Welcome]:
-        talk = Talk(knock(self.path, self._purpose), self._listener.hear)
+    def _met(self) -> tuple[RpcChannel, Welcome]:
+        talk = RpcChannel(knock(self.path, self._purpose), self._listener.hear)
         try:
             welcome = talk.receive()
             if not isinstance(welcome, Welcome):
@@ -165,7 +165,7 @@ class Link:
             raise
         return talk, welcome
 
-    def _standing(self) -> Talk:
+    def _standing(self) -> RpcChannel:
         """Return the line, once there is one."""
         with self._lock:
             # Who waits ends with the line's own end: that comes within its time.
@@ -174,7 +174,7 @@ class Link:
                 raise ServerGone(self._gone, hint=_HINT)
             return self._talk
 
-    def _live(self, talk: Talk | None) -> None:
+    def _live(self, talk: RpcChannel | None) -> None:
         while talk is not None:
             talk.listen()
             with self._lock:
@@ -185,7 +185,7 @@ class Link:
             talk = None if is_closing else self._come_back()
         self._listener.given_up()
 
-    def _come_back(self) -> Talk | None:
+    def _come_back(self) -> RpcChannel | None:
         """Return a new line to a depot that was told all it has to know; None where it does not come back."""
         until_s = time.monotonic() + self._return_s
         why = f"depot {self.path}: it has gone, and did not come back within {self._return_s:.0f} s"
@@ -205,7 +205,7 @@ class Link:
             self._lock.notify_all()
         return None
 
-    def _begun_again(self) -> Talk:
+    def _begun_again(self) -> RpcChannel:
         talk, self.welcome = self._met()
         try:
             self._listener.begin(talk, self.welcome)
@@ -220,6 +220,6 @@ class Link:
         return talk
 
 
-def _hang_up(talk: Talk) -> None:
+def _hang_up(talk: RpcChannel) -> None:
     with suppress(OSError), socket.socket(fileno=os.dup(talk.connection.fileno())) as line:
         line.shutdown(socket.SHUT_RDWR)

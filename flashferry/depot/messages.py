@@ -23,12 +23,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.fileserver import FileIdentity, ServerSettings
-from flashferry.fileserver.caps import SiteLoad
+from flashferry.fileserver.rate_limits import SiteLoad
 from flashferry.fileserver.wire import (
     AddTicket,
-    AtSite,
     Happened,
     Pulses,
     RefusedLogin,
@@ -36,6 +35,7 @@ from flashferry.fileserver.wire import (
     SetCap,
     SetSiteCap,
     SetSiteLink,
+    SiteLoadUpdate,
     path_as_bytes,
     path_of_bytes,
 )
@@ -186,7 +186,7 @@ class Answer(_Saying, frozen=True):
     hint: str | None = None
 
 
-class Voided(_Saying, frozen=True):
+class TicketsInvalidated(_Saying, frozen=True):
     """Tickets died with the process that served them."""
 
     ticket_ids: tuple[str, ...]
@@ -200,7 +200,16 @@ class Granted(_Saying, frozen=True):
 
 
 Saying: TypeAlias = (
-    Welcome | Answer | Happened | Pulses | RefusedLogin | Voided | Granted | AtSite | SetSiteCap | SetSiteLink
+    Welcome
+    | Answer
+    | Happened
+    | Pulses
+    | RefusedLogin
+    | TicketsInvalidated
+    | Granted
+    | SiteLoadUpdate
+    | SetSiteCap
+    | SetSiteLink
 )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.offering.offer import PLANS, OfferFolders
-from flashferry.depot.places import CATALOGUE, NAME
+from flashferry.depot.paths import CATALOGUE, NAME
 from flashferry.fileserver import Limits, ServerSettings
 from flashferry.transports.listening import HOST_KEYS
 from flashferry.transports.serving import Listening, check_files, is_certified

@@ -18,9 +18,9 @@ from nornir.core.inventory import Host
 from nornir.core.plugins.connections import ConnectionPluginRegister
 from nornir.core.task import Task
 
-from flashferry.core.described import described
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import check_regular
+from flashferry.core.safe_quote import described
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.identity import guard_of, run_of
 from flashferry.devices.login import Login
@@ -35,8 +35,8 @@ from inventory.access import (
     known_hosts_file,
     state_directory,
 )
+from inventory.host_view import view
 from inventory.shapes import OPTIONAL_ARGS
-from inventory.view import view
 
 NAME = "flashferry"
 KEY_RULES = "key_rules"

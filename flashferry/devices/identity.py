@@ -127,7 +127,7 @@ def is_ours(
 
     A device that says another host name than it did was renamed meanwhile, or is another one that has the same serial
     number: a copy, or the other box of a pair that reports one for both. Only the mark that the run left tells them
-    apart (`tasks.mark`).
+    apart (`tasks.run_marker`).
 
     Args:
         session: A session on which nothing but `show version` was sent.

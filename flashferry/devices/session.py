@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from flashferry.core.described import counted
 from flashferry.core.errors import FlashferryError
+from flashferry.core.safe_quote import counted
 from flashferry.devices.conversation import Exchange, await_echo, hold
 from flashferry.devices.dialogue import Dialogue
 from flashferry.devices.errors import SESSION_LOST, DeviceRefused, DeviceUnreachable, OutputNotUnderstood, QuestionLeft

@@ -37,8 +37,8 @@ from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfi
 from flashferry.fileserver.site_rates import SiteRates, delivery_of, network_of
 from flashferry.fileserver.tickets import SshOffer, Ticket, TicketRequest
 from flashferry.images.catalogue import Catalogue
-from flashferry.images.digests import ImageFile
 from flashferry.images.files import FileIdentity
+from flashferry.images.image import ImageFile
 
 if TYPE_CHECKING:
     # A type alone: who only asks for an account waits for no sender to be imported.

@@ -28,7 +28,7 @@ from flashferry.fileserver.wire import (
     AddTicket,
     AdmitLogin,
     Answer,
-    AtSite,
+    AttemptUsed,
     Beat,
     Call,
     Drain,
@@ -43,8 +43,8 @@ from flashferry.fileserver.wire import (
     SetCap,
     SetSiteCap,
     SetSiteLink,
+    SiteLoadUpdate,
     Stop,
-    Tried,
     encode,
     saying_of,
 )
@@ -52,7 +52,7 @@ from flashferry.fileserver.wire import (
 if TYPE_CHECKING:
     from flashferry.fileserver.fixed_login import FixedGrant
     from flashferry.fileserver.host_capabilities import HostCapabilities
-    from flashferry.fileserver.processes.household import Voice
+    from flashferry.fileserver.processes.workers import WorkerEvents
     from flashferry.fileserver.settings import ListenerSettings, ServerSettings
     from flashferry.fileserver.tickets import TicketGrant
     from flashferry.fileserver.wire import Request, Saying
@@ -115,7 +115,7 @@ class Child:
         ServerStartFailed: It did not come up, or the host allows too few open files for the sessions wanted.
     """
 
-    def __init__(self, settings: "ServerSettings", voice: "Voice", *, is_one_of_several: bool = False) -> None:
+    def __init__(self, settings: "ServerSettings", voice: "WorkerEvents", *, is_one_of_several: bool = False) -> None:
         self._voice = voice
         self._is_one_of_several = is_one_of_several
         self._lock = threading.Lock()
@@ -399,11 +399,11 @@ class Child:
                 self._voice.take_pulses(pulses)
             case RefusedLogin(failure):
                 self._voice.take_login_failure(failure)
-            case Tried(use):
+            case AttemptUsed(use):
                 self._voice.take_use(use)
             case GaveWay(ticket_id):
                 self._voice.take_gave_way(ticket_id)
-            case AtSite(load):
+            case SiteLoadUpdate(load):
                 self._voice.take_load(load)
             case Beat():
                 # That it said something is all.

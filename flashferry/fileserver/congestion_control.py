@@ -185,7 +185,7 @@ def _choose_without_cap(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LossSight:
+class LossEstimate:
     """What a sender sees of the losses of a transfer.
 
     Attributes:

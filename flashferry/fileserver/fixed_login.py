@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from flashferry.core.outside import keep_secret
 from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.tickets import TicketGrant, TicketRequest, checked_sources, seal
-from flashferry.images.digests import ImageFile
+from flashferry.images.image import ImageFile
 
 _IN_A_URL = re.compile(r"[A-Za-z0-9._~-]+")
 _LEAST_PASSWORD = 8

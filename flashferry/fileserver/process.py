@@ -18,10 +18,10 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from flashferry.core.errors import FlashferryError, kind_of
-from flashferry.fileserver.caps import given_cap
 from flashferry.fileserver.host_capabilities import probe_capabilities, raise_soft_limit
 from flashferry.fileserver.processes.asyncio_loop import AsyncioLoop
 from flashferry.fileserver.protocol import AsyncChat, IOLoop, ServingContext, divert_loop_errors, load_protocol
+from flashferry.fileserver.rate_limits import given_cap
 from flashferry.fileserver.settings import LOG
 from flashferry.fileserver.ticket_service import TicketService
 from flashferry.fileserver.wire import (
@@ -30,14 +30,14 @@ from flashferry.fileserver.wire import (
     AddTicket,
     AdmitLogin,
     Answer,
-    AtSite,
+    AttemptUsed,
     Beat,
     DecideTry,
     Drain,
     GaveWay,
     Happened,
     Open,
-    Pulse,
+    ProgressUpdate,
     Pulses,
     Ready,
     RefusedLogin,
@@ -46,8 +46,8 @@ from flashferry.fileserver.wire import (
     SetElsewhere,
     SetSiteCap,
     SetSiteLink,
+    SiteLoadUpdate,
     Stop,
-    Tried,
     UseElsewhere,
     answer,
     call_of,
@@ -56,13 +56,13 @@ from flashferry.fileserver.wire import (
 )
 
 if TYPE_CHECKING:
-    from flashferry.fileserver.caps import SiteLoad
     from flashferry.fileserver.protocol import Listener, ProtocolFactory
+    from flashferry.fileserver.rate_limits import SiteLoad
     from flashferry.fileserver.records import LoginFailure, ServerEvent
     from flashferry.fileserver.ticket_accounts import TicketUse
     from flashferry.fileserver.tickets import TicketGrant
     from flashferry.fileserver.wire import Hello, Request, Saying
-    from flashferry.images.digests import ImageFile
+    from flashferry.images.image import ImageFile
 
 _HEARTBEAT_S = 0.5
 _HOLD_S = 0.1
@@ -81,7 +81,7 @@ class ControlLink(AsyncChat):
         self._is_length = True
         self._outgoing: list[bytes] = []
         # The newest of each ticket.
-        self._pulses: dict[str, Pulse] = {}
+        self._pulses: dict[str, ProgressUpdate] = {}
         self._is_post_due = False
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD_BYTES)
         super().__init__(connection, ioloop=ioloop)
@@ -120,7 +120,7 @@ class ControlLink(AsyncChat):
 
     def tell(self, event: "ServerEvent") -> None:
         """Send an event; of mere progress only the newest while the parent does not read."""
-        pulse = Pulse.of(event)
+        pulse = ProgressUpdate.of(event)
         if pulse is None:
             self.say(Happened(event=event))
         elif not self._closed:
@@ -281,13 +281,13 @@ class Service:
         self._link.say(RefusedLogin(failure=failure))
 
     def _tell_try(self, use: "TicketUse") -> None:
-        self._link.say(Tried(use=use))
+        self._link.say(AttemptUsed(use=use))
 
     def _tell_gave_way(self, ticket_id: str) -> None:
         self._link.say(GaveWay(ticket_id=ticket_id))
 
     def _tell_load(self, load: "SiteLoad") -> None:
-        self._link.say(AtSite(load=load))
+        self._link.say(SiteLoadUpdate(load=load))
 
     def _on_sigterm(self, _number: int, _frame: Any) -> None:
         # Only a mark: the loop may be in the middle of anything. The heartbeat acts on it.

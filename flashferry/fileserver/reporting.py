@@ -11,7 +11,7 @@ from flashferry.tcp.verdict import KnownLink, VerdictKind
 
 if TYPE_CHECKING:
     from flashferry.fileserver.protocol import Client
-    from flashferry.fileserver.sender import Tuning
+    from flashferry.fileserver.socket_tuning import Tuning
     from flashferry.fileserver.ticket_accounts import Account, Channel
     from flashferry.fileserver.transfer import Transfer
     from flashferry.tcp.sample import ChannelReading

@@ -16,16 +16,16 @@ from flashferry.fileserver.records import LoginFailure, ServerEvent, TransferPro
 from flashferry.fileserver.telemetry import Telemetry
 from flashferry.fileserver.tickets import Ticket, TicketGrant, TicketRequest, issue
 from flashferry.images.catalogue import Catalogue
-from flashferry.images.digests import ImageFile
+from flashferry.images.image import ImageFile
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
     from types import TracebackType
 
-    from flashferry.fileserver.caps import SiteLoad
-    from flashferry.fileserver.processes.household import Guest
     from flashferry.fileserver.processes.pushes import PushAccount, PushDesk
+    from flashferry.fileserver.processes.workers import LocalSender
+    from flashferry.fileserver.rate_limits import SiteLoad
     from flashferry.fileserver.settings import ServerSettings
 
 PROCESS = "push"
@@ -63,9 +63,9 @@ class FileServer:
         self.catalogue = Catalogue(settings.image_paths, cache_path=settings.hash_cache_path, may_be_empty=guests)
         self._telemetry = Telemetry(settings.processes)
         # Here, for most commands end without a server, and what the processes speak in takes time to load.
-        from flashferry.fileserver.processes.household import Household
+        from flashferry.fileserver.processes.workers import WorkerPool
 
-        self._household = Household(settings, self._telemetry, restarts, has_guests=pushes or guests)
+        self._household = WorkerPool(settings, self._telemetry, restarts, has_guests=pushes or guests)
         self._push_desk: PushDesk | None = None
         if pushes:
             self._push_desk = self._desk()
@@ -234,7 +234,7 @@ class FileServer:
         self._household.add_ticket(grant)
         return self.progress(grant.ticket_id)
 
-    def join(self, name: str, guest: "Guest") -> None:
+    def join(self, name: str, guest: "LocalSender") -> None:
         """Have a guest take part who pushes images by himself: he is told what the processes are told.
 
         Args:
@@ -251,9 +251,9 @@ class FileServer:
         """Have a guest take part no more."""
         self._household.part(name)
 
-    def void_reason(self, ticket_id: str) -> str:
+    def invalid_reason(self, ticket_id: str) -> str:
         """Return why a ticket died with the process that it was good in; empty where it did not."""
-        return self._telemetry.void_reason(ticket_id)
+        return self._telemetry.invalid_reason(ticket_id)
 
     def open_push(self, request: TicketRequest, close: "Callable[[], None]") -> "PushAccount":
         """Take in an image that somebody sends to a device from this process; nobody can fetch it.
@@ -282,10 +282,10 @@ class FileServer:
         sockets.set_first_congestion_control(connection, first_candidates(self.settings.profile.congestion_control))
 
     def _desk(self) -> "PushDesk":
-        from flashferry.fileserver.processes.household import Voice
         from flashferry.fileserver.processes.pushes import PushDesk
+        from flashferry.fileserver.processes.workers import WorkerEvents
 
-        voice = Voice(PROCESS, self._household, self._telemetry)
+        voice = WorkerEvents(PROCESS, self._household, self._telemetry)
         desk = PushDesk(self.settings, voice.take_event, voice.take_load)
         self._household.join(PROCESS, desk)
         return desk

@@ -12,7 +12,7 @@ Facts
 from typing import TYPE_CHECKING
 
 from flashferry.tcp.pacing import LinkPacer, Pace, Phase
-from flashferry.tcp.path_sight import BaseRtt, PathReading
+from flashferry.tcp.path_estimator import BaseRtt, PathReading
 from flashferry.tcp.verdict_rules import WINDOW_FILLED
 
 if TYPE_CHECKING:

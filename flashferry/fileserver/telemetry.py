@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from flashferry.fileserver.ticket_accounts import TicketUse
-    from flashferry.fileserver.wire import Pulse
+    from flashferry.fileserver.wire import ProgressUpdate
 
 _SENDING = (TransferState.TRANSFERRING, TransferState.STALLED)
 _MOST_FAILURES = 200
@@ -276,7 +276,7 @@ class Telemetry:
 
         return unsubscribe
 
-    def take_pulses(self, pulses: "list[Pulse]") -> None:
+    def take_pulses(self, pulses: "list[ProgressUpdate]") -> None:
         """Take the progress of many transfers at once; events are only made of it where somebody listens."""
         news = []
         with self._changed:
@@ -341,7 +341,7 @@ class Telemetry:
                 self._void[ticket_id] = reason
                 self._waiting.wake(ticket_id)
 
-    def void_reason(self, ticket_id: str) -> str:
+    def invalid_reason(self, ticket_id: str) -> str:
         """Return why a ticket died with its process; empty where it did not."""
         with self._changed:
             return self._void.get(ticket_id, "")

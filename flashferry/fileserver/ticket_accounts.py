@@ -18,7 +18,7 @@ from flashferry.fileserver.tickets import Refusal
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from flashferry.fileserver.caps import Cap
+    from flashferry.fileserver.rate_limits import Cap
     from flashferry.fileserver.tickets import TicketGrant
 
 

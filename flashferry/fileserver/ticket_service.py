@@ -4,8 +4,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flashferry.fileserver.caps import Cap, SiteCaps, SiteLoad, SiteMember, SiteTraffic, given_cap, least_cap
 from flashferry.fileserver.clients.login_limits import FailureBook, FixedLogins, PendingLogins
+from flashferry.fileserver.rate_limits import Cap, SiteCaps, SiteLoad, SiteMember, SiteTraffic, given_cap, least_cap
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.site_pace import SitePaces
 from flashferry.fileserver.site_rates import network_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.site_pace import SitePace
     from flashferry.fileserver.tickets import SshOffer, TicketGrant
-    from flashferry.images.digests import ImageFile
+    from flashferry.images.image import ImageFile
     from flashferry.tcp.sample import Sample
     from flashferry.tcp.syn import SynOptions
 

@@ -23,7 +23,7 @@ from typing import Protocol
 
 from flashferry.core.outside import keep_secret
 from flashferry.fileserver.errors import SettingsInvalid
-from flashferry.images.digests import ImageFile
+from flashferry.images.image import ImageFile
 
 _ALPHABET = string.ascii_letters + string.digits
 _USERNAME_LENGTH = 8

@@ -4,11 +4,11 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flashferry.fileserver.congestion_control import FALL_BACK_AFTER_S, FALL_BACK_SHARE, LossSight
+from flashferry.fileserver.congestion_control import FALL_BACK_AFTER_S, FALL_BACK_SHARE, LossEstimate
 from flashferry.fileserver.records import SenderReport, TransferRecord
 from flashferry.tcp.info import TcpInfo, parse_tcp_info
-from flashferry.tcp.readings import Readings
 from flashferry.tcp.sample import ChannelReading, Sample
+from flashferry.tcp.sample_series import Readings
 from flashferry.tcp.verdict import VerdictKind, classify_transfer
 
 if TYPE_CHECKING:
@@ -123,9 +123,9 @@ class Transfer:
         return self.info.bytes_retrans / self.info.bytes_sent
 
     @property
-    def loss_sight(self) -> LossSight:
+    def loss_sight(self) -> LossEstimate:
         """What is seen of its losses so far."""
-        return LossSight(
+        return LossEstimate(
             losses=self.info.total_retrans_segments,
             lost_share=self.retransmitted_share or 0.0,
             window_bytes=min(self._max_window_bytes or 0, self._channel_window_bytes or sys.maxsize),

@@ -20,9 +20,9 @@ from typing import Any, Self, TypeAlias
 
 import msgspec
 
-from flashferry.fileserver.caps import SiteLoad
 from flashferry.fileserver.fixed_login import FixedGrant
 from flashferry.fileserver.host_capabilities import HostCapabilities
+from flashferry.fileserver.rate_limits import SiteLoad
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.settings import ServerSettings
 from flashferry.fileserver.ticket_accounts import TicketUse
@@ -179,7 +179,7 @@ class RefusedLogin(_Saying, frozen=True):
     failure: LoginFailure
 
 
-class Tried(_Saying, frozen=True):
+class AttemptUsed(_Saying, frozen=True):
     """A try of a ticket was used here; told where others serve beside it, before anything else of the try."""
 
     use: TicketUse
@@ -191,7 +191,7 @@ class GaveWay(_Saying, frozen=True):
     ticket_id: str
 
 
-class AtSite(_Saying, frozen=True):
+class SiteLoadUpdate(_Saying, frozen=True):
     """What this process does at a site; told where others serve beside it."""
 
     load: SiteLoad
@@ -214,7 +214,7 @@ class Moment(msgspec.Struct, frozen=True, array_like=True):
     limited_by: VerdictKind | None
 
 
-class Pulse(msgspec.Struct, frozen=True, array_like=True):
+class ProgressUpdate(msgspec.Struct, frozen=True, array_like=True):
     """A progress event; `sample` has the values of a reading in the order of its fields."""
 
     at: float
@@ -253,10 +253,10 @@ class Pulse(msgspec.Struct, frozen=True, array_like=True):
 class Pulses(_Saying, frozen=True):
     """The progress of one moment."""
 
-    pulses: list[Pulse]
+    pulses: list[ProgressUpdate]
 
 
-Saying: TypeAlias = Ready | Answer | Happened | RefusedLogin | Tried | GaveWay | AtSite | Pulses | Beat
+Saying: TypeAlias = Ready | Answer | Happened | RefusedLogin | AttemptUsed | GaveWay | SiteLoadUpdate | Pulses | Beat
 
 _READINGS = tuple(Sample.__dataclass_fields__)
 _readings_of = attrgetter(*_READINGS)

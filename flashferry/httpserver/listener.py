@@ -62,7 +62,7 @@ class HttpListener(Acceptor):
         """Take no new sessions, and send idle ones away."""
         self._stop_listening()
         for session in tuple(self.sessions):
-            session.send_away_idle()
+            session.close_idle()
 
     def close(self, reason: str = "") -> None:
         """Close the listening socket and every session at once."""

@@ -15,10 +15,10 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from flashferry.fileserver import sockets
-from flashferry.fileserver.clients.visitor import Visitor
+from flashferry.fileserver.clients.client_session import Visitor
+from flashferry.fileserver.image_stream import Ending, ImageSending
 from flashferry.fileserver.protocol import AsyncChat, tell_loop_error
 from flashferry.fileserver.records import EventKind, TransferState
-from flashferry.fileserver.sending import Ending, ImageSending
 from flashferry.fileserver.tickets import Refusal, plain_address
 from flashferry.httpserver.answers import image_head, refusal
 from flashferry.httpserver.head import BadHead, HeadReader, Request, plain_name
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver.ticket_accounts import Account
     from flashferry.fileserver.ticket_service import TicketService
     from flashferry.httpserver.listener import HttpListener
-    from flashferry.images.digests import ImageFile
+    from flashferry.images.image import ImageFile
     from flashferry.tcp.syn import SynOptions
 
 HEAD_S = 10.0
@@ -113,11 +113,11 @@ class HttpSession(Visitor, AsyncChat):
             or self.tickets.sessions > self.most_sessions + _MOST_LINGERING
         )
 
-    def displace(self) -> None:
+    def evict(self) -> None:
         """Give the place up, now."""
         self.close()
 
-    def send_away_idle(self) -> None:
+    def close_idle(self) -> None:
         """Leave, unless an image is under way."""
         if self._sending is None and not self._closed:
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE)

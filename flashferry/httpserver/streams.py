@@ -18,7 +18,7 @@ import socket
 import ssl
 from typing import Protocol
 
-from flashferry.fileserver.sending import PlainWriter, Writer
+from flashferry.fileserver.image_stream import PlainWriter, Writer
 
 TURN_BYTES = 256 * 1024
 """What is sent in one turn of the event loop."""

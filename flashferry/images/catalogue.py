@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.images.contents import read_contents
-from flashferry.images.digests import ImageFile
 from flashferry.images.errors import CatalogueInvalid, ImageUnknown, ImageUnreadable
 from flashferry.images.files import FileIdentity, open_in, place_of
 from flashferry.images.hash_cache import HashCache
+from flashferry.images.image import ImageFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from flashferry.images.digests import Digests
+from flashferry.images.image import Digests
 
 _READ_BYTES = 1 << 20
 _BLOCK = b"CW_BEGIN"

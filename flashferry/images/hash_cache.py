@@ -3,9 +3,9 @@
 import threading
 from pathlib import Path
 
-from flashferry.core.writing import JsonCache
+from flashferry.core.atomic_write import JsonCache
 from flashferry.images.contents import Contents
-from flashferry.images.digests import Digests
+from flashferry.images.image import Digests
 
 _MOST_ENTRIES = 1000
 

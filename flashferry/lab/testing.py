@@ -17,9 +17,9 @@ from typing import Protocol
 
 import pytest
 
+from flashferry.lab.capability_levels import check_rung
 from flashferry.lab.errors import LabError
 from flashferry.lab.world import Rung, World, WorldSpec, start_world
-from flashferry.lab.world_rungs import check_rung
 
 
 class NewWorld(Protocol):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flashferry.lab.capability_levels import Rung, addressing_of, best_rung, check_rung
 from flashferry.lab.control import ask
 from flashferry.lab.errors import LabError
 from flashferry.lab.link_setup import LAN
@@ -21,7 +22,6 @@ from flashferry.lab.namespaces import in_namespace, traffic
 from flashferry.lab.standin.device import check_lines
 from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.state import LabState, started_ticks
-from flashferry.lab.world_rungs import Rung, addressing_of, best_rung, check_rung
 from flashferry.lab.world_spec import (
     DepotHost,
     DepotSpec,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from flashferry.lab.capability_levels import Rung
 from flashferry.lab.standin.passwords import hash9
 from flashferry.lab.world_helper import Helper
-from flashferry.lab.world_rungs import Rung
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

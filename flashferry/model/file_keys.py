@@ -13,8 +13,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from flashferry.core.described import control_character, described, unknown_key
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import control_character, described, unknown_key
 from inventory.values import WORD, at_home
 
 _LONGEST_QUOTED = 40

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
-from flashferry.images.digests import PlannedImage
+from flashferry.images.image import PlannedImage
 from flashferry.model.policy import PlanSettings, StagePolicy
 from flashferry.model.waves import Wave
 from inventory.transport_policy import USUAL

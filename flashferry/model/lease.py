@@ -50,7 +50,7 @@ class LeasedDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedEntry:
-    """A device of which the journal knows no more than its name: compare its lines by hand, see `tasks.mark.LOOK`."""
+    """A device of which the journal has no more than its name: compare its lines by hand (`tasks.run_marker.LOOK`)."""
 
     run_id: str
     host: str

@@ -18,12 +18,12 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import BinaryIO
 
+from flashferry.core.atomic_write import write_whole
 from flashferry.core.codec import CodecError, decode_exactly, to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below, reading
 from flashferry.core.outside import json_text, told
-from flashferry.core.writing import write_whole
-from flashferry.images.digests import PlannedImage
+from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import SCHEMA, Action, FleetPlan
 
 _NAME, _VERSION = SCHEMA.split("/")

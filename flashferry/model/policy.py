@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self, get_type_hints
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.digests import Digests, published
+from flashferry.images.image import Digests, published
 from flashferry.model.limits import Limits, parse_until
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.setting import KEY, AtService, Setting, Subject, setting

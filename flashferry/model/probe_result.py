@@ -8,8 +8,8 @@ from flashferry.devices.cpu import CpuUse
 from flashferry.fileserver import SenderReport, TransferRecord
 from flashferry.tcp.probing import steady_bytes_per_s, too_short
 from flashferry.tcp.syn import SynOptions
+from flashferry.tcp.tuning_benefit import Worth
 from flashferry.tcp.verdict import Verdict
-from flashferry.tcp.worth import Worth
 from inventory.transport_policy import USUAL
 from tasks.connectivity import ConnectivityReport
 from tasks.copy import CopyReport

@@ -14,8 +14,8 @@ from enum import StrEnum
 from functools import partial
 from typing import Literal, Protocol
 
-from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import counted
 from flashferry.model.setting import Subject, setting
 
 CANARY = "canary"

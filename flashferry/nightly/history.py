@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from flashferry.core.codec import CodecError, decode, stored_json
-from flashferry.nightly.night import Colour, Night, SeriesKey
+from flashferry.nightly.night import Night, Rating, SeriesKey
 from flashferry.store.nights import (
     NightRow,
     PastSeriesNight,
@@ -39,9 +39,9 @@ class Series:
     nights: tuple[PastSeriesNight, ...]
 
     @property
-    def colour(self) -> Colour:
+    def colour(self) -> Rating:
         """What its last night was judged to be."""
-        return Colour(self.nights[-1].row.colour)
+        return Rating(self.nights[-1].row.colour)
 
 
 def past(directory: Path, *, before: str | None = None) -> tuple[PastSeriesNight, ...]:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from flashferry.core.described import counted
 from flashferry.core.errors import FlashferryError
+from flashferry.core.safe_quote import counted
 from flashferry.core.units import link_rate
 from flashferry.nightly.backend import (
     LabBackend,

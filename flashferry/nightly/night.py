@@ -41,7 +41,7 @@ class StepOutcome(StrEnum):
     SKIPPED = "skipped"
 
 
-class Colour(StrEnum):
+class Rating(StrEnum):
     """What a series was judged to be tonight."""
 
     GOOD = "good"
@@ -256,7 +256,7 @@ class Judgement:
     threshold: float | None = None
     side: Side = Side.UNJUDGED
     is_within_thresholds: bool = True
-    colour: Colour
+    colour: Rating
     sentence: str
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from flashferry.core.described import counted
 from flashferry.core.errors import FlashferryError
+from flashferry.core.safe_quote import counted
 from flashferry.core.units import rate, rough_megabytes
 from flashferry.nightly.backend import PlannedNode, Topology
 from flashferry.nightly.deadline import Deadline

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from socket import gethostname
 
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.nightly.backend import LabBackend, Leftover, RunningLab
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.faults import Fault, NightFault

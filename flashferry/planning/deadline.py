@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from flashferry.core.described import counted
 from flashferry.core.errors import Kind
+from flashferry.core.safe_quote import counted
 from flashferry.core.units import rough_duration
 from flashferry.model.plan_window import MOST_WAIT_S, next_countdown_s, spoken
 from flashferry.planning.device_queue import Hold
+from inventory.host_view import HostView
 from inventory.time_window import TimeWindow, closes_at, next_opening
-from inventory.view import HostView
 
 MARGIN_S = 120.0
 """Kept free before the end: ending a copy, restoring and proving take seconds, a lost session or two a minute."""

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from flashferry.devices.platforms.ios import IOS
 from flashferry.model.fleet_plan import Action, PlannedDevice, Supply
-from flashferry.model.links import copy_share
+from flashferry.model.link_rates import copy_share
 from flashferry.model.policy import TuneMode
 from flashferry.planning.gather import Found
 from flashferry.planning.local_copies import LAN_RTT_S
@@ -24,13 +24,13 @@ from flashferry.planning.rates import (
     measured_rate,
 )
 from flashferry.planning.scenario import Estimate, Finish, LinkFacts, Rate
-from flashferry.tcp.path import ASSUMED_RTT_S
+from flashferry.tcp.receive_window import ASSUMED_RTT_S
 from flashferry.transports import USUAL
 from flashferry.transports.choice import Wish, candidates
+from inventory.host_view import HostView
 from inventory.sites import Site
 from inventory.time_window import TimeWindow, next_opening
 from inventory.transport_policy import AUTO
-from inventory.view import HostView
 from tasks.fetching.ceilings import announce
 
 

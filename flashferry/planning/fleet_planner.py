@@ -10,12 +10,12 @@ from pathlib import Path
 
 from nornir.core import Nornir
 
-from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import counted
 from flashferry.devices.platforms.ios import IOS
-from flashferry.images.digests import PlannedImage
+from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, Supply
-from flashferry.model.links import LinkRates, told_pace
+from flashferry.model.link_rates import LinkRates, told_pace
 from flashferry.model.policy import StagePolicy
 from flashferry.monitor.events import Emit, never_failing, silent
 from flashferry.planning.deadline import first_opening
@@ -31,10 +31,10 @@ from flashferry.store.leases import leases
 from flashferry.store.staged import doubts
 from flashferry.store.status import last_add_speeds, last_flash_speeds, last_hash_speeds
 from flashferry.transports.choice import NotServed, Wish, candidates, check_asked, unserved
+from inventory.host_view import HostView, view
 from inventory.image_rules import ImageChoice, ImageRules, Traits, image_path
 from inventory.sites import sites_of
 from inventory.transport_policy import AUTO
-from inventory.view import HostView, view
 
 _ANY = Traits(platform=IOS.name, model="", version="")
 """Stands in where an explicit image makes it matter little what the device is."""
@@ -85,7 +85,7 @@ def plan_fleet(
 
     Raises:
         ConfigInvalid: The inventory, an image or the rules are wrong, or copies would have neither a cap nor a pace
-            (`flashferry.model.links`).
+            (`flashferry.model.link_rates`).
     """
     views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
     links = LinkRates(request.state_directory)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.core.units import link_rate, rough_duration
 from flashferry.model.fleet_plan import DepotAdvice, Fit, Remedy, Savings, SiteForecast, Supply
-from flashferry.model.links import STATED
+from flashferry.model.link_rates import STATED
 from flashferry.model.waves import Wave
 from flashferry.planning.deadline import MARGIN_S
 from flashferry.planning.depot_advice import depot_advice, savings, site_savings

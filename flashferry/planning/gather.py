@@ -21,15 +21,15 @@ from flashferry.devices.session import DeviceSession
 from flashferry.images.fit import ImageFit
 from flashferry.model.doubts import Doubted
 from flashferry.model.fleet_plan import Action, PlannedDevice
-from flashferry.model.links import LinkRate, LinkRates
+from flashferry.model.link_rates import LinkRate, LinkRates
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event
 from flashferry.planning.image_hasher import ImageHasher
 from flashferry.planning.inspection import CheckRecord, look, others_of
 from flashferry.store.leases import Lease
+from inventory.host_view import HostView, view
 from inventory.image_rules import ImageChoice, ImageRules, Traits
-from inventory.view import HostView, view
 from tasks.add import NOTHING_TO_ADD_TO
 from tasks.check import CheckReport, Wanted
 from tasks.fetching.ceilings import Ceiling

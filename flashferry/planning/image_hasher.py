@@ -8,10 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from flashferry.core.described import described_image
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
-from flashferry.images.digests import Digests, PlannedImage
+from flashferry.core.safe_quote import described_image
+from flashferry.images.image import Digests, PlannedImage
 from flashferry.planning.local_images import named_image, wanted_image
 from flashferry.transports.transport import checked_name
 from inventory.image_rules import ImageChoice

@@ -24,7 +24,7 @@ from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.store.leases import Lease, lease_by_name, lease_on, leases
 from flashferry.store.staged import doubts
 from inventory.access import state_directory
-from inventory.view import view
+from inventory.host_view import view
 from tasks.check import CheckReport, ReturnPath, Wanted, check_device
 from tasks.check_report import Fetching
 from tasks.distribute import listed_file_systems

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.core.described import described_image
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
+from flashferry.core.safe_quote import described_image
 from flashferry.core.state_folder import scratch_folder
 from flashferry.images.catalogue import Catalogue
-from flashferry.images.digests import Digests, ImageFile, check_published
 from flashferry.images.errors import ImageError
 from flashferry.images.files import checked_image
+from flashferry.images.image import Digests, ImageFile, check_published
 
 if TYPE_CHECKING:
     from tasks.check import Wanted

@@ -13,7 +13,7 @@ from typing import Protocol
 from flashferry.devices.platforms import platform_named
 from flashferry.devices.platforms.platform import Defaults
 from flashferry.planning.scenario import Rate
-from flashferry.tcp.path import ASSUMED_RTT_S
+from flashferry.tcp.receive_window import ASSUMED_RTT_S
 from flashferry.tcp.verdict_rules import VerdictKind
 from inventory.transport_policy import USUAL
 

@@ -16,7 +16,7 @@ from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.errors import Interrupted, Stopped
 from flashferry.devices.identity import identity_of, member_serials
 from flashferry.devices.session import DeviceSession
-from flashferry.images.digests import Image, PlannedImage
+from flashferry.images.image import Image, PlannedImage
 from flashferry.images.release import release_of_image
 from flashferry.model.doubts import Doubted, doubts_about
 from flashferry.model.fleet_plan import Action, FleetPlan
@@ -28,8 +28,8 @@ from flashferry.planning.image_hasher import ImageHasher
 from flashferry.planning.local_images import wanted_image
 from flashferry.store.leases import Lease, lease_by_name, lease_on
 from flashferry.store.staged import Staged
+from inventory.host_view import HostView, view
 from inventory.image_rules import ImageChoice, ImageRules
-from inventory.view import HostView, view
 from tasks.check_report import Wanted
 from tasks.readiness import Met, Readiness, Verdict
 from tasks.readiness.look import STEP, look_at_readiness

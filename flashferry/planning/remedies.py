@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.model.fleet_plan import Remedy
 from flashferry.model.limits import MOST, Limits
 from flashferry.planning.scenario import Estimate, Scenario, ScenarioOutcome, play

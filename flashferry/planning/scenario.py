@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from flashferry.core.units import coarse_rate
 from flashferry.model.fleet_plan import Supply
 from flashferry.model.limits import Limits
-from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.model.plan_window import MOST_WAIT_S
 from flashferry.model.waves import Wave, WavePolicy, waves
 from flashferry.planning.deadline import MARGIN_S
@@ -25,7 +25,7 @@ from flashferry.planning.local_copies import (
     syncs,
 )
 from flashferry.planning.simulation import Job, Link, LinkUse, Simulated, simulate
-from flashferry.tcp.channel import link_payload_bytes_per_s
+from flashferry.tcp.ssh_channel_window import link_payload_bytes_per_s
 from flashferry.transports.choice import more_round_trips
 from inventory.transport_policy import USUAL
 

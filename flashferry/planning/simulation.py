@@ -22,12 +22,12 @@ from flashferry.model.limits import MOST, Limits
 from flashferry.planning.device_queue import look_ahead
 from flashferry.planning.neighbour_tree import degree_for
 from flashferry.planning.shared_link import SharedLink, Slots
-from tasks.step import Stretch
+from tasks.step import CostPhase
 from tasks.steps import cost
 
-CHECK_S, CHECK_ROUND_TRIPS = cost(Stretch.CHECK)
-SETUP_S, SETUP_ROUND_TRIPS = cost(Stretch.SET_UP)
-RESTORE_S, RESTORE_ROUND_TRIPS = cost(Stretch.RESTORE)
+CHECK_S, CHECK_ROUND_TRIPS = cost(CostPhase.CHECK)
+SETUP_S, SETUP_ROUND_TRIPS = cost(CostPhase.SET_UP)
+RESTORE_S, RESTORE_ROUND_TRIPS = cost(CostPhase.RESTORE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from functools import cache
 from jinja2 import Template
 from markupsafe import Markup
 
-from flashferry.core.described import counted
 from flashferry.core.outside import outward
+from flashferry.core.safe_quote import counted
 from flashferry.model.states import label_of
 from flashferry.reports import words
 from flashferry.reports.graphs import MOST_POINTS, Limit, recorded_limit, transfer_graphs

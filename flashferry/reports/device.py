@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flashferry.core.json_access import Node
-from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.model.states import GOOD_OUTCOMES, Outcome, Phase, State, label_of, phase_of
 from flashferry.reports.model import (
     LEFT,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from flashferry.core.json_access import Node
 from flashferry.model.states import Restored, State
 from flashferry.reports.model import LineReport, Proof, RestoreReport, RunStanding
-from flashferry.store.proofs import restore_source
+from flashferry.store.deciding_attempt import restore_source
 from tasks.configuration import Difference
 from tasks.restore_plan import ForeignChange
 from tasks.tcp_config import TcpLines

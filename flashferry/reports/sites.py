@@ -12,7 +12,7 @@ from flashferry.reports.model import Count, DeviceReport, SiteReport, Standing, 
 Interval = tuple[float, float]
 
 _SHARES = re.compile(r"1 of (\d+) shares of: ")
-"""How `flashferry.fileserver.caps` words a part of a site's cap."""
+"""How `flashferry.fileserver.rate_limits` words a part of a site's cap."""
 
 
 def site_reports(devices: Sequence[DeviceReport]) -> tuple[SiteReport, ...]:

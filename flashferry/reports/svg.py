@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.reports.graphs import Graph, Line
 from flashferry.reports.scales import Point
 

@@ -23,7 +23,7 @@ from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.store.leases import Lease, lease_by_name, lease_on
-from inventory.view import HostView, view
+from inventory.host_view import HostView, view
 from tasks.clean import STEP, CleanLook, OldFile, delete_old, look_for_old
 
 

@@ -33,11 +33,11 @@ from flashferry.store.staged import doubts
 from flashferry.tcp.syn import SynOptions
 from flashferry.transports.algorithms import ssh_offer
 from flashferry.transports.choice import allowed
+from flashferry.transports.server_view import ServerView
 from flashferry.transports.transport import Transport
-from flashferry.transports.witness import ServerView
 from inventory.access import state_directory
+from inventory.host_view import HostView, view
 from inventory.transport_policy import AS_USUAL, AUTO
-from inventory.view import HostView, view
 from tasks.check import CheckReport, Wanted
 from tasks.connectivity import ConnectivityReport, check_connectivity
 from tasks.source_address import own_addresses

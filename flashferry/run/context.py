@@ -10,13 +10,13 @@ from flashferry.depot.server import Server
 from flashferry.devices.identity import LoginGuard
 from flashferry.fileserver import ImageFile
 from flashferry.model.limits import Limits
-from flashferry.model.links import LinkRates
+from flashferry.model.link_rates import LinkRates
 from flashferry.model.policy import StagePolicy
 from flashferry.model.record import Failure
 from flashferry.monitor.events import Emit
 from flashferry.planning.image_platforms import GivenImages
+from flashferry.run.concurrency import SlotPools
 from flashferry.run.neighbours.board import Neighbourhood, SiteBoard
-from flashferry.run.slots import SlotPools
 from flashferry.store.journal import Journal
 from flashferry.store.ssh_preferences import SshPreference
 from flashferry.transports import USUAL

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.waves import Wave
 from flashferry.planning.device_queue import Hold
 from flashferry.store.control import ControlRequest
+from flashferry.store.control_requests import Asker
 from flashferry.store.journal import Journal
-from flashferry.store.wishes import Asker
 
 LOOK_EVERY_S = 1.0
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.platform import Platform
 from flashferry.fileserver import Ticket
-from flashferry.images.digests import Digests
-from flashferry.model.links import LinkRate, copy_share
+from flashferry.images.image import Digests
+from flashferry.model.link_rates import LinkRate, copy_share
 from flashferry.model.policy import StagePolicy
-from flashferry.tcp.path import ASSUMED_RTT_S, WindowChoice, choose_window
+from flashferry.tcp.receive_window import ASSUMED_RTT_S, WindowChoice, choose_window
 from flashferry.transports import PUSH, USUAL
 from flashferry.transports.choice import allowed
 from flashferry.transports.transport import Offer, Transport, offer_of, return_path_refusal, shown_command
+from inventory.host_view import HostView
 from inventory.transport_policy import AS_USUAL
-from inventory.view import HostView
 from tasks.check import CheckReport
 from tasks.fetching.ceilings import Ceiling, ceilings
 from tasks.fetching.fit import trust_refusal

@@ -16,7 +16,7 @@ from nornir.core.task import Result, Task
 from flashferry.core.errors import Kind
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.model.doubts import Doubted
-from flashferry.model.links import LinkRate, LinkRates
+from flashferry.model.link_rates import LinkRate, LinkRates
 from flashferry.model.record import DeviceRecord, Failure, failure_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
@@ -32,11 +32,11 @@ from flashferry.store.leases import Lease, leases
 from flashferry.store.staged import dead_man_proven, doubts
 from flashferry.transports.listening import free_port
 from flashferry.transports.transport import Transport, checked_name
-from inventory.view import view
+from inventory.host_view import view
 from tasks.add import NOTHING_TO_ADD_TO
 from tasks.check import CheckReport, Wanted
 from tasks.install import without_add
-from tasks.mark import local_owner, mark_line
+from tasks.run_marker import local_owner, mark_line
 from tasks.software_state import Mode, mode_of
 
 

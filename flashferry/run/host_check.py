@@ -10,8 +10,8 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
-from flashferry.depot.looking import DepotFound, look_for_depot
-from flashferry.depot.places import AUTO
+from flashferry.depot.paths import AUTO
+from flashferry.depot.status import DepotFound, look_for_depot
 from flashferry.fileserver import (
     DESCRIPTORS_PER_SESSION,
     CongestionControl,

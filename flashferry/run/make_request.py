@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from nornir.core import Nornir
 
-from flashferry.core.described import described_image
 from flashferry.core.errors import ConfigInvalid, Kind
+from flashferry.core.safe_quote import described_image
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.model.plan_file import check_against
 from flashferry.model.policy import StagePolicy, TuneMode
@@ -23,10 +23,10 @@ from flashferry.store.history import History
 from flashferry.store.journal_rows import NewDevice
 from flashferry.store.status import last_hash_speeds
 from flashferry.transports.choice import Wish, candidates
+from inventory.host_view import SSH_PORT, HostView, view
 from inventory.platforms import platform_of
 from inventory.transport_policy import AUTO
 from inventory.values import at_home
-from inventory.view import SSH_PORT, HostView, view
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,7 +16,7 @@ from nornir.core.task import Result, Task
 from flashferry.core.units import rough_megabytes
 from flashferry.devices.errors import CopyFailed
 from flashferry.fileserver import ImageFile, SshOffer, TransferRecord
-from flashferry.model.links import copy_share, payload_cap_bytes_per_s
+from flashferry.model.link_rates import copy_share, payload_cap_bytes_per_s
 from flashferry.model.probe_result import Arm, ProbeResult, arm_of
 from flashferry.model.record import RunReport
 from flashferry.model.states import Outcome
@@ -24,7 +24,7 @@ from flashferry.monitor.events import Emit, silent
 from flashferry.planning.probe_files import ProbeFiles, probe_files
 from flashferry.run.context import RunContext
 from flashferry.run.device.tickets import CopyOrder
-from flashferry.run.device.way import DeviceParts, DeviceRun, parts_of, run_device
+from flashferry.run.device.workflow import DeviceParts, DeviceRun, parts_of, run_device
 from flashferry.run.device_plan import DevicePlan
 from flashferry.run.run import RunOptions, run_fleet
 from flashferry.store.history import Expectation, History
@@ -32,9 +32,9 @@ from flashferry.store.journal import Journal
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.models import predicted_seconds
 from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES, TimedCopy, first_size, next_size
+from flashferry.tcp.tuning_benefit import nothing_to_tune, worth_tuning
 from flashferry.tcp.verdict_rules import VerdictKind
-from flashferry.tcp.worth import nothing_to_tune, worth_tuning
-from tasks.mark import is_mark
+from tasks.run_marker import is_mark
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import TunePlan
 

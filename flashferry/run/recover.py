@@ -34,12 +34,12 @@ from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.run.activation.recovery import Ending, end_activation, session_with
 from flashferry.run.device.restore import held
 from flashferry.store.journal import Journal
-from tasks.mark import LOOK
 from tasks.partial_file import describe_partial_file
-from tasks.readings import read_running
+from tasks.read_config import read_running
 from tasks.restore import RestoreReport, restore_device
+from tasks.rollback_risks import pending_change
+from tasks.run_marker import LOOK
 from tasks.tcp_config import marks_in
-from tasks.threats import pending_change
 
 PATIENCE_S = 900.0
 """A rollback timer takes two hours at most, and mostly some minutes; who waits longer is told to come back."""

@@ -10,15 +10,15 @@ from typing import Any
 from flashferry.core.codec import decode, to_json
 from flashferry.core.errors import ConfigInvalid, Kind
 from flashferry.images.catalogue import Catalogue
-from flashferry.images.digests import PlannedImage
 from flashferry.images.errors import ImageError
+from flashferry.images.image import PlannedImage
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import GOOD_OUTCOMES, Outcome, Restored, State
 from flashferry.run.recover import RecoveryRecord
 from flashferry.run.request import Resumed
 from flashferry.run.stored_request import KeptRequest, from_stored
+from flashferry.store.deciding_attempt import restore_source
 from flashferry.store.journal import Journal
-from flashferry.store.proofs import restore_source
 from flashferry.store.stored_run import StoredDevice, read_run
 
 DONE_BEFORE = "done before the run was resumed; 'flashferry report' has all of it"

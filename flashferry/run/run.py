@@ -16,26 +16,26 @@ from nornir.core.task import Result, Task
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.server import Server
 from flashferry.fileserver import ImageFile, raise_soft_limit
-from flashferry.images.digests import check_published
 from flashferry.images.files import checked_image
+from flashferry.images.image import check_published
 from flashferry.model.lease import JournalUnusable
-from flashferry.model.links import LinkRates
+from flashferry.model.link_rates import LinkRates
 from flashferry.model.record import DeviceRecord, RunReport
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.deadline import Deadline, left_out, now_utc
 from flashferry.planning.image_platforms import GivenImages
+from flashferry.run.concurrency import SlotPools
 from flashferry.run.context import RunContext
 from flashferry.run.control import Approve, RunControl
-from flashferry.run.device.way import stage_device
+from flashferry.run.device.workflow import stage_device
+from flashferry.run.final_config_check import look_again
 from flashferry.run.neighbours.board import Neighbourhood, may_serve
 from flashferry.run.options import RunOptions
 from flashferry.run.request import FleetRequest
 from flashferry.run.resume import with_earlier
 from flashferry.run.runner import share_arenas
 from flashferry.run.scheduler import Fleet, WaveScheduler
-from flashferry.run.second_look import look_again
 from flashferry.run.server import depot_for, own_fingerprints, port_notices, server_notes, serving, site_caps
-from flashferry.run.slots import SlotPools
 from flashferry.run.stored_request import to_stored
 from flashferry.run.transports import may_push, served_for, transports_of
 from flashferry.store.journal import Journal
@@ -45,9 +45,9 @@ from flashferry.store.staged import dead_man_proven
 from flashferry.store.status import last_hash_speeds
 from flashferry.store.stored_run import read_run
 from flashferry.transports.transport import Transport, checked_name
+from inventory.host_view import WORD, HostView, view
 from inventory.sites import check_addresses
-from inventory.view import WORD, HostView, view
-from tasks.mark import local_owner
+from tasks.run_marker import local_owner
 
 if TYPE_CHECKING:
     from flashferry.depot.client import DepotClient

@@ -13,8 +13,8 @@ from nornir.core import Nornir
 from nornir.core.state import GlobalState
 from nornir.core.task import Result, Task
 
-from flashferry.core.described import counted
 from flashferry.core.errors import Kind
+from flashferry.core.safe_quote import counted
 from flashferry.devices.identity import LoginGuard
 from flashferry.fileserver import FileServerError, ImageFile
 from flashferry.model.lease import JournalUnusable
@@ -33,7 +33,7 @@ from flashferry.run.resume import after_serving
 from flashferry.run.runner import FleetRunner
 from flashferry.transports import USUAL
 from flashferry.transports.transport import Transport
-from inventory.view import HostView
+from inventory.host_view import HostView
 
 DeviceTask = Callable[[Task, RunContext], Result]
 

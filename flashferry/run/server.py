@@ -13,24 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot.places import AUTO, NobodyThere, NotForUs, socket_of
+from flashferry.depot.paths import AUTO, NobodyThere, NotForUs, socket_of
 from flashferry.depot.server import Server
-from flashferry.fileserver import (
-    EventKind,
-    FileServer,
-    FileServerError,
-    ServerEvent,
-    ServerSettings,
-    ServerStartFailed,
-)
+from flashferry.fileserver import EventKind, FileServer, FileServerError, ServerEvent, ServerSettings, ServerStartFailed
 from flashferry.images.errors import ImageError
-from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.run.options import RunOptions
 from flashferry.transports import TRANSPORTS, USUAL
 from flashferry.transports.choice import not_served_by
 from flashferry.transports.listening import HOST_KEYS, listener_at, listeners_at, listening_error, port_notice
 from flashferry.transports.transport import ListenOptions, Transport
-from inventory.view import HostView
+from inventory.host_view import HostView
 
 if TYPE_CHECKING:
     from flashferry.depot.client import DepotClient

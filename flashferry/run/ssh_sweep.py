@@ -30,7 +30,7 @@ from flashferry.model.ssh_sweep import (
 )
 from flashferry.model.states import Outcome
 from flashferry.planning.probe_files import ProbeFiles
-from flashferry.run.device.way import DeviceParts
+from flashferry.run.device.workflow import DeviceParts
 from flashferry.run.device_plan import DevicePlan
 from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from flashferry.store.history import History

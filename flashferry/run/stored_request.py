@@ -10,7 +10,7 @@ from typing import Any
 from flashferry.core.codec import decode, to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import ImageFile
-from flashferry.images.digests import PlannedImage
+from flashferry.images.image import PlannedImage
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.model.waves import Wave
 from flashferry.run.options import RunOptions

@@ -23,7 +23,7 @@ from flashferry.model.probe_result import ProbeResult, TransportArm, window_ceil
 from flashferry.model.record import sentence_of
 from flashferry.model.states import Outcome
 from flashferry.planning.probe_files import ProbeFiles
-from flashferry.run.device.way import DeviceParts
+from flashferry.run.device.workflow import DeviceParts
 from flashferry.run.device_plan import DevicePlan
 from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from flashferry.store.history import History

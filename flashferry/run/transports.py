@@ -11,8 +11,8 @@ from flashferry.transports import PUSH, TRANSPORTS, USUAL
 from flashferry.transports.choice import Wish, candidates, unserved, wish_of
 from flashferry.transports.serving import check_files, is_certified
 from flashferry.transports.transport import Transport
+from inventory.host_view import HostView
 from inventory.transport_policy import AS_USUAL, AUTO
-from inventory.view import HostView
 
 
 def transports_of(

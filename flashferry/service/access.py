@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter
 
-from flashferry.service.actor import LOOKS, Role
+from flashferry.service.principal import LOOKS, Role
 
 MOST_BODY_BYTES = 2**20
 """Of every route but those that take plans, and files: a thousand devices by name are 20 kB."""

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flashferry.core.log_file import FIELDS
 from flashferry.core.outside import MASK, masked, shown
-from flashferry.service.actor import ANONYMOUS, Actor
+from flashferry.service.principal import ANONYMOUS, Actor
 
 LOG = logging.getLogger("flashferry.service.access")
 

@@ -16,10 +16,10 @@ from flashferry.service.api import jobs as jobs_api
 from flashferry.service.api import runs as runs_api
 from flashferry.service.api import sign_in as sign_in_api
 from flashferry.service.api import sites as sites_api
-from flashferry.service.figures.gathering import Figures
-from flashferry.service.keepers import Keepers
-from flashferry.service.live.look import Looker
+from flashferry.service.background import Keepers
+from flashferry.service.live.collect import Looker
 from flashferry.service.live.stream import Streams
+from flashferry.service.metrics.collector import Figures
 from flashferry.service.pages import admin, assets, audit, devices, hooks, me, runs, sign_in, steering, tonight
 from flashferry.service.pages import images as image_pages
 from flashferry.service.pages import plans as plan_pages
@@ -30,8 +30,8 @@ from flashferry.service.people.bodies import Bodies
 from flashferry.service.people.guard import guarded
 from flashferry.service.people.headers import SecurityHeaders
 from flashferry.service.people.oidc import provider_of
-from flashferry.service.people.refusals import RefusalBook
-from flashferry.service.people.sign_in import Door
+from flashferry.service.people.refusals import DenialLog
+from flashferry.service.people.sign_in import PasswordLogin
 from flashferry.service.problems import tell_problems
 from flashferry.service.service import Service
 
@@ -75,7 +75,7 @@ def build_app(
     table: Mapping[tuple[str, str], Access] = ROUTES,
     *,
     keepers: Keepers | None = None,
-    book: RefusalBook | None = None,
+    book: DenialLog | None = None,
     figures: Figures | None = None,
 ) -> FastAPI:
     """Return the application.
@@ -99,8 +99,8 @@ def build_app(
     app.state.streams = Streams(app.state.looker, service.settings.site_names, stopping=service.stopping)
     app.state.problem_page = problem_page
     app.state.figures = figures or Figures(service)
-    app.state.refusals = book or RefusalBook(service)
-    app.state.door = Door(service, app.state.refusals)
+    app.state.refusals = book or DenialLog(service)
+    app.state.door = PasswordLogin(service, app.state.refusals)
     app.state.provider = provider_of(service, callback=sign_in.CALLBACK)
     bodies = Bodies()
     for router in routers or ROUTERS:

@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.outside import masked
-from flashferry.service.actor import Actor
+from flashferry.service.principal import Actor
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.audit import AuditEntry, ChainedEntry, append

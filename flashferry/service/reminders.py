@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from flashferry.service.jobs.aftermath import RECOVERY_PAUSES_S
-from flashferry.service.keepers import Keeper
-from flashferry.service.live.look import Looker, Scene
-from flashferry.service.live.needs import Need, Urgency, needs_of
+from flashferry.service.background import PeriodicTask
+from flashferry.service.jobs.auto_recovery import RECOVERY_PAUSES_S
+from flashferry.service.live.action_items import Need, Urgency, needs_of
+from flashferry.service.live.collect import Looker, Scene
 from flashferry.service.notices import AGAIN_AFTER, NoticeKind, announce_lasting
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment, moment_of
@@ -102,4 +102,4 @@ def _sentence(need: Need) -> str:
     return f"{need.what}: {need.sentence}"
 
 
-KEEPER = Keeper(name="reminders", every_s=_EVERY_S, look=Reminding())
+KEEPER = PeriodicTask(name="reminders", every_s=_EVERY_S, look=Reminding())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from flashferry.service.images.arrivals import Arrivals
+from flashferry.service.images.upload_sessions import Arrivals
 from flashferry.service.outbound import OwnThreads
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase

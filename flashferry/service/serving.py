@@ -34,12 +34,12 @@ from flashferry.core.state_folder import lock, make_private_directory, open_priv
 from flashferry.service import reminders
 from flashferry.service.app import build_app
 from flashferry.service.audit import verifying
-from flashferry.service.figures.gathering import Figures
+from flashferry.service.background import Keepers, PeriodicTask
 from flashferry.service.hooks import delivery
-from flashferry.service.images import tending
+from flashferry.service.images import reconcile
 from flashferry.service.jobs import supervisor, tidying
-from flashferry.service.keepers import Keeper, Keepers
-from flashferry.service.people.refusals import FIRST_WINDOW_S, RefusalBook
+from flashferry.service.metrics.collector import Figures
+from flashferry.service.people.refusals import FIRST_WINDOW_S, DenialLog
 from flashferry.service.plans import planning, waves
 from flashferry.service.schedules import scheduler
 from flashferry.service.service import Service
@@ -47,7 +47,7 @@ from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.service.people import active_admins
 
-KEEPERS: tuple[Keeper, ...] = (
+KEEPERS: tuple[PeriodicTask, ...] = (
     supervisor.KEEPER,
     scheduler.KEEPER,
     planning.KEEPER,
@@ -55,7 +55,7 @@ KEEPERS: tuple[Keeper, ...] = (
     delivery.KEEPER,
     verifying.KEEPER,
     reminders.KEEPER,
-    tending.KEEPER,
+    reconcile.KEEPER,
     tidying.KEEPER,
 )
 """Of all subjects."""
@@ -76,7 +76,7 @@ def serve(
     settings: ServiceSettings,
     *,
     tell: Callable[[str], None],
-    keepers: Sequence[Keeper] | None = None,
+    keepers: Sequence[PeriodicTask] | None = None,
     handed: int | None = None,
 ) -> None:
     """Serve until a signal ends it; runs are processes of their own, and go on.
@@ -105,8 +105,8 @@ def serve(
         settings = replace(settings, port=listener.getsockname()[1])
         service = Service(state=state, settings=settings, database=ServiceDatabase(state))
         _tell_without_admin(service, tell)
-        book = RefusalBook(service)
-        counted = Keeper(name="refusals", every_s=FIRST_WINDOW_S, look=lambda _: book.flush())
+        book = DenialLog(service)
+        counted = PeriodicTask(name="refusals", every_s=FIRST_WINDOW_S, look=lambda _: book.flush())
         figures = Figures(service)
         kept = Keepers(service, (*(KEEPERS if keepers is None else keepers), counted, *figures.keepers))
         app = build_app(service, keepers=kept, book=book, figures=figures)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from flashferry.service.actor import Actor
-from flashferry.service.seeing import Sites, sites_of
+from flashferry.service.principal import Actor
+from flashferry.service.run_visibility import Sites, sites_of
 from flashferry.service.service import Service
 from flashferry.sites.centre.overview import RunOverview, SiteOverview, overview, run_overview
 from flashferry.sites.centre.settings import USUAL_NAME, CentreSettings, load_centre

@@ -17,7 +17,7 @@ from fastapi import Form
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from flashferry.core.described import control_character
+from flashferry.core.safe_quote import control_character
 
 LONGEST_NAME = 500
 """Characters of a name, or of anything else that is one line."""

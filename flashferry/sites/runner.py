@@ -23,7 +23,7 @@ from flashferry.api.options import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import GOOD_OUTCOMES, Restored
 from flashferry.monitor.events import Event
-from flashferry.store.wishes import Asker
+from flashferry.store.control_requests import Asker
 
 if TYPE_CHECKING:
     from flashferry.model.record import DeviceRecord

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from flashferry.core.atomic_write import write_new
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.writing import write_new
 from flashferry.depot.sync.source import Source
 from flashferry.model.file_keys import (
     Key,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import asyncssh
 
 from flashferry.fileserver import sockets
-from flashferry.fileserver.clients.visitor import Visitor
+from flashferry.fileserver.clients.client_session import Visitor
 from flashferry.fileserver.tickets import Refusal
 from flashferry.sshserver.connection import Connection, channel_of
 from flashferry.sshserver.session import Session
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.ticket_accounts import Account
     from flashferry.fileserver.ticket_service import TicketService
-    from flashferry.images.digests import ImageFile
+    from flashferry.images.image import ImageFile
     from flashferry.sshserver.protocol import SshListener
     from flashferry.tcp.syn import SynOptions
 
@@ -97,7 +97,7 @@ class SshClient(Visitor, asyncssh.SSHServer):
         self.call_later("login", self.settings.limits.login_deadline_s, self._login_overdue)
         return True
 
-    def displace(self) -> None:
+    def evict(self) -> None:
         """Give the place up, now."""
         self.send_off(_BUSY)
         self.leave()

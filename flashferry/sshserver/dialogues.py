@@ -9,8 +9,8 @@ from flashferry.sshserver.sending import AnsweredSending
 from flashferry.sshserver.sftp import Kind, Request, Status
 
 if TYPE_CHECKING:
-    from flashferry.fileserver.sending import Retrieval
-    from flashferry.images.digests import ImageFile
+    from flashferry.fileserver.image_stream import Retrieval
+    from flashferry.images.image import ImageFile
     from flashferry.sshserver.sending import ChannelSending
     from flashferry.sshserver.session import Session
 

@@ -18,13 +18,13 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from flashferry.fileserver import sockets
-from flashferry.fileserver.sending import Ending, ImageSending, Retrieval
+from flashferry.fileserver.image_stream import Ending, ImageSending, Retrieval
 from flashferry.tcp.info import parse_tcp_info
 from flashferry.tcp.sample import ChannelReading
 
 if TYPE_CHECKING:
+    from flashferry.fileserver.image_stream import SendingHost
     from flashferry.fileserver.protocol import Client
-    from flashferry.fileserver.sending import SendingHost
     from flashferry.fileserver.transfer import TransferStart
     from flashferry.sshserver.connection import Channel, Connection
 
@@ -35,7 +35,7 @@ NAME = "SSH connection"
 
 
 class ChannelWriter:
-    """Hands pieces of an image to a channel, and knows how many of them arrived; see `flashferry.fileserver.sending`.
+    """Hands pieces of an image to a channel, and counts those that arrived; see `flashferry.fileserver.image_stream`.
 
     Args:
         connection: The connection.

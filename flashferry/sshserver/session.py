@@ -1,6 +1,6 @@
 """One session on a connection: `scp -f` of one image, or SFTP that reads one; everything else is refused.
 
-It is the host of what it sends (`flashferry.fileserver.sending`): it calls for more when the connection has room.
+It is the host of what it sends (`flashferry.fileserver.image_stream`): it calls for more when the connection has room.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import asyncssh
 
 from flashferry.fileserver import sockets
+from flashferry.fileserver.image_stream import Ending, Retrieval
 from flashferry.fileserver.protocol import tell_loop_error
 from flashferry.fileserver.records import EventKind, TransferState
-from flashferry.fileserver.sending import Ending, Retrieval
 from flashferry.sshserver.dialogues import Dialogue, ScpDialogue, SftpDialogue
 from flashferry.sshserver.scp import requested_name
 from flashferry.sshserver.sending import NAME, AnsweredSending, ChannelSending, ChannelWriter
 
 if TYPE_CHECKING:
     from flashferry.fileserver.ticket_accounts import Account
-    from flashferry.images.digests import ImageFile
+    from flashferry.images.image import ImageFile
     from flashferry.sshserver.client import SshClient
     from flashferry.sshserver.connection import Channel
 

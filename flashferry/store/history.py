@@ -14,14 +14,14 @@ from pathlib import Path
 from statistics import median
 from types import MappingProxyType
 
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.core.units import rate
 from flashferry.store.history_rows import ProbeWord, read_rows
 from flashferry.store.measurement import DELIVERED, Measurement, age
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.models import predicted_seconds
+from flashferry.tcp.tuning_benefit import LEAST_GAIN
 from flashferry.tcp.verdict_rules import VerdictKind
-from flashferry.tcp.worth import LEAST_GAIN
 from inventory.transport_policy import CLEAR_TEXT, USUAL
 
 __all__ = ["Expectation", "History", "Measurement"]

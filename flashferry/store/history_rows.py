@@ -9,7 +9,7 @@ from flashferry.store.measurement import Measurement
 from flashferry.store.reader import reading
 from flashferry.store.tables import TransferRow, all_transfers, damaged_records, probe_rows
 from flashferry.store.transfer_row import NULL
-from flashferry.tcp.worth import nothing_to_tune
+from flashferry.tcp.tuning_benefit import nothing_to_tune
 from inventory.transport_policy import USUAL
 
 

@@ -26,6 +26,7 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.model.activation import Activation
 from flashferry.model.lease import DamagedEntry, JournalUnusable, LeasedDevice, leased_device
 from flashferry.model.states import ENDED, State, is_allowed
+from flashferry.store.control_requests import Origin
 from flashferry.store.journal_rows import (
     INSERT_DEVICE,
     UPDATE_DEVICE,
@@ -42,7 +43,6 @@ from flashferry.store.lease_files import COLUMNS, LeaseFile, LeaseFiles
 from flashferry.store.run_lock import lock_of
 from flashferry.store.tables import device_row, lease_row, lease_rows, other_identities, unsound_devices
 from flashferry.store.transfer_row import TransferEntry, row_of
-from flashferry.store.wishes import Origin
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change
 

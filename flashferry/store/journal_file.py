@@ -14,7 +14,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.model.lease import JournalUnusable
 from flashferry.store.database_file import OtherSchema, make_private, use_log
 from flashferry.store.schema import FILE, another_hint, migrate, seal_writes
-from tasks.mark import LOOK
+from tasks.run_marker import LOOK
 
 
 def open_database(directory: Path) -> sqlite3.Connection:

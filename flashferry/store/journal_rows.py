@@ -18,7 +18,7 @@ from flashferry.model.states import State
 from flashferry.store.journal_runs import now
 from flashferry.store.tables import SampledRow, device_row
 from flashferry.store.transfer_row import utc
-from inventory.view import HostView
+from inventory.host_view import HostView
 
 if TYPE_CHECKING:
     from flashferry.fileserver import TransferRecord

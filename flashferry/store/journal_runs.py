@@ -16,12 +16,12 @@ from flashferry.core.json_access import Node
 from flashferry.core.outside import masked
 from flashferry.core.state_folder import make_private_directory, sweep
 from flashferry.store.control import ControlRequest
+from flashferry.store.control_requests import Asker, Origin, WishKind
 from flashferry.store.journal_file import FileWatch, open_database, translate_errors
 from flashferry.store.journal_writer import GroupedWriter
 from flashferry.store.reader import unknown_run
 from flashferry.store.run_lock import is_run_alive, lock_of, locked_runs, taken_lock
 from flashferry.store.tables import RunRow, run_row, runs_by_age, unsound_rows
-from flashferry.store.wishes import Asker, Origin, WishKind
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from flashferry.store.lease_files import LeaseFiles
 from flashferry.store.reader import reading
 from flashferry.store.run_lock import is_run_alive
 from flashferry.store.tables import DeviceRow, held_devices
-from inventory.view import HostView
+from inventory.host_view import HostView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

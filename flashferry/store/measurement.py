@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.core.units import rate
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED, STAGE
 from flashferry.tcp.probing import too_short

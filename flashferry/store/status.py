@@ -14,8 +14,9 @@ from typing import Any
 from flashferry.core.json_access import Node
 from flashferry.model.states import ENDED, Outcome, State
 from flashferry.store.control import ControlRequest
+from flashferry.store.control_requests import Wish
+from flashferry.store.deciding_attempt import restore_source
 from flashferry.store.lease_files import LeaseFile, LeaseFiles
-from flashferry.store.proofs import restore_source
 from flashferry.store.reader import LATEST_RUNS, reading
 from flashferry.store.run_lock import RunState, is_run_alive, locked_runs
 from flashferry.store.stored_run import StoredDevice, StoredRun, stored_run
@@ -28,7 +29,6 @@ from flashferry.store.tables import (
     run_row,
     runs_by_age,
 )
-from flashferry.store.wishes import Wish
 from inventory.transport_policy import USUAL
 
 __all__ = [

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core.json_access import Node, parsed
+from flashferry.store.control_requests import Wish
 from flashferry.store.reader import find_run, reading, unknown_run
 from flashferry.store.run_lock import RunState, run_state
 from flashferry.store.stored_transfer import StoredTransfer
 from flashferry.store.tables import RecordRow, RunRow, attempts_of, devices_of, run_row, transfers_of, wishes_of
 from flashferry.store.transfer_row import utc
-from flashferry.store.wishes import Wish
 
 __all__ = ["StoredDevice", "StoredRun", "StoredTransfer", "read_run"]
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from flashferry.tcp import pacing_figures as figures
-from flashferry.tcp.path_sight import PathReading, PathSight
+from flashferry.tcp.path_estimator import PathEstimate, PathReading
 
 
 class Phase(StrEnum):
@@ -64,7 +64,7 @@ class LinkPacer:
         self.found_at_s: float | None = None
         self._known = known_bytes_per_s
         self._pace = 0.0
-        self._sight = PathSight()
+        self._sight = PathEstimate()
         self._look_s = 0.0
         self._since_s = 0.0
         self._queued_looks = 0

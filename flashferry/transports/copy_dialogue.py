@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 
 from flashferry.devices.dialogue import Dialogue
 from flashferry.devices.platforms.platform import CopyQuestion, Offered, Platform
-from flashferry.transports.transport import Offer, Words
+from flashferry.transports.transport import Messages, Offer
 from templates.rows import CopyError, CopyResult, SshAborted, SshNoMatch, first, last, rows
 
 _DIGITS = re.compile(r"(?:[0-9a-fA-F]{2}:?){16,}")
@@ -81,7 +81,7 @@ class CopyDialogue(Dialogue):
         return self._masked(self.text)
 
     @property
-    def words(self) -> Words:
+    def words(self) -> Messages:
         """Return what people are told where the copy does not come about."""
         return self._offer.transport.words
 

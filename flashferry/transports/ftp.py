@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashferry.transports.transport import ListenOptions, Ports, Transport, Words, source_setting
-from flashferry.transports.witness import Hindrance
+from flashferry.transports.server_view import FailureCause
+from flashferry.transports.transport import ListenOptions, Messages, Ports, Transport, source_setting
 
 if TYPE_CHECKING:
     from flashferry.fileserver import ListenerSettings
@@ -58,35 +58,35 @@ FTP = Ftp(
     listener_name="ftp",
     ports=Ports(well_known=21, others=range(2121, 2131)),
     source=source_setting("source-interface", "ip ftp source-interface"),
-    words=Words(
+    words=Messages(
         nobody_came="nobody came to our FTP port",
         nothing_flows="it logged in and no data connection came about",
         hints={
-            Hindrance.NO_CLIENT: (
+            FailureCause.NO_CLIENT: (
                 "Check route, firewall and access lists from the device to our FTP port, its VRF (inventory key 'vrf') "
                 "and the address that it is given for us ('server_address')"
             ),
-            Hindrance.NO_LOGIN: (
+            FailureCause.NO_LOGIN: (
                 "Something between us may inspect or rewrite FTP (application layer gateway, 'ip inspect'); or the "
                 "device does not take credentials from the URL"
             ),
-            Hindrance.WRONG_SOURCE: (
+            FailureCause.WRONG_SOURCE: (
                 "Something between us translates its address: log in to it at the address that FTP comes from, or have "
                 "both translated alike"
             ),
-            Hindrance.NO_DATA: (
+            FailureCause.NO_DATA: (
                 "Open our passive ports towards the device (--passive-ports where they are to be few), or set "
                 "'ip ftp passive' where the device wants us to connect to it"
             ),
-            Hindrance.BROKEN_OFF: "Look for loss and MTU trouble on the path",
+            FailureCause.BROKEN_OFF: "Look for loss and MTU trouble on the path",
         },
         stuck={
-            Hindrance.NO_CLIENT: (
+            FailureCause.NO_CLIENT: (
                 "the device did not reach our FTP port",
                 "Check route, access lists, VRF and source interface",
             ),
-            Hindrance.NO_LOGIN: ("the device came but did not log in", "Check that nothing between us rewrites FTP"),
-            Hindrance.NO_DATA: (
+            FailureCause.NO_LOGIN: ("the device came but did not log in", "Check that nothing between us rewrites FTP"),
+            FailureCause.NO_DATA: (
                 "the device logged in but opened no data connection",
                 "Check that our passive ports are reachable",
             ),

@@ -19,8 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashferry.transports.transport import SAYS_LITTLE, ListenOptions, Ports, Transport, Words, source_setting
-from flashferry.transports.witness import Hindrance
+from flashferry.transports.server_view import FailureCause
+from flashferry.transports.transport import SAYS_LITTLE, ListenOptions, Messages, Ports, Transport, source_setting
 
 if TYPE_CHECKING:
     from flashferry.fileserver import ListenerSettings
@@ -57,34 +57,34 @@ HTTP = Http(
     listener_name="http",
     ports=Ports(well_known=80, others=range(8080, 8090)),
     source=source_setting("http source-interface", "ip http client source-interface"),
-    words=Words(
+    words=Messages(
         nobody_came="nobody came to our HTTP port",
         nothing_flows="it asked for the image with its ticket and takes nothing",
         hints={
-            Hindrance.NO_CLIENT: (
+            FailureCause.NO_CLIENT: (
                 f"Check route, firewall and access lists from the device to our HTTP port, {CLIENT_HINT}"
             ),
-            Hindrance.NO_LOGIN: (
+            FailureCause.NO_LOGIN: (
                 "The device may have left the credentials of the URL out, or something between us answers in our place "
                 "(a proxy: 'ip http client proxy-server', a firewall that inspects HTTP)"
             ),
-            Hindrance.WRONG_SOURCE: WRONG_SOURCE_HINT,
-            Hindrance.NO_DATA: (
+            FailureCause.WRONG_SOURCE: WRONG_SOURCE_HINT,
+            FailureCause.NO_DATA: (
                 "Small packets pass and large ones do not, or a firewall holds the answer back: look for MTU trouble "
                 "on the path and for what inspects HTTP"
             ),
-            Hindrance.BROKEN_OFF: "Look for loss and MTU trouble on the path",
+            FailureCause.BROKEN_OFF: "Look for loss and MTU trouble on the path",
         },
         stuck={
-            Hindrance.NO_CLIENT: (
+            FailureCause.NO_CLIENT: (
                 "the device did not reach our HTTP port",
                 "Check route, access lists and source interface",
             ),
-            Hindrance.NO_LOGIN: (
+            FailureCause.NO_LOGIN: (
                 "the device came but did not ask with its ticket",
                 "Check that no proxy or firewall between us answers HTTP",
             ),
-            Hindrance.NO_DATA: (
+            FailureCause.NO_DATA: (
                 "the device asked for the image and takes nothing",
                 "Look for MTU trouble on the path",
             ),

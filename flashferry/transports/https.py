@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.transports.http import CLIENT_HINT, HTTP, WRONG_SOURCE_HINT
-from flashferry.transports.transport import SAYS_LITTLE, ListenOptions, Ports, Transport, Words
-from flashferry.transports.witness import Hindrance
+from flashferry.transports.server_view import FailureCause
+from flashferry.transports.transport import SAYS_LITTLE, ListenOptions, Messages, Ports, Transport
 
 if TYPE_CHECKING:
     from flashferry.fileserver import ListenerSettings
@@ -65,25 +65,25 @@ HTTPS = Https(
     listener_name="https",
     ports=Ports(well_known=443, others=range(8443, 8453)),
     source=HTTP.source,
-    words=Words(
+    words=Messages(
         nobody_came="nobody came to our HTTPS port",
         nothing_flows="it asked for the image with its ticket and takes nothing",
         hints={
-            Hindrance.NO_CLIENT: (
+            FailureCause.NO_CLIENT: (
                 f"Check route, firewall and access lists from the device to our HTTPS port, {CLIENT_HINT}"
             ),
-            Hindrance.NO_LOGIN: _TRUST,
-            Hindrance.WRONG_SOURCE: WRONG_SOURCE_HINT,
-            Hindrance.NO_DATA: "Small packets pass and large ones do not: look for MTU trouble on the path",
-            Hindrance.BROKEN_OFF: "Look for loss and MTU trouble on the path",
+            FailureCause.NO_LOGIN: _TRUST,
+            FailureCause.WRONG_SOURCE: WRONG_SOURCE_HINT,
+            FailureCause.NO_DATA: "Small packets pass and large ones do not: look for MTU trouble on the path",
+            FailureCause.BROKEN_OFF: "Look for loss and MTU trouble on the path",
         },
         stuck={
-            Hindrance.NO_CLIENT: (
+            FailureCause.NO_CLIENT: (
                 "the device did not reach our HTTPS port",
                 "Check route, access lists and source interface",
             ),
-            Hindrance.NO_LOGIN: ("the device came but did not ask with its ticket", _TRUST),
-            Hindrance.NO_DATA: (
+            FailureCause.NO_LOGIN: ("the device came but did not ask with its ticket", _TRUST),
+            FailureCause.NO_DATA: (
                 "the device asked for the image and takes nothing",
                 "Look for MTU trouble on the path",
             ),

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.platform import ChannelWindow, Platform
-from flashferry.transports.transport import ListenOptions, Offer, Ports, Transport, Words, source_setting
-from flashferry.transports.witness import Hindrance
+from flashferry.transports.server_view import FailureCause
+from flashferry.transports.transport import ListenOptions, Messages, Offer, Ports, Transport, source_setting
 
 if TYPE_CHECKING:
     from flashferry.fileserver import ListenerSettings
@@ -73,10 +73,10 @@ NEIGHBOUR = Neighbour(
     is_over_tcp=False,
     ports=Ports(well_known=69, others=range(0)),
     source=source_setting("tftp source-interface", "ip tftp source-interface"),
-    words=Words(
+    words=Messages(
         nobody_came="the neighbour did not answer",
         nothing_flows="the neighbour answered and sent nothing",
-        hints=dict.fromkeys(Hindrance, _LOOK),
-        stuck=dict.fromkeys(Hindrance, ("the neighbour sent nothing, or nothing more", _LOOK)),
+        hints=dict.fromkeys(FailureCause, _LOOK),
+        stuck=dict.fromkeys(FailureCause, ("the neighbour sent nothing, or nothing more", _LOOK)),
     ),
 )

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.platform import Setting
-from flashferry.transports.transport import ListenOptions, Offer, Ports, Transport, Words
-from flashferry.transports.witness import Hindrance
+from flashferry.transports.server_view import FailureCause
+from flashferry.transports.transport import ListenOptions, Messages, Offer, Ports, Transport
 from inventory.transport_policy import PUSH as NAME
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ PUSH = Push(
     listener_name=NAME,
     ports=Ports(well_known=0, others=range(0)),
     source=None,
-    words=Words(
+    words=Messages(
         nobody_came="no second SSH session came about",
         nothing_flows="its SCP server takes nothing",
-        hints=dict.fromkeys(Hindrance, _CANNOT),
-        stuck=dict.fromkeys(Hindrance, ("the device's SCP server took nothing", _CANNOT)),
+        hints=dict.fromkeys(FailureCause, _CANNOT),
+        stuck=dict.fromkeys(FailureCause, ("the device's SCP server took nothing", _CANNOT)),
     ),
 )

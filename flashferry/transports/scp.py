@@ -28,19 +28,19 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.platform import CopyQuestion, Offered
+from flashferry.transports.server_view import FailureCause
 from flashferry.transports.transport import (
     SAYS_LITTLE,
     SERVER_ASKED,
     SOURCE_ASKED,
     ListenOptions,
+    Messages,
     Offer,
     Ports,
     Transport,
-    Words,
     offered,
     source_setting,
 )
-from flashferry.transports.witness import Hindrance
 
 if TYPE_CHECKING:
     from flashferry.fileserver import ListenerSettings
@@ -88,44 +88,44 @@ def described_keys(host_keys: Path, *, makes: bool = True) -> tuple[str, ...]:
     return tuple(key.described for key in keys)
 
 
-def words_of(title: str) -> Words:
+def words_of(title: str) -> Messages:
     """Return what people are told of a protocol over SSH that does not come about."""
-    return Words(
+    return Messages(
         nobody_came="nobody came to our SSH port",
         nothing_flows="it logged in and takes nothing",
         hints={
-            Hindrance.NO_CLIENT: (
+            FailureCause.NO_CLIENT: (
                 "Check route, firewall and access lists from the device to our SSH port, its VRF (inventory key 'vrf') "
                 "and the address that it is given for us ('server_address')"
             ),
-            Hindrance.NO_LOGIN: (
+            FailureCause.NO_LOGIN: (
                 "Look at the device's log: '%SSH-3-NO_MATCH' tells of no common algorithm, others of a host key that "
                 "it knows us by no more ('ip ssh stricthostkeycheck', 'ip ssh pubkey-chain')"
             ),
-            Hindrance.WRONG_SOURCE: (
+            FailureCause.WRONG_SOURCE: (
                 "Something between us translates its address, or its SSH client comes from an interface of its own: "
                 "name it in the inventory ('source_interface'), or log in to the device at the address that it comes "
                 "from"
             ),
-            Hindrance.NO_DATA: (
+            FailureCause.NO_DATA: (
                 f"It opened no {title} channel, or none that takes a byte: look at the device's log; bulk mode is "
                 "known to break sessions on a Catalyst 9000v ('no ip ssh bulk-mode')"
             ),
-            Hindrance.BROKEN_OFF: (
+            FailureCause.BROKEN_OFF: (
                 "Look for loss and MTU trouble on the path, and for bulk mode at the device, which is known to break "
                 "sessions on a Catalyst 9000v ('no ip ssh bulk-mode')"
             ),
         },
         stuck={
-            Hindrance.NO_CLIENT: (
+            FailureCause.NO_CLIENT: (
                 "the device did not reach our SSH port",
                 "Check route, access lists, VRF and source interface",
             ),
-            Hindrance.NO_LOGIN: (
+            FailureCause.NO_LOGIN: (
                 "the device came but did not log in",
                 "Look at its log for '%SSH-3-NO_MATCH' and for host keys",
             ),
-            Hindrance.NO_DATA: (
+            FailureCause.NO_DATA: (
                 "the device logged in and takes nothing",
                 "Look at its log, and at its bulk mode ('ip ssh bulk-mode')",
             ),

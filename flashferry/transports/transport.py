@@ -18,8 +18,8 @@ from flashferry.devices.platforms.platform import (
     Setting,
     ValueKind,
 )
-from flashferry.transports.witness import Hindrance
-from inventory.view import WORD
+from flashferry.transports.server_view import FailureCause
+from inventory.host_view import WORD
 
 if TYPE_CHECKING:
     from flashferry.fileserver import ListenerSettings, Ticket
@@ -61,7 +61,7 @@ _NO_COMMON = "algorithm in common"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class Messages:
     """What people are told where a copy does not come about.
 
     Attributes:
@@ -76,8 +76,8 @@ class Words:
 
     nobody_came: str
     nothing_flows: str
-    hints: Mapping[Hindrance, str]
-    stuck: Mapping[Hindrance, tuple[str, str]]
+    hints: Mapping[FailureCause, str]
+    stuck: Mapping[FailureCause, tuple[str, str]]
     says_little: re.Pattern[str] | None = None
     no_common: str = ""
 
@@ -170,7 +170,7 @@ class Transport(ABC):
     is_clear_text: bool
     listener_name: str
     ports: Ports
-    words: Words
+    words: Messages
     source: Setting | None
     takes_vrf: bool = True
     needs_trust: bool = False

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from nornir.core.task import Result, Task
 
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.devices.connection import session_of
 from flashferry.devices.session import DeviceSession
 from tasks.members import HOT, READY_STATE

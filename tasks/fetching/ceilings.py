@@ -3,7 +3,7 @@
 Facts
 -----
 * A copy has no more than the smaller of two windows per round trip, TCP's and that of the SSH channel inside it; see
-  `flashferry.tcp.channel`.
+  `flashferry.tcp.ssh_channel_window`.
 * What a release takes of the lines that widen the channel it tells only when it is asked to set them. A forecast goes
   by the release (`ChannelWindow.since`) and says that it assumes.
 * Where bulk mode is on by default, the default configuration has its line; so a configuration without one has it off,
@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from flashferry.core.units import bound_rate
 from flashferry.devices.platforms.platform import ChannelWindow, Platform
-from flashferry.tcp.channel import ChannelRate, Limit, channel_rate, link_payload_bytes_per_s
-from flashferry.tcp.path import ASSUMED_RTT_S
+from flashferry.tcp.receive_window import ASSUMED_RTT_S
+from flashferry.tcp.ssh_channel_window import ChannelRate, Limit, channel_rate, link_payload_bytes_per_s
 from flashferry.transports import TRANSPORTS, USUAL
 from flashferry.transports.transport import Transport
 from tasks.tcp_config import Change, TcpLines, TunePlan, plan_tune

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.session import DeviceSession
-from flashferry.images.digests import Image
+from flashferry.images.image import Image
 from tasks.file_system import file_named, free_bytes, read_listing
+from tasks.flash_space import Room
 from tasks.partial_file import file_at
-from tasks.readings import Configured
-from tasks.room import Room
+from tasks.read_config import Configured
 from tasks.step import CHECK_WORD
 from templates.rows import DirError, DirFile, DirTotals, first, rows
 

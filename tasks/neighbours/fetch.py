@@ -16,8 +16,8 @@ from flashferry.devices.connection import session_of
 from flashferry.devices.errors import TransferStalled
 from flashferry.devices.session import DeviceSession
 from flashferry.transports.copy_dialogue import CopyDialogue
+from flashferry.transports.server_view import ServerView
 from flashferry.transports.transport import Offer, copy_command
-from flashferry.transports.witness import ServerView
 from tasks.copy import STEP, CopyReport, checked_result
 from tasks.copy_watch import CopyLimits, CopyWatch
 

@@ -20,12 +20,12 @@ from flashferry.devices.connection import session_of
 from flashferry.devices.platforms.serving import ServingLine
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
-from tasks.mark import MARK, first_mark, is_mark, is_shown_of, mark_of, whose
-from tasks.readings import Configured, read_running, read_startup
+from tasks.read_config import Configured, read_running, read_startup
 from tasks.restore_plan import undo_rank
+from tasks.rollback_risks import archives, kept_meanwhile, pending_change
+from tasks.run_marker import MARK, first_mark, is_mark, is_shown_of, mark_of, whose
 from tasks.step import Step
 from tasks.tcp_config import Change
-from tasks.threats import archives, kept_meanwhile, pending_change
 from tasks.tune import LATE_PAUSES_S
 
 STEP = "serve"

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.images.file_name import FileKind, read_file_name
 from flashferry.images.release import ImageRelease, release_in
 from tasks.file_system import file_named, free_bytes
+from tasks.flash_space import needed_bytes
 from tasks.readiness.boot import sizes_on
 from tasks.readiness.values import Asked, Condition, Evidence, Held, Met, Proof, Sealed
-from tasks.room import needed_bytes
 from tasks.signature import Signature
 from tasks.software.boot_variables import STANDBY
 from tasks.software_state import IMAGE, Answer, Issu, Mode, Outcome, SoftwareState, Topic

@@ -24,11 +24,11 @@ from tasks.check_report import Wanted
 from tasks.configuration_state import ConfigurationState, differing_lines, last_change, saved_by_stamps
 from tasks.file_system import default_file_system, file_named, file_system_of_image
 from tasks.hashing import hash_limits, run_verify
-from tasks.mark import first_mark
 from tasks.members import other_places
+from tasks.read_config import Configured, read_running, read_startup
 from tasks.readiness.judging import judge
 from tasks.readiness.values import Evidence, Held, Leftover, Proof, Readiness, Sealed
-from tasks.readings import Configured, read_running, read_startup
+from tasks.run_marker import first_mark
 from tasks.signature import Signature, read_signature
 from tasks.software_state import Answer, Outcome, SoftwareState, asked, read_software
 from tasks.step import Step

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from flashferry.devices.platforms.platform import FileSystems
-from flashferry.images.digests import Image
 from flashferry.images.file_name import read_file_name
+from flashferry.images.image import Image
 from flashferry.images.release import ImageRelease
 from tasks.configuration_state import ConfigurationState
 from tasks.signature import Signature

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.mark import is_mark
+from tasks.run_marker import is_mark
 from tests.e2e.conftest import HELD_BYTES, IMAGE_BYTES
 from tests.patience import PATIENCE_S
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.depot.looking import look_for_depot
 from flashferry.depot.messages import DepotView
+from flashferry.depot.status import look_for_depot
 from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
 from flashferry.lab.world_spec import SiteSpec
-from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.link_rates import payload_cap_bytes_per_s
 from tests.e2e.conftest import Done
 from tests.e2e.test_fleet import FleetRig, outcomes
 from tests.patience import PATIENCE_S, until

@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from benchmarks.subjects import free_port
-from flashferry.images.digests import PlannedImage
+from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import plan_text
 from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
-from flashferry.service.actor import Role
+from flashferry.service.principal import Role
 from flashferry.store.control import control_request
 from flashferry.store.journal import Journal
 from flashferry.store.service.database import ServiceDatabase

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import pytest
 
 from flashferry.lab.world_inventory import write_inventory
-from flashferry.service.actor import Actor, Grant, Role, Via
-from flashferry.service.images.keeping import vouch
-from flashferry.service.images.tending import tend
+from flashferry.service.images.lifecycle import vouch
+from flashferry.service.images.reconcile import tend
 from flashferry.service.plans.deciding import approve
+from flashferry.service.principal import Actor, Grant, Role, Via
 from tests import patience
 from tests.component.service.tokens import token_of
 from tests.e2e.service_kills.ground import Ground, configurations, open_lab

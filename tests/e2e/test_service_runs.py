@@ -16,9 +16,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from flashferry.lab.demo.service.ground import IMAGES, Ground, opened
-from flashferry.lab.demo.service.people import Person
-from flashferry.lab.demo.service.story import ANNA, BEN, Story
+from flashferry.lab.demo.service.environment import IMAGES, Ground, opened
+from flashferry.lab.demo.service.scenario import ANNA, BEN, Story
+from flashferry.lab.demo.service.users import Person
 from flashferry.lab.demo.table import Before
 from flashferry.lab.world import DeviceSpec, SiteSpec, WorldSpec
 from flashferry.store.service.database import ServiceDatabase, moment

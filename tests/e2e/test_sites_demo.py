@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.lab.broker import missing_broker
-from flashferry.lab.demo.sites.judging import MOST_RATIO
+from flashferry.lab.demo.sites.verification import MOST_RATIO
 from tests.needs import lacking
 from tests.patience import until
 from tests.some import some

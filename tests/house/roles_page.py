@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from flashferry.service.access import ROUTES, Access
-from flashferry.service.actor import WHOLE_ROLES, Role
+from flashferry.service.principal import WHOLE_ROLES, Role
 
 ROLES_PAGE = Path(__file__).resolve().parents[2] / "docs" / "service-roles.md"
 

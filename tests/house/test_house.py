@@ -95,7 +95,7 @@ def anchors(document):
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_module_that_a_document_names_is_there(document):
-    """`flashferry.run.slots` or something in it: a name that is imported from there."""
+    """`flashferry.run.concurrency` or something in it: a name that is imported from there."""
     text = (ROOT / document).read_text(encoding="utf-8")
     named = re.findall(r"`((?:flashferry|tasks|ftpserver|inventory|templates)(?:\.[a-z_]+)+)(?:\.[A-Z]\w*)?[`(]", text)
     files = {"inventory.csv", "inventory.xlsx", "tasks.py"}

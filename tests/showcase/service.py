@@ -10,14 +10,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from benchmarks.live_view import SITES as NIGHT_SITES
-from flashferry.images.digests import PlannedImage
 from flashferry.images.files import FileIdentity
+from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, SiteForecast
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import plan_text
 from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
-from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.configuration.reading import load_settings
 from flashferry.service.hooks.managing import HookWish, add_hook
@@ -25,6 +24,7 @@ from flashferry.service.images import golden
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.plans.deciding import approve, deny
 from flashferry.service.plans.offering import offer
+from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.schedules.making import ScheduleWish, Step, make_schedule, step
 from flashferry.service.service import Service
 from flashferry.store.service import people as rows

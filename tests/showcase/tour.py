@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.service.access import ROUTES
-from flashferry.service.actor import Role
 from flashferry.service.pages.frame import link
+from flashferry.service.principal import Role
 from tests.browsing import cookie_of
 from tests.showcase.service import Showcase
 

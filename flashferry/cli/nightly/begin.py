@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flashferry.cli.options.shared import JsonOption
-from flashferry.cli.terminal.output import complain, echo, finish
-from flashferry.core.described import counted
+from flashferry.cli.terminal.output import echo, finish, print_error
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from flashferry.nightly.backend import Preflight
-    from flashferry.nightly.description.beginning import Tried
+    from flashferry.nightly.description.bootstrap import Tried
 
 DEFAULT = Path("nightly.yaml")
 """The description that is meant where none is named."""
@@ -30,7 +30,7 @@ def init(
     json: JsonOption = False,
 ) -> None:
     """Write a commented description of a night to begin with; with --check, check one. No lab is made."""
-    from flashferry.nightly.description.beginning import write_template
+    from flashferry.nightly.description.bootstrap import write_template
     from flashferry.nightly.faults import NightFault
 
     if offline and not check:
@@ -41,13 +41,13 @@ def init(
     try:
         _tell_checked(file, is_offline=offline, as_json=json)
     except NightFault as error:
-        complain(error, error.exit_code)
+        print_error(error, error.exit_code)
         raise typer.Exit(int(error.exit_code)) from None
 
 
 def _tell_written(file: Path, *, as_json: bool) -> None:
     """Tell that the template is there, and what is still to be filled in."""
-    from flashferry.nightly.description.beginning import tried
+    from flashferry.nightly.description.bootstrap import tried
 
     try:
         tried(file)
@@ -72,7 +72,7 @@ def _tell_checked(file: Path, *, is_offline: bool, as_json: bool) -> None:
         ConfigInvalid: Something in the description is wrong.
         NightFault: The controller could not take the lab up.
     """
-    from flashferry.nightly.description.beginning import asked, missing_logins, tried
+    from flashferry.nightly.description.bootstrap import asked, missing_logins, tried
 
     found = tried(file)
     notes = [str(error) for error in missing_logins(found.description)]

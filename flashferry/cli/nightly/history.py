@@ -13,8 +13,8 @@ from flashferry.cli.history import blocks
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.layout import BAD, GOOD, console, is_wide, line, show
-from flashferry.core.described import counted
-from flashferry.core.writing import write_asked
+from flashferry.core.atomic_write import write_asked
+from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -112,14 +112,14 @@ def _print(nights: Sequence[Night], series: Sequence[Series]) -> None:
 def _print_reasons(nights: Sequence[Night]) -> None:
     """Print why a night was not good, and of the last one what was noticed."""
     from flashferry.nightly.artefacts import words
-    from flashferry.nightly.night import Colour
+    from flashferry.nightly.night import Rating
 
     for night in reversed(nights):
         for text in words.night_lines(night):
             line(_name(night), text, BAD if words.night_tone(night) == "bad" else "")
     for one in nights[-1].judgements:
-        if one.colour not in {Colour.GOOD, Colour.NO_HISTORY}:
-            line(words.title_of(one.key), one.sentence, BAD if one.colour is Colour.RED else "")
+        if one.colour not in {Rating.GOOD, Rating.NO_HISTORY}:
+            line(words.title_of(one.key), one.sentence, BAD if one.colour is Rating.RED else "")
 
 
 def _series_row(series: Series) -> dict[str, str | Text]:

@@ -30,9 +30,9 @@ def reap(
     """Remove labs that killed nights left. Others' labs, and those of nights that run, are left alone."""
     from flashferry.nightly.deadline import Deadline
     from flashferry.nightly.description.reading import load_description
-    from flashferry.nightly.playing import locks_of, open_backend
     from flashferry.nightly.reaping import ReapRules
     from flashferry.nightly.reaping import reap as reap_labs
+    from flashferry.nightly.runner import locks_of, open_backend
 
     state = api.state_folder(state_dir)
     with open_backend(load_description(file)) as backend:

@@ -22,7 +22,7 @@ from flashferry.core.units import duration
 
 if TYPE_CHECKING:
     from flashferry.nightly.night import NightStep, StepName
-    from flashferry.nightly.playing import Played
+    from flashferry.nightly.runner import NightResult
 
 _COLUMNS = 100
 _BEFORE_UNIT, _NO_BREAK = re.compile(r"(?<=\d) (?=[A-Za-z])"), "\N{NO-BREAK SPACE}"
@@ -51,7 +51,7 @@ def run(
 ) -> None:
     """Take a lab up, run the tool on it, judge the night, and remove the lab, whatever happens."""
     from flashferry.nightly.booting import ImageChoice
-    from flashferry.nightly.playing import play_night
+    from flashferry.nightly.runner import play_night
 
     image = ImageChoice(file=image_file, definition=image_definition, node_definition=image_for, is_kept=keep_image)
     with stop_on_signals(tell=_tell_stop) as stop, upload_bar(image_file) as on_progress:
@@ -136,7 +136,7 @@ def _lines(begun: str, said: str) -> list[str]:
     return [line.replace(_NO_BREAK, " ") for line in wrapped] or [begun.rstrip()]
 
 
-def _print(played: Played) -> None:
+def _print(played: NightResult) -> None:
     from flashferry.nightly.artefacts.words import night_lines, night_result
 
     night = played.night

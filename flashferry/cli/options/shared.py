@@ -17,7 +17,7 @@ import typer
 
 from flashferry.cli.command_line import OUTPUT, SERVER
 from flashferry.cli.terminal.output import JSON_VARIABLE, remember
-from flashferry.store.wishes import Asker, Origin
+from flashferry.store.control_requests import Asker, Origin
 
 OUTPUT_VARIABLE = "FLASHFERRY_OUTPUT"
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 VERBS: Mapping[str, str] = {
-    "check": "looks",
-    "probe": "looks",
+    "check": "check_probe",
+    "probe": "check_probe",
     "plan": "plan",
     "stage": "stage",
     "recover": "stage",

@@ -8,7 +8,7 @@ import typer
 
 from flashferry.cli.options.reports import CheckOption, FormatOption, ReportedRun, ReportFileOption, ThresholdOption
 from flashferry.cli.options.shared import JsonOption, is_typed
-from flashferry.cli.remote.opening import connect
+from flashferry.cli.remote.connect import connect
 from flashferry.cli.terminal.output import command, finish
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid

@@ -11,8 +11,8 @@ import typer
 from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.options.policy import WITH_THE_PLAN, policy_options
 from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption
+from flashferry.cli.remote.connect import connect
 from flashferry.cli.remote.follow import job_ended, job_goes_on, leaving_alone
-from flashferry.cli.remote.opening import connect
 from flashferry.cli.remote.options import (
     FilterOption,
     GroupOption,
@@ -24,8 +24,8 @@ from flashferry.cli.remote.options import (
 )
 from flashferry.cli.remote.results import Document, leave_with_result
 from flashferry.cli.terminal.output import command, say
+from flashferry.core.atomic_write import write_whole
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.writing import write_whole
 from flashferry.service.client.answers import as_agreed
 from flashferry.service.client.client import ServiceClient
 from flashferry.service.client.values import RemoteJob

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from flashferry.cli.options.shared import JsonOption
+from flashferry.cli.remote.connect import RemoteApp, connect
 from flashferry.cli.remote.journal import LastOption, no_run, run_named, status_of
-from flashferry.cli.remote.opening import RemoteApp, connect
 from flashferry.cli.remote.options import WhyOption
 from flashferry.cli.remote.plans import roster_of_plan
 from flashferry.cli.terminal.output import finish, here

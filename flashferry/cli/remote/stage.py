@@ -11,8 +11,8 @@ import typer
 from flashferry.cli.command_line import WAVES
 from flashferry.cli.options.policy import AT_THE_START, policy_options
 from flashferry.cli.options.shared import JsonOption
+from flashferry.cli.remote.connect import connect
 from flashferry.cli.remote.follow import Follower, job_ended, job_goes_on, leaving_alone, run_goes_on
-from flashferry.cli.remote.opening import connect
 from flashferry.cli.remote.options import (
     DetachOption,
     FilterOption,
@@ -28,8 +28,8 @@ from flashferry.cli.remote.options import (
 from flashferry.cli.remote.plans import approved, planned, roster_of_plan
 from flashferry.cli.remote.results import Document, leave, leave_with_result, result_of, together
 from flashferry.cli.terminal.output import command, finish, say
-from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.limits import parse_until
 from flashferry.monitor.progress import Roster

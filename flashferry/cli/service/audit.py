@@ -15,8 +15,8 @@ from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption, StateOpti
 from flashferry.cli.service.opening import opened
 from flashferry.cli.service.serve import ConfigOption
 from flashferry.cli.terminal.output import echo, finish, printed
-from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from flashferry.model.exit_codes import ExitCode
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from flashferry.service.beginning import Begun
+    from flashferry.service.bootstrap import Begun
     from flashferry.service.settings import ServiceSettings
 
 
@@ -33,7 +33,7 @@ def init(
 
     The password is asked for on a terminal, or taken from FLASHFERRY_USER_PASSWORD; else one is made up and shown once.
     """
-    from flashferry.service.beginning import begin
+    from flashferry.service.bootstrap import begin
 
     # One that is named and not there is to be written.
     to_read = config if config is not None and os.path.lexists(config) else None

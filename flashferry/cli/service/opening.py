@@ -15,7 +15,7 @@ from flashferry.cli.service.serve import read_settings
 from flashferry.core.errors import ConfigInvalid
 
 if TYPE_CHECKING:
-    from flashferry.service.actor import Actor
+    from flashferry.service.principal import Actor
     from flashferry.service.service import Service
 
 PASSWORD_VARIABLE = "FLASHFERRY_USER_PASSWORD"  # noqa: S105 -- the name of a variable
@@ -38,7 +38,7 @@ def opened(
     Raises:
         ConfigInvalid: The configuration or the tables cannot be used, or the service refused what was asked.
     """
-    from flashferry.service.actor import Actor, Via
+    from flashferry.service.principal import Actor, Via
     from flashferry.service.problems import Problem
     from flashferry.service.service import Service
     from flashferry.store.service.database import ServiceDatabase

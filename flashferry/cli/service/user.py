@@ -43,10 +43,10 @@ def add(
     json: JsonOption = False,
 ) -> None:
     """Enter somebody with a local account; the password is asked for, or made up and shown once."""
-    from flashferry.service.beginning import made_password
+    from flashferry.service.bootstrap import made_password
     from flashferry.service.people.accounts import NewPerson, add_person
-    from flashferry.service.people.mapped import grant_of
     from flashferry.service.people.passwords import Passwords
+    from flashferry.service.people.provisioning import grant_of
 
     grants = tuple(grant_of(word) for word in roles or ())
     with opened(config, state_dir) as (service, actor):
@@ -69,7 +69,7 @@ def grant(
 ) -> None:
     """Give somebody roles besides those that he has, or take some from him."""
     from flashferry.service.people.accounts import give_grants, take_grants
-    from flashferry.service.people.mapped import grant_of
+    from flashferry.service.people.provisioning import grant_of
 
     grants = [grant_of(word) for word in (*(roles or ()), *(named or ()))]
     if not grants:
@@ -108,7 +108,7 @@ def password(
     name: NameArgument, config: ConfigOption = None, state_dir: StateOption = None, json: JsonOption = False
 ) -> None:
     """Give somebody another password and end his sessions; it is asked for, or made up and shown once."""
-    from flashferry.service.beginning import made_password
+    from flashferry.service.bootstrap import made_password
     from flashferry.service.people.accounts import set_password
     from flashferry.service.people.passwords import Passwords
 

@@ -25,7 +25,7 @@ from flashferry.cli.options.shared import (
 from flashferry.cli.sites.options import RunArgument, SettingsOption, centre_of, ledger_of
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import command, finish, say
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode, run_exit_code
 
 if TYPE_CHECKING:

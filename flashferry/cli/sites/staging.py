@@ -10,7 +10,7 @@ from flashferry.cli.options.shared import asker
 from flashferry.cli.sites.following import Shown, follow
 from flashferry.cli.sites.options import centre_of
 from flashferry.cli.terminal.output import say
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.sites.centre.centre import read_plan_file
 from flashferry.sites.centre.settings import CentreSettings, load_centre

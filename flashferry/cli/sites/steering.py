@@ -15,10 +15,10 @@ from flashferry.cli.command_line import App
 from flashferry.cli.options.shared import JsonOption, ReasonOption, StateOption, asker, carried
 from flashferry.cli.sites.options import RunArgument, SettingsOption, SiteOption, centre_of
 from flashferry.cli.terminal.output import finish
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode
+from flashferry.store.control_requests import WishKind
 from flashferry.store.sites.runs import orders_to_send
-from flashferry.store.wishes import WishKind
 
 if TYPE_CHECKING:
     from flashferry.sites.centre.centre import Centre

@@ -10,8 +10,8 @@ Facts
   another thread was given, nor for one that came in the instant before it began to wait. Then nothing happens until the
   wait is over: of 24 commands that were interrupted while they began to wait for a device, four did not hear of it.
 - `signal.set_wakeup_fd` has a byte written at once, whichever thread the signal was given to.
-  `flashferry.cli.terminal.inbox` waits for that byte itself, and takes the place of what stands here for as long as it
-  is read.
+  `flashferry.cli.terminal.signal_queue` waits for that byte itself, and replaces what stands here for as long as it is
+  read.
 """
 
 from __future__ import annotations

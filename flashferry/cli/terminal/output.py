@@ -34,7 +34,7 @@ _QUOTED = re.compile(r"'flashferry ((?:recover|report|status|stage --resume|run 
 """A command of ours that reads the journal, as sentences quote it."""
 
 
-class _Given:
+class _CliState:
     """The state folder, or the service, that the operator named: commands that results and errors name need it, too."""
 
     state_dir: Path | None = None
@@ -47,19 +47,19 @@ def remember(state_dir: Path | None) -> Path | None:
     What the environment says, the next command of the same shell finds by itself.
     """
     is_everywhere = state_dir is not None and str(state_dir) == os.environ.get("FLASHFERRY_STATE_DIR")
-    _Given.state_dir = None if is_everywhere else state_dir
+    _CliState.state_dir = None if is_everywhere else state_dir
     return state_dir
 
 
 def remember_service(url: str) -> str:
     """Keep and return what `--service` was given, as above."""
-    _Given.service = "" if url == os.environ.get(SERVICE_VARIABLE) else url
+    _CliState.service = "" if url == os.environ.get(SERVICE_VARIABLE) else url
     return url
 
 
 def command(words: str) -> str:
     """Return the command line to type for a verb that reads the journal: `report RUN`, say."""
-    where = f" --service {shlex.quote(_Given.service)}" if _Given.service else ""
+    where = f" --service {shlex.quote(_CliState.service)}" if _CliState.service else ""
     return f"flashferry{where} {words}{_option()}"
 
 
@@ -69,7 +69,7 @@ def here(text: str) -> str:
 
 
 def _option() -> str:
-    return f" --state-dir {shlex.quote(str(_Given.state_dir))}" if _Given.state_dir is not None else ""
+    return f" --state-dir {shlex.quote(str(_CliState.state_dir))}" if _CliState.state_dir is not None else ""
 
 
 SCHEMA_VERSION = 1
@@ -162,7 +162,7 @@ def say(text: str) -> None:
         echo(f"flashferry: {here(text)}", err=True)
 
 
-def complain(error: FlashferryError, code: ExitCode) -> None:
+def print_error(error: FlashferryError, code: ExitCode) -> None:
     """Print an error in one sentence on standard error, and as JSON on standard output where that was asked for."""
     with suppress(OSError):
         echo(f"flashferry: error: {here(str(error))}", err=True)

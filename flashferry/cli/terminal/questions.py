@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from flashferry.cli.terminal.output import say
-from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import shown
+from flashferry.core.safe_quote import counted
 from flashferry.devices.credentials import Credentials
 
 if TYPE_CHECKING:

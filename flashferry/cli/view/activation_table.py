@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from flashferry.api.activating import LEAST_DIGEST
-from flashferry.cli.view.layout import BAD, GOOD, STYLES, complain, console, line, show
-from flashferry.core.described import counted
+from flashferry.cli.view.layout import BAD, GOOD, STYLES, console, line, print_error, show
+from flashferry.core.safe_quote import counted
 from flashferry.model.states import Restored
 from flashferry.reports.facts import fact_of
 
@@ -57,8 +57,8 @@ def print_activations(report: RunReport) -> None:
     for device in report.devices:
         if device.activation is not None:
             print_activation(device.host, device.activation)
-        complain(device.host, device.failure)
-        complain(device.host, device.restore_failure)
+        print_error(device.host, device.failure)
+        print_error(device.host, device.restore_failure)
     good = [one for one in report.devices if one.outcome.is_good]
     text = f"the image runs on {len(good)} of {counted(len(report.devices), 'device')}"
     console().print(text, style=GOOD if len(good) == len(report.devices) else BAD)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from flashferry.cli.view.layout import BAD, GOOD, complain, console, line, show
-from flashferry.core.described import counted
+from flashferry.cli.view.layout import BAD, GOOD, console, line, print_error, show
+from flashferry.core.safe_quote import counted
 from flashferry.model.states import Outcome
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _about(record: CleanRecord, asked: Collection[str]) -> None:
         line(record.host, f"{look.file_system} {_room(record.free_bytes_after)}, {_room(look.free_bytes)} before")
     if record.outcome is Outcome.NOT_BEGUN:
         line(record.host, "nobody said yes: nothing was deleted")
-    complain(record.host, record.failure)
+    print_error(record.host, record.failure)
 
 
 def _row(record: CleanRecord, file: OldFile) -> dict[str, str | Text]:

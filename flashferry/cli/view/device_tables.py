@@ -9,10 +9,22 @@ from rich.text import Text
 
 from flashferry.cli.terminal.output import echo
 from flashferry.cli.view.activation_table import print_activation
-from flashferry.cli.view.layout import BAD, GOOD, STYLES, WARN, complain, console, line, outcome, rate, restored, show
+from flashferry.cli.view.layout import (
+    BAD,
+    GOOD,
+    STYLES,
+    WARN,
+    console,
+    line,
+    outcome,
+    print_error,
+    rate,
+    restored,
+    show,
+)
 from flashferry.cli.view.run_details import print_details, rows_of
 from flashferry.core.units import link_rate, megabytes, milliseconds
-from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.model.states import ACCEPTED_LABEL, Outcome, Restored
 from flashferry.reports.words import (
     line_families,
@@ -86,7 +98,7 @@ def print_checks(records: tuple[CheckRecord, ...]) -> None:
             _print_reach(record.host, reached, is_alone=len(record.reaches) == 1)
         for text in record.not_tried:
             line(record.host, text)
-        complain(record.host, record.failure)
+        print_error(record.host, record.failure)
 
 
 def _check_row(record: CheckRecord) -> dict[str, str | Text]:
@@ -191,7 +203,7 @@ def print_recovery(records: tuple[RecoveryRecord, ...]) -> None:
             line(record.host, f"on its flash: {record.partial_file}. {again} {what}", BAD)
         if record.activation is not None:
             print_activation(record.host, record.activation)
-        complain(record.host, record.failure)
+        print_error(record.host, record.failure)
 
 
 def _recovery_row(record: RecoveryRecord, *, has_activation: bool) -> dict[str, str | Text]:

@@ -193,7 +193,7 @@ def names(hosts: Sequence[str]) -> str:
     return ", ".join(hosts[:most]) + more
 
 
-def complain(host: str, failure: Failure | None) -> None:
+def print_error(host: str, failure: Failure | None) -> None:
     """Print why a device did not get through, and what to do."""
     if failure is not None:
         hint = f". {failure.hint}" if failure.hint else ""

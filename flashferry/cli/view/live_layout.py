@@ -10,8 +10,8 @@ from flashferry.cli.view.layout import STYLES
 from flashferry.cli.view.live_cells import Line, Look, amount, bar, clock, cut, fit, joined, left, percent, rate
 from flashferry.cli.view.live_choice import WORDS, Need, choose
 from flashferry.cli.view.live_device_lines import WIDE_ENOUGH, device_header, device_lines, few_lines
-from flashferry.core.described import counted
 from flashferry.core.outside import shown
+from flashferry.core.safe_quote import counted
 from flashferry.model.states import NOT_DONE, Phase
 from flashferry.monitor.progress import Fleet, Tally
 

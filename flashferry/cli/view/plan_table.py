@@ -15,10 +15,10 @@ from rich.text import Text
 
 from flashferry.cli.terminal.output import EventLines, say
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, line, names, rate, show
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.core.units import link_rate, rough_duration
 from flashferry.model.fleet_plan import Action, DepotAdvice, FleetPlan, PlannedDevice, SiteForecast
-from flashferry.model.links import STATED
+from flashferry.model.link_rates import STATED
 from flashferry.model.policy import carried
 from flashferry.model.waves import Wave
 from flashferry.monitor.events import Event

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from flashferry.cli.view.layout import BAD, GOOD, complain, console, line, show
-from flashferry.core.described import counted
+from flashferry.cli.view.layout import BAD, GOOD, console, line, print_error, show
+from flashferry.core.safe_quote import counted
 from tasks.readiness import Met, Verdict
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def print_ready(found: ReadyResult) -> None:
                 line(record.host, f"{one.name.value}{at}: {one.sentence} ('{one.command}')", style)
         for text in record.since:
             line(record.host, f"since {record.staged_by}: {text}", "yellow")
-        complain(record.host, record.failure)
+        print_error(record.host, record.failure)
     print_answer(found)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.cli.terminal.output import command
 from flashferry.cli.view.layout import BAD, alike, console
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.model.states import GOOD_OUTCOMES, Outcome, Restored
 from flashferry.reports.facts import record_facts
 from flashferry.reports.words import failure_sentence

@@ -9,16 +9,16 @@ from rich.text import Text
 
 from flashferry.cli.terminal.output import here
 from flashferry.cli.view.layout import BAD, STYLES, console, line, show
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.model.states import Outcome, Phase, Restored, Tone, label_of, phase_of
-from flashferry.store.proofs import restore_source
+from flashferry.store.deciding_attempt import restore_source
 from flashferry.store.run_lock import RunState
 
 if TYPE_CHECKING:
     from flashferry.store.control import ControlRequest
+    from flashferry.store.control_requests import Wish
     from flashferry.store.status import DeviceStatus, RunStatus
     from flashferry.store.stored_run import StoredDevice, StoredRun
-    from flashferry.store.wishes import Wish
 
 STATES = {RunState.ALIVE: "bold", RunState.FINISHED: "", RunState.DIED: BAD}
 BAD_OUTCOMES = frozenset(one.value for one in Outcome if not one.is_good and one is not Outcome.NOT_BEGUN)

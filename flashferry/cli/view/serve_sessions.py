@@ -14,8 +14,8 @@ from rich.table import Table
 
 from flashferry.api.learned_rates import LearnedRates
 from flashferry.api.manual_tickets import ManualTickets, Offer
-from flashferry.cli.terminal.inbox import Inbox
 from flashferry.cli.terminal.output import copy_line, echo, say
+from flashferry.cli.terminal.signal_queue import Inbox
 from flashferry.cli.view.layout import ShownTable, Verbatim, console
 from flashferry.core.codec import to_json
 from flashferry.core.outside import told

@@ -20,8 +20,8 @@ from rich.text import Text
 from flashferry import api
 from flashferry.cli.terminal.output import say
 from flashferry.cli.view.layout import console
-from flashferry.core.described import counted
 from flashferry.core.outside import shown
+from flashferry.core.safe_quote import counted
 from flashferry.core.units import coarse_rate, duration, rate, size
 
 if TYPE_CHECKING:

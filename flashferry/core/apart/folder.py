@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flashferry.core.atomic_write import write_whole
 from flashferry.core.state_folder import make_private_directory, open_private
-from flashferry.core.writing import write_whole
 
 MOST_TOLD_BYTES = 1 << 20
 """A result that is larger is fetched as a file."""

@@ -17,9 +17,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from flashferry.core.atomic_write import sync_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import lock, open_private
-from flashferry.core.writing import sync_folder
 from flashferry.depot.catalogue.errors import CatalogueBusy, told
 from flashferry.depot.catalogue.part import (
     Part,

@@ -23,8 +23,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from flashferry.core.atomic_write import write_whole
 from flashferry.core.state_folder import check_regular
-from flashferry.core.writing import write_whole
 from flashferry.depot.catalogue.errors import no_room, told
 from flashferry.depot.catalogue.proof import PART, PLACE, STATE, beside, load_json
 from flashferry.images.manifest import Manifest

@@ -18,9 +18,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
+from flashferry.core.atomic_write import write_whole
 from flashferry.core.codec import CodecError, decode, to_json
 from flashferry.core.state_folder import open_private
-from flashferry.core.writing import write_whole
 from flashferry.images.files import FileIdentity
 from flashferry.images.manifest import Manifest, is_image_name
 

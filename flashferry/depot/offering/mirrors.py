@@ -17,9 +17,9 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import NotRegular, reading
 from flashferry.core.units import link_rate
 from flashferry.fileserver import FixedLogin, SettingsInvalid
-from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.model.toml_file import parsed_toml
-from inventory.view import DEFAULT_CAP_SHARE
+from inventory.host_view import DEFAULT_CAP_SHARE
 
 _OTHERS = stat.S_IRWXO | stat.S_IRWXG
 _MOST_BYTES = 1 << 20

@@ -6,8 +6,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from flashferry.core.described import counted
 from flashferry.core.errors import FlashferryError
+from flashferry.core.safe_quote import counted
 from flashferry.depot.offering.refusals import Refusals
 from flashferry.depot.sync.errors import SyncStopped
 from flashferry.fileserver import EventKind, ServerGone
@@ -15,9 +15,9 @@ from flashferry.fileserver import EventKind, ServerGone
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from flashferry.depot.ground import Ground
     from flashferry.depot.offering.mirrors import Mirror
     from flashferry.depot.offering.offer import Offer, Offering
+    from flashferry.depot.shared_state import SharedState
     from flashferry.fileserver import FileServer, FixedLogin, LoginFailure, ServerEvent
 
 LOOK_EVERY_S = 1.0
@@ -40,7 +40,7 @@ class Publisher:
     def __init__(
         self,
         server: FileServer,
-        ground: Ground,
+        ground: SharedState,
         sites: Mapping[str, tuple[Mirror, FixedLogin]],
         offering: Offering,
         tell: Callable[[str, str], None],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,8 @@ import re
 from pathlib import Path
 
 from flashferry.core import units
+from flashferry.core.atomic_write import write_asked
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.writing import write_asked
 from flashferry.depot.probing.methods import SshAccess
 from flashferry.store.bulk_paths import BulkPath
 

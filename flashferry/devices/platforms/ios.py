@@ -55,7 +55,7 @@ from flashferry.devices.platforms.platform import (
     VerifyGrammar,
 )
 from flashferry.devices.platforms.serving import SERVING, Serving
-from flashferry.tcp.path import LARGEST_WINDOW_BYTES, SMALLEST_WINDOW_BYTES
+from flashferry.tcp.receive_window import LARGEST_WINDOW_BYTES, SMALLEST_WINDOW_BYTES
 from templates.rows import CopyError, CopyResult, IpTcp, VerifyDigest, VerifyError, rows
 
 

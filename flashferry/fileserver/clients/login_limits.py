@@ -137,7 +137,7 @@ class FixedLogins:
 class PendingLogin(Protocol):
     """A session before its login."""
 
-    def displace(self) -> None:
+    def evict(self) -> None:
         """Give the place up, now."""
 
 

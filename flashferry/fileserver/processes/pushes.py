@@ -23,10 +23,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from flashferry.fileserver import sockets
-from flashferry.fileserver.caps import given_cap
+from flashferry.fileserver.rate_limits import given_cap
 from flashferry.fileserver.records import EventKind, TransferState
 from flashferry.fileserver.reporting import Reporter
-from flashferry.fileserver.sender import Tuning, channel_limit
+from flashferry.fileserver.socket_tuning import Tuning, channel_limit
 from flashferry.fileserver.ticket_service import TicketService
 from flashferry.fileserver.transfer import Transfer, TransferStart
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from flashferry.fileserver.caps import Cap, SiteLoad
     from flashferry.fileserver.fixed_login import FixedGrant
+    from flashferry.fileserver.rate_limits import Cap, SiteLoad
     from flashferry.fileserver.records import ServerEvent, TransferProgress
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.ticket_accounts import Account

@@ -17,7 +17,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from flashferry.lab.cml.routers.house import House
+    from flashferry.lab.cml.routers.host_process import House
 
 LATENCIES = ("once", "each-way")
 _IMAGE_BYTES = 6_000_000
@@ -67,7 +67,7 @@ def keep_up(latency: str, *, json: bool) -> None:
     Raises:
         ConfigInvalid: It cannot be built here, another lab is running, or the latency is no way to count.
     """
-    from flashferry.lab.cml.routers.house import started_house
+    from flashferry.lab.cml.routers.host_process import started_house
     from flashferry.lab.cml.routers.path import LatencyCounts
     from flashferry.lab.errors import LabError
     from flashferry.lab.namespaces import become_root_in_user_namespace
@@ -104,7 +104,7 @@ def night(
     latency: LatencyOption = LATENCIES[0],
 ) -> None:
     """Play a whole night: a controller with stand-in routers, 'flashferry nightly run' on it, its report; all goes."""
-    from flashferry.lab.cml.routers.house import started_house
+    from flashferry.lab.cml.routers.host_process import started_house
     from flashferry.lab.cml.routers.path import LatencyCounts
     from flashferry.lab.errors import LabError
     from flashferry.lab.namespaces import become_root_in_user_namespace

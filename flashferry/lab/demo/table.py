@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from flashferry.cli.view.layout import BAD, GOOD, line, rate, restored, show
-from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.model.states import Restored
 from tasks.configuration import difference, fingerprint
 

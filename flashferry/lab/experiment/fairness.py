@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
 from flashferry.lab.experiment.tables import conditions, markdown, mb, percent, runs_csv
-from flashferry.tcp.path import bdp_bytes, choose_window
+from flashferry.tcp.receive_window import bdp_bytes, choose_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

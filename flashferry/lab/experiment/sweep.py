@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
 from flashferry.tcp.models import cubic_bytes_per_s, repair_bytes_per_s, window_limited_bytes_per_s
-from flashferry.tcp.path import choose_window
+from flashferry.tcp.receive_window import choose_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

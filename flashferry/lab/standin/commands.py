@@ -15,9 +15,9 @@ from flashferry.lab.standin import (
     show,
     show_files,
     show_interfaces,
+    show_l2_tables,
     show_policer,
     show_routing,
-    show_switch,
     show_system,
     show_tcp,
     verify,
@@ -206,10 +206,10 @@ _PRIVILEGED_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
 }
 _SWITCH_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
     "show interfaces status": show_interfaces.status,
-    "show vlan": show_switch.vlan,
-    "show vlan brief": show_switch.vlan_brief,
-    "show mac address-table": show_switch.mac_address_table,
-    "show spanning-tree": show_switch.spanning_tree,
+    "show vlan": show_l2_tables.vlan,
+    "show vlan brief": show_l2_tables.vlan_brief,
+    "show mac address-table": show_l2_tables.mac_address_table,
+    "show spanning-tree": show_l2_tables.spanning_tree,
 }
 _POLICER_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
     "show platform hardware fed active qos queue stats internal cpu policer": show_policer.cpu_policer,

@@ -18,10 +18,10 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from flashferry.core.atomic_write import sync_folder, write_whole
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import masked, told
-from flashferry.core.writing import sync_folder, write_whole
 from flashferry.nightly.artefacts.junit import night_junit
 from flashferry.nightly.artefacts.page import night_html
 from flashferry.nightly.artefacts.report import night_report, report_json

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from flashferry.core.outside import outward
 from flashferry.nightly.artefacts.report import NightReport
 from flashferry.nightly.faults import Fault
-from flashferry.nightly.night import Colour, Judgement, Night, NightCopy, NightStep, StepOutcome
+from flashferry.nightly.night import Judgement, Night, NightCopy, NightStep, Rating, StepOutcome
 from flashferry.reports.junit_xml import JunitCase, JunitSuite, junit_text
 from flashferry.reports.thresholds import Status
 from flashferry.reports.words import duration, gain, rate
@@ -75,7 +75,7 @@ def _step(step: NightStep) -> JunitCase:
 
 def _series(night: Night, judgement: Judgement) -> JunitCase:
     """Return the case of a series: amber and changed are told, and pass; what is not compared is skipped."""
-    is_red = judgement.colour is Colour.RED
+    is_red = judgement.colour is Rating.RED
     is_left_out = not night.is_comparable and not is_red
     return JunitCase(
         classname="nightly.series",

@@ -9,13 +9,13 @@ from functools import cache
 from jinja2 import Environment
 from markupsafe import Markup
 
-from flashferry.core.described import counted
 from flashferry.core.outside import outward
+from flashferry.core.safe_quote import counted
 from flashferry.nightly.artefacts import words
 from flashferry.nightly.artefacts.report import NightReport, SeriesReport, gravest_first
 from flashferry.nightly.artefacts.trend_graph import DRAWN, trend_svg
-from flashferry.nightly.judging import figure
-from flashferry.nightly.night import Colour, Judgement, Night, NightCopy, StepOutcome
+from flashferry.nightly.night import Judgement, Night, NightCopy, Rating, StepOutcome
+from flashferry.nightly.thresholds import figure
 from flashferry.nightly.trend import LEAST_NIGHTS, NIGHTS
 from flashferry.reports.pages import inlined, page_templates, style, whole
 from flashferry.reports.words import duration
@@ -23,7 +23,7 @@ from flashferry.reports.words import duration
 _OPENED_UP_TO = 8
 """Of so few routers all copies are opened, and printed."""
 
-_NOTICED = frozenset({Colour.RED, Colour.AMBER, Colour.CHANGED_UP})
+_NOTICED = frozenset({Rating.RED, Rating.AMBER, Rating.CHANGED_UP})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ def _tiles(night: Night) -> Iterator[tuple[str, str, bool]]:
     done = [step for step in night.steps if step.outcome is not StepOutcome.SKIPPED]
     passed = sum(step.outcome is StepOutcome.PASSED for step in done)
     yield f"{passed} of {len(done)}", "steps passed", passed < len(done)
-    red = sum(one.colour is Colour.RED for one in night.judgements)
+    red = sum(one.colour is Rating.RED for one in night.judgements)
     fine = sum(one.colour not in _NOTICED for one in night.judgements)
     if night.judgements:
         yield f"{fine} of {len(night.judgements)}", "series with nothing to notice", bool(red)

@@ -15,7 +15,7 @@ from flashferry.core.codec import to_json
 from flashferry.core.outside import json_text, told
 from flashferry.nightly.faults import Fault
 from flashferry.nightly.history import Series, with_tonight
-from flashferry.nightly.night import LINES_LEFT, Colour, Judgement, Night, SeriesKey
+from flashferry.nightly.night import LINES_LEFT, Judgement, Night, Rating, SeriesKey
 from flashferry.reports.json_schema import json_schema
 from flashferry.store.nights import PastSeriesNight
 
@@ -44,7 +44,7 @@ class SeriesPoint:
     value: float
     history_median: float | None
     threshold: float | None
-    colour: Colour
+    colour: Rating
     is_comparable: bool
 
 
@@ -129,7 +129,7 @@ def series_report(series: Series) -> SeriesReport:
                 value=one.row.tonight,
                 history_median=one.row.history_median,
                 threshold=one.row.threshold,
-                colour=Colour(one.row.colour),
+                colour=Rating(one.row.colour),
                 is_comparable=one.is_comparable,
             )
             for one in series.nights[-SHOWN_NIGHTS:]
@@ -147,7 +147,7 @@ def report_schema() -> dict[str, Any]:
     return json_schema(NightReport, SCHEMA, title=f"flashferry night, {SCHEMA}")
 
 
-_GRAVITY = (Colour.RED, Colour.AMBER, Colour.CHANGED_UP, Colour.NO_HISTORY, Colour.GOOD)
+_GRAVITY = (Rating.RED, Rating.AMBER, Rating.CHANGED_UP, Rating.NO_HISTORY, Rating.GOOD)
 
 
 def gravest_first(judgements: Iterable[Judgement]) -> tuple[Judgement, ...]:

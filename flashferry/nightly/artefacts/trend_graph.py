@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from flashferry.nightly.artefacts.report import SeriesPoint, SeriesReport
-from flashferry.nightly.night import Colour
+from flashferry.nightly.night import Rating
 from flashferry.reports.graphs import Graph, Line, Stroke
 from flashferry.reports.scales import named_axis, rate_axis, seconds_axis
 from flashferry.reports.svg import place_of, svg
@@ -15,9 +15,9 @@ DRAWN = frozenset(_AXES)
 """Units of series that have a graph; a count of lines, which must be 0 every night, needs none."""
 
 _SHAPES = {
-    Colour.RED: ("red", "m-8-8l16 16m0-16l-16 16"),
-    Colour.AMBER: ("amber", "m-9 0a9 9 0 1 0 18 0a9 9 0 1 0-18 0"),
-    Colour.CHANGED_UP: ("up", "m-9 8h18l-9-16z"),
+    Rating.RED: ("red", "m-8-8l16 16m0-16l-16 16"),
+    Rating.AMBER: ("amber", "m-9 0a9 9 0 1 0 18 0a9 9 0 1 0-18 0"),
+    Rating.CHANGED_UP: ("up", "m-9 8h18l-9-16z"),
 }
 """By judgement: a class, and the shape drawn around the night's place; told apart by shape in print, too."""
 

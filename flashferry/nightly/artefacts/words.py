@@ -7,20 +7,20 @@ from collections import Counter
 from flashferry.core.units import link_rate
 from flashferry.nightly.backend import LinkCondition
 from flashferry.nightly.faults import Fault
-from flashferry.nightly.judging import figure
-from flashferry.nightly.night import Colour, Night, NightStep, SeriesKey, StepOutcome
+from flashferry.nightly.night import Night, NightStep, Rating, SeriesKey, StepOutcome
+from flashferry.nightly.thresholds import figure
 from flashferry.reports.marks import Marks
 from flashferry.reports.words import DASH
 
 _TONES = {
-    Colour.GOOD: "good",
-    Colour.AMBER: "warn",
-    Colour.RED: "bad",
-    Colour.CHANGED_UP: "warn",
-    Colour.NO_HISTORY: "quiet",
+    Rating.GOOD: "good",
+    Rating.AMBER: "warn",
+    Rating.RED: "bad",
+    Rating.CHANGED_UP: "warn",
+    Rating.NO_HISTORY: "quiet",
 }
 _SIGNS = {"good": Marks.GOOD, "warn": Marks.WARN, "bad": Marks.BAD, "quiet": Marks.OPEN}
-_WORDS = {Colour.CHANGED_UP: "changed", Colour.NO_HISTORY: "no trend"}
+_WORDS = {Rating.CHANGED_UP: "changed", Rating.NO_HISTORY: "no trend"}
 _FAULTS = {
     Fault.LAB: "the lab failed; nothing is said about the product",
     Fault.DEVICE: "a device could not be used",
@@ -29,17 +29,17 @@ _FAULTS = {
 }
 
 
-def colour_tone(colour: Colour) -> str:
+def colour_tone(colour: Rating) -> str:
     """Return the class for a judgement: `good`, `warn`, `bad` or `quiet`."""
     return _TONES[colour]
 
 
-def colour_sign(colour: Colour) -> str:
+def colour_sign(colour: Rating) -> str:
     """Return the sign for a judgement; pages may be printed in grey."""
     return _SIGNS[colour_tone(colour)].value
 
 
-def colour_word(colour: Colour) -> str:
+def colour_word(colour: Rating) -> str:
     """Return a judgement in a word or two."""
     return _WORDS.get(colour, colour.value)
 
@@ -70,7 +70,7 @@ def night_word(night: Night) -> str:
     if not night.is_comparable:
         return "not compared"
     found = _noticed(night)
-    worst = next((one for one in (Colour.RED, Colour.AMBER, Colour.CHANGED_UP) if one in found), Colour.GOOD)
+    worst = next((one for one in (Rating.RED, Rating.AMBER, Rating.CHANGED_UP) if one in found), Rating.GOOD)
     return colour_word(worst)
 
 
@@ -96,7 +96,7 @@ def night_lines(night: Night) -> tuple[str, ...]:
 def night_counts(night: Night) -> str:
     """Return how a night's series were judged: `9 good, 1 amber`; empty where it has none."""
     found = Counter(one.colour for one in night.judgements)
-    return ", ".join(f"{found[colour]} {colour_word(colour)}" for colour in Colour if found[colour])
+    return ", ".join(f"{found[colour]} {colour_word(colour)}" for colour in Rating if found[colour])
 
 
 def title_of(key: SeriesKey) -> str:
@@ -126,5 +126,5 @@ def condition_words(found: LinkCondition | None) -> str:
     return ", ".join(words)
 
 
-def _noticed(night: Night) -> set[Colour]:
+def _noticed(night: Night) -> set[Rating]:
     return {one.colour for one in night.judgements}

@@ -21,10 +21,10 @@ from typing import Any
 
 from nornir.core.inventory import Defaults, Group, Groups, Host, Hosts, Inventory, ParentGroups
 
-from flashferry.core.described import control_character, described, unknown_key
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.json_access import Node
 from flashferry.core.outside import shown
+from flashferry.core.safe_quote import control_character, described, unknown_key
 from flashferry.nightly.backend import LabNode, LinkCondition, NodeState
 from flashferry.nightly.cml.access import ControllerAccess
 from flashferry.nightly.cml.controller import Controller, connect
@@ -44,7 +44,7 @@ from flashferry.nightly.description.reading import load_description
 from flashferry.nightly.inventory_files import one_word
 from flashferry.nightly.topology.definitions import CONNECTOR, ROUTERS
 from flashferry.nightly.topology.own import patty_port, way_out
-from inventory.view import set_fault
+from inventory.host_view import set_fault
 
 STEP = "inventory"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from flashferry.core.described import described
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import described
 from flashferry.model.file_keys import Key, Place, choice, flag, present_file, read_section, text, word
 from flashferry.nightly.description.rules import check_together
 from flashferry.nightly.description.topology_keys import TOPOLOGY_SECTIONS, reach, topology

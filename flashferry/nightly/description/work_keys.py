@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from flashferry.core.described import described
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import described
 from flashferry.model.file_keys import (
     Key,
     Place,
@@ -21,8 +21,8 @@ from flashferry.model.file_keys import (
     whole,
 )
 from flashferry.nightly.description.values import MOST_BANDWIDTH_KBPS, ArtefactRules
-from flashferry.nightly.judging import judges
 from flashferry.nightly.settings import PRODUCT_STEPS, NightLimits, NightWork
+from flashferry.nightly.thresholds import judges
 from flashferry.reports.thresholds import THRESHOLDS, Threshold
 from inventory.keys import READERS
 from inventory.shapes import DATA_KEYS

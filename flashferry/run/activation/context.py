@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from flashferry.model.activation import ActivationLimits
 from flashferry.monitor.events import Emit
 from flashferry.store.journal import Journal
-from inventory.view import HostView
+from inventory.host_view import HostView
 from tasks.check_report import Wanted
 
 

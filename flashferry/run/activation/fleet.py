@@ -25,7 +25,7 @@ from flashferry.store.journal import Journal
 from flashferry.store.journal_rows import NewDevice
 from flashferry.store.staged import last_staged
 from flashferry.store.status import last_hash_speeds
-from inventory.view import view
+from inventory.host_view import view
 from tasks.activating.restart import STEP
 from tasks.check_report import Wanted
 

@@ -32,7 +32,7 @@ from tasks.activating.boot_order import BootOrder, boot_lines, differs_only_by, 
 from tasks.activating.restart import STEP, commit_active
 from tasks.activating.service_state import ServiceState, read_service_state
 from tasks.configuration import difference
-from tasks.readings import read_running, read_startup
+from tasks.read_config import read_running, read_startup
 from tasks.snapshot import Snapshot
 from tasks.software_state import Topic, read_software
 

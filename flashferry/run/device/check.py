@@ -19,7 +19,7 @@ from flashferry.run.device.tickets import CopyTraces
 from flashferry.run.device.waiting import HashSlot
 from flashferry.store.leases import lease_by_name, lease_on, leases
 from flashferry.store.staged import doubts
-from inventory.view import HostView
+from inventory.host_view import HostView
 from tasks.check import CHECK, CheckReport, Wanted, check
 from tasks.check_report import ProvenFile
 from tasks.partial_file import file_at, in_words
@@ -67,7 +67,7 @@ class DeviceCheck:
         self._keeper.passed(CHECK)
         self.decide(report)
 
-    def come_back(self) -> None:
+    def recheck(self) -> None:
         """Log in and look again where it was logged out: what was seen then need not hold any more."""
         if self._login.is_logged_out:
             self._login.connect()

@@ -12,7 +12,7 @@ from flashferry.devices.errors import (
     FileInTheWay,
     NotDelivered,
 )
-from flashferry.model.recovery_rules import Decision
+from flashferry.model.lost_copy_rules import Decision
 from flashferry.model.states import State
 from flashferry.monitor.events import Progress
 from flashferry.run.context import RunContext
@@ -27,10 +27,10 @@ from flashferry.run.device.transports import DeviceTransport
 from flashferry.run.device.tuning import DeviceTuning
 from flashferry.run.device.waiting import CopySlot
 from flashferry.run.device_plan import offer_to
-from flashferry.tcp.path import ASSUMED_RTT_S
+from flashferry.tcp.receive_window import ASSUMED_RTT_S
+from flashferry.transports.server_view import ServerView, view_of
 from flashferry.transports.transport import Offer
-from flashferry.transports.witness import ServerView, view_of
-from inventory.view import HostView
+from inventory.host_view import HostView
 from tasks.copy import COPY, CopyReport
 from tasks.copy import copy as copy_task
 from tasks.copy_watch import CopyLimits, copy_limits, least_rate_bytes_per_s

@@ -11,12 +11,12 @@ from nornir.core.task import Result, Task
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import SESSION_LOST, DeviceUnreachable, FlashBusy, Interrupted
 from flashferry.fileserver import Ticket, TransferProgress
-from flashferry.model.recovery_rules import Decision, Evidence, RecoveryDecision, decide_recovery
+from flashferry.model.lost_copy_rules import Decision, Evidence, RecoveryDecision, decide_recovery
 from flashferry.run.context import RunContext
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.tickets import RUNNING, CopyOrder, CopyTraces, DeviceTickets, has_begun
-from flashferry.transports.witness import delivered_whole
+from flashferry.transports.server_view import delivered_whole
 from tasks.copy import COPY
 from tasks.copy_watch import SLOWEST_BYTES_PER_S, copy_limits
 from tasks.partial_file import REMOVE, FlashFile, file_at, remove

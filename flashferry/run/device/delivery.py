@@ -11,7 +11,7 @@ from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.tickets import CopyOrder
-from flashferry.run.device.transport_fall import TransportFall
+from flashferry.run.device.transport_fallback import TransportFall
 from flashferry.run.device.tuning import DeviceTuning
 from flashferry.run.device.waiting import CopySlot, HashSlot
 from flashferry.run.device_plan import DevicePlan
@@ -103,7 +103,7 @@ class Delivery:
         )
         self._keeper.keep(VERIFY, report)
 
-    def look_once_more(self, target: str) -> None:
+    def final_check(self, target: str) -> None:
         """See that the image is there in the end: somebody may have taken it, or a stack's `flash:` lead elsewhere.
 
         One `dir`, of which the size counts; the hash is proven. A device that cannot be looked at any more is what it

@@ -33,7 +33,7 @@ class DeviceLogin:
     def connect(self) -> None:
         """Open the session, with not too many others at the same time."""
         context = self._context
-        self._steps.heed(CONNECT)
+        self._steps.check_stop(CONNECT)
         with (
             context.slots.logins.slot(interrupted=context.interrupted, on_wait=self._events.queued(CONNECT.word)),
             self._steps.telling(CONNECT),

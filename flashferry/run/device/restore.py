@@ -12,8 +12,8 @@ from flashferry.devices.errors import HostKeyRefused, LoginRefused
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Restored, State
 from flashferry.run.context import RunContext
-from flashferry.run.device.leftover import Leftover
 from flashferry.run.device.login import DeviceLogin
+from flashferry.run.device.partial_file import Leftover
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
 from tasks.restore import RESTORE, SETTLE_S, STEP, UNKNOWN_SETTLE_S, RestoreReport, restore

@@ -32,8 +32,8 @@ class StepRunner:
             Interrupted: The run is to stop; whatever happens, restoring goes on.
         """
         word = step.word
-        if not step.goes_on_when_stopped:
-            self.heed(step)
+        if not step.runs_when_stopping:
+            self.check_stop(step)
         self._events.tell(word, "started", "")
         started = time.monotonic()
         try:
@@ -64,7 +64,7 @@ class StepRunner:
             self._keeper.spent(word, time.monotonic() - started)
         self._events.tell(word, "done", f"{time.monotonic() - started:.1f} s")
 
-    def heed(self, step: Step) -> None:
+    def check_stop(self, step: Step) -> None:
         """Stop before a step where the run is to stop.
 
         Raises:

@@ -18,7 +18,7 @@ from flashferry.fileserver import (
     TransferRecord,
     TransferState,
 )
-from flashferry.model.links import LinkCap, payload_cap_bytes_per_s
+from flashferry.model.link_rates import LinkCap, payload_cap_bytes_per_s
 from flashferry.monitor.events import TransferEnd
 from flashferry.run.context import RunContext
 from flashferry.run.device.login import DeviceLogin
@@ -28,7 +28,7 @@ from flashferry.run.device.tuning import DeviceTuning
 from flashferry.store.transfer_row import STAGE, TransferEntry
 from flashferry.tcp.probing import steady_bytes_per_s
 from flashferry.transports.algorithms import offer_alone, ssh_offer
-from inventory.view import HostView
+from inventory.host_view import HostView
 from tasks.source_address import own_addresses
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from flashferry.run.neighbours.board import ServedBy
 from flashferry.transports import NEIGHBOUR, PUSH
 from flashferry.transports.serving import check_files, is_certified
 from flashferry.transports.transport import Transport
-from inventory.view import HostView
-from tasks.mark import mark_line
+from inventory.host_view import HostView
+from tasks.run_marker import mark_line
 from tasks.tcp_config import TcpLines
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from flashferry.model.states import Restored
 from flashferry.run.context import RunContext
-from flashferry.run.device.change_over import change_over
 from flashferry.run.device.dead_man import DeadMan
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
+from flashferry.run.device.switch_transport_config import change_over
 from flashferry.transports import NEIGHBOUR
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import WINDOW_SIZE, Change, TunePlan, marks_in
@@ -50,7 +50,7 @@ class DeviceTuning:
         self._keeper.passed(TUNE)
 
     def change_over(self, plan: TunePlan, before: Snapshot, *, is_again: bool = False) -> None:
-        """Set another transport's lines in place of what is in force; see `flashferry.run.device.change_over`.
+        """Set another transport's lines in place of what is in force (`flashferry.run.device.switch_transport_config`).
 
         Args:
             plan: What is to be in force.

@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager, contextmanager
 from enum import Enum, auto
 
 from flashferry.monitor.events import Progress
+from flashferry.run.concurrency import is_nearly_over, is_soon_over
 from flashferry.run.context import RunContext
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents
-from flashferry.run.slots import is_nearly_over, is_soon_over
 from tasks.check import CHECK
 from tasks.copy import COPY
 from tasks.verify import VERIFY
@@ -48,17 +48,17 @@ class CopySlot:
         """Whether the device has the slot."""
         return self._state in {SlotState.HELD, SlotState.LEAVING}
 
-    def take(self, come_back: Callable[[], None]) -> None:
+    def take(self, recheck: Callable[[], None]) -> None:
         """Wait for the slot; see `DeviceLogin.is_logged_out` afterwards.
 
         Args:
-            come_back: Logs in again; called where it was logged out and the slot is about to come.
+            recheck: Logs in again; called where it was logged out and the slot is about to come.
         """
         queued = self._events.queued(COPY.word)
 
         def make_ready() -> None:
             if self._login.is_logged_out:
-                come_back()
+                recheck()
                 queued("logged in again, its copy slot comes soon")
 
         self._context.slots.copies.enter(

@@ -16,8 +16,8 @@ from nornir.core.inventory import Host
 from flashferry.devices.errors import Interrupted
 from flashferry.fileserver import ImageFile
 from flashferry.planning.neighbour_tree import SiteTree, Stand, degree_for
-from flashferry.run.slots import EXPECT_S
-from inventory.view import HostView, view
+from flashferry.run.concurrency import EXPECT_S
+from inventory.host_view import HostView, view
 
 LOOK_EVERY_S = 1.0
 """How often one who waits looks whether the run is to stop; news wake it at once."""

@@ -19,9 +19,9 @@ from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.tuning import DeviceTuning
 from flashferry.run.device.waiting import PATIENCE_S
 from flashferry.run.neighbours.board import SiteBoard
-from inventory.view import HostView
-from tasks.mark import mark_line
+from inventory.host_view import HostView
 from tasks.neighbours.serve import SERVE, ServicePlan, ServiceReport, admit, entries_for, open_service, plan_service
+from tasks.run_marker import mark_line
 
 
 class NeighbourServing:

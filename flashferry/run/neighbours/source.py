@@ -16,8 +16,8 @@ from flashferry.core.errors import FlashferryError
 from flashferry.core.units import exact_rate
 from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, FileInTheWay, ImageCorrupt, Stopped
 from flashferry.fileserver import Ticket, TransferProgress, TransferState
+from flashferry.model.lost_copy_rules import Decision, RecoveryDecision
 from flashferry.model.record import sentence_of
-from flashferry.model.recovery_rules import Decision, RecoveryDecision
 from flashferry.model.states import State
 from flashferry.run.context import RunContext
 from flashferry.run.device.copy import DeviceCopy
@@ -26,14 +26,14 @@ from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.tickets import CopyOrder, CopyTraces
-from flashferry.run.device.transport_fall import STEP as TRANSPORT
-from flashferry.run.device.transport_fall import TransportFall
+from flashferry.run.device.transport_fallback import STEP as TRANSPORT
+from flashferry.run.device.transport_fallback import TransportFall
 from flashferry.run.device.transports import DeviceTransport
 from flashferry.run.device.waiting import PATIENCE_S, CopySlot
 from flashferry.run.device_plan import DevicePlan
 from flashferry.run.neighbours.board import objection
 from flashferry.transports.transport import Offer, offer_of
-from inventory.view import HostView
+from inventory.host_view import HostView
 from tasks.copy import COPY, CopyReport
 from tasks.copy_watch import CopyLimits, copy_limits
 from tasks.neighbours.fetch import fetch, patience_s
@@ -73,11 +73,11 @@ class NeighbourSource:
         """Whether the image comes from a neighbour, as things stand."""
         return self._transport.served_by is not None
 
-    def choose(self, come_back: Callable[[], None]) -> bool:
+    def choose(self, recheck: Callable[[], None]) -> bool:
         """Wait until it is clear where the image comes from; tell whether it is a neighbour.
 
         Args:
-            come_back: Logs in again; called where it was logged out and its turn is near.
+            recheck: Logs in again; called where it was logged out and its turn is near.
 
         Raises:
             Interrupted: The run is to stop.
@@ -101,7 +101,7 @@ class NeighbourSource:
             patience_s=PATIENCE_S,
             on_wait=self._events.queued(COPY.word),
             on_patience=self._login.log_out,
-            on_soon=come_back,
+            on_soon=recheck,
         )
         if served_by is None or place is None:
             return False

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from flashferry.service.actor import Actor
 from flashferry.service.people.identity import Identity
-from flashferry.service.people.sign_in import Door
+from flashferry.service.people.sign_in import PasswordLogin
+from flashferry.service.principal import Actor
 from flashferry.service.service import Service
 
 
@@ -38,14 +38,14 @@ def identity_of(request: Request) -> Identity:
     return identity
 
 
-def door_of(request: Request) -> Door:
+def door_of(request: Request) -> PasswordLogin:
     """Return where people sign in with a password."""
     door = request.app.state.door
-    assert isinstance(door, Door)
+    assert isinstance(door, PasswordLogin)
     return door
 
 
 TheService = Annotated[Service, Depends(service_of)]
 TheActor = Annotated[Actor, Depends(actor_of)]
 TheIdentity = Annotated[Identity, Depends(identity_of)]
-TheDoor = Annotated[Door, Depends(door_of)]
+TheDoor = Annotated[PasswordLogin, Depends(door_of)]

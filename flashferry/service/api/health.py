@@ -16,11 +16,11 @@ from fastapi import APIRouter, Request, Response
 
 from flashferry.core.errors import FlashferryError
 from flashferry.service.access import SCRAPES
-from flashferry.service.actor import Actor, Via
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.figures.gathering import Figures
-from flashferry.service.keepers import Keepers
-from flashferry.service.live.look import Looker
+from flashferry.service.background import Keepers
+from flashferry.service.live.collect import Looker
+from flashferry.service.metrics.collector import Figures
+from flashferry.service.principal import Actor, Via
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.reader import reading

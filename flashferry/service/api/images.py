@@ -22,15 +22,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from flashferry.core.codec import to_json
-from flashferry.service.actor import EVERYWHERE, Actor
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.images import arriving, golden, keeping, publishing
-from flashferry.service.images.arrivals import Arrival
-from flashferry.service.images.arriving import NewImage, offset_of
-from flashferry.service.images.keeping import told_image, told_whole
+from flashferry.service.images import golden, lifecycle, publishing, upload
+from flashferry.service.images.lifecycle import told_image, told_whole
 from flashferry.service.images.places import MOST_PUBLISHED_BYTES
 from flashferry.service.images.publishing import TakenIn
-from flashferry.service.images.tending import left_out
+from flashferry.service.images.reconcile import left_out
+from flashferry.service.images.upload import NewImage, offset_of
+from flashferry.service.images.upload_sessions import Arrival
+from flashferry.service.principal import EVERYWHERE, Actor
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.texts import LARGEST, Name, Number, Prose
@@ -83,7 +83,7 @@ def list_images(service: TheService) -> dict[str, object]:
 @router.post("/images", status_code=HTTPStatus.CREATED)
 def announce(response: Response, service: TheService, actor: TheActor, new: AnnouncedImage) -> dict[str, object]:
     """Announce an image, which is sent by PATCH; 200 with its offset where it was begun before."""
-    image, is_new = arriving.announce_image(service, actor, NewImage(**new.model_dump()))
+    image, is_new = upload.announce_image(service, actor, NewImage(**new.model_dump()))
     response.status_code = HTTPStatus.CREATED if is_new else HTTPStatus.OK
     response.headers.update(_headers(service, image) | {"Location": f"{router.prefix}/images/{image.name}"})
     return told_image(service, image)
@@ -93,7 +93,7 @@ def announce(response: Response, service: TheService, actor: TheActor, new: Anno
 def read(response: Response, service: TheService, name: str) -> dict[str, object]:
     """Tell all of an image: its digests, what is held of it and why, and what names it."""
     with service.database.reading() as database:
-        image = arriving.found(database, name)
+        image = upload.found(database, name)
         response.headers.update(_headers(service, image))
         return told_whole(service, database, image)
 
@@ -102,7 +102,7 @@ def read(response: Response, service: TheService, name: str) -> dict[str, object
 def offset(service: TheService, name: str) -> Response:
     """Tell how much of an image has arrived: `Upload-Offset`, of `Upload-Length`."""
     with service.database.reading() as database:
-        image = arriving.found(database, name)
+        image = upload.found(database, name)
     return Response(headers=_headers(service, image) | {"Cache-Control": "no-store"})
 
 
@@ -119,7 +119,7 @@ async def send(
 
     409 with `offset` where it does not go on from there, or somebody else is sending it.
     """
-    turn = await run_in_threadpool(arriving.go_on, service, actor, name, upload_offset, _length_of(request))
+    turn = await run_in_threadpool(upload.go_on, service, actor, name, upload_offset, _length_of(request))
     image = await taken_in(service, actor, turn, request.stream())
     response.headers.update(_headers(service, image))
     return told_image(service, image)
@@ -128,13 +128,13 @@ async def send(
 @router.post("/images/{name}/verify")
 def verify(service: TheService, actor: TheActor, name: str, stated: Stated) -> dict[str, object]:
     """Read an image again, and hold it against what was published; with a SHA-512, against that too."""
-    return told_image(service, keeping.verify(service, actor, name, stated.sha512))
+    return told_image(service, lifecycle.verify(service, actor, name, stated.sha512))
 
 
 @router.post("/images/{name}/vouch")
 def vouch(service: TheService, actor: TheActor, name: str, said: Reason) -> dict[str, object]:
     """Vouch for an image that nobody published."""
-    return told_image(service, keeping.vouch(service, actor, name, said.reason))
+    return told_image(service, lifecycle.vouch(service, actor, name, said.reason))
 
 
 @router.delete("/images/{name}", status_code=HTTPStatus.NO_CONTENT)
@@ -145,13 +145,13 @@ def take_away(
 
     409 with `named_by` where a plan, a schedule, a job or a golden image names it.
     """
-    keeping.take_away(service, actor, name, reason)
+    lifecycle.take_away(service, actor, name, reason)
 
 
 @router.post("/images/{name}/restore")
 def restore(service: TheService, actor: TheActor, name: str, said: Reason) -> dict[str, object]:
     """Bring back an image that was taken away."""
-    return told_image(service, keeping.bring_back(service, actor, name, said.reason))
+    return told_image(service, lifecycle.bring_back(service, actor, name, said.reason))
 
 
 @router.post("/published", openapi_extra=_BODY)
@@ -218,9 +218,9 @@ async def taken_in(service: Service, actor: Actor, turn: Arrival, pieces: AsyncI
     finally:
         # Also where the request was cut: what came before that is kept, and told to the table.
         with anyio.CancelScope(shield=True):
-            await run_in_threadpool(arriving.keep, service, turn)
+            await run_in_threadpool(upload.keep, service, turn)
     if turn.is_whole:
-        return await run_in_threadpool(arriving.complete, service, actor, turn)
+        return await run_in_threadpool(upload.complete, service, actor, turn)
     return await run_in_threadpool(_row, service, turn.name)
 
 
@@ -235,14 +235,14 @@ async def _written(service: Service, turn: Arrival, pieces: AsyncIterator[bytes]
             gathered += piece
             if len(gathered) >= _GATHER_BYTES:
                 full, gathered = gathered, bytearray()
-                await run_in_threadpool(arriving.take_in, service, turn, full)
+                await run_in_threadpool(upload.take_in, service, turn, full)
     except ClientDisconnect:
         # Nobody is there to be answered; what he sent counts.
         pass
     except TimeoutError:
         is_silent = True
     if gathered:
-        await run_in_threadpool(arriving.take_in, service, turn, gathered)
+        await run_in_threadpool(upload.take_in, service, turn, gathered)
     if is_silent:
         raise Problem(
             HTTPStatus.REQUEST_TIMEOUT,
@@ -253,7 +253,7 @@ async def _written(service: Service, turn: Arrival, pieces: AsyncIterator[bytes]
 
 def _row(service: Service, name: str) -> StoredImage:
     with service.database.reading() as database:
-        return arriving.found(database, name)
+        return upload.found(database, name)
 
 
 def _headers(service: Service, image: StoredImage) -> dict[str, str]:

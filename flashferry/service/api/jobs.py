@@ -11,17 +11,17 @@ from starlette.responses import FileResponse
 
 from flashferry.core.apart.folder import JobFolder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.actor import EVERYWHERE, Actor, Role
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.jobs.asking import ask, once_of, seen_job
 from flashferry.service.jobs.cancelling import cancel
-from flashferry.service.jobs.telling import JOBS, told_job
+from flashferry.service.jobs.job_spec import Devices, JobWish
+from flashferry.service.jobs.serializers import JOBS, told_job
+from flashferry.service.jobs.submit import ask, once_of, seen_job
 from flashferry.service.jobs.tidying import is_removed
-from flashferry.service.jobs.wishes import Devices, JobWish
 from flashferry.service.known_names import with_devices
 from flashferry.service.plans.starting import begin
+from flashferry.service.principal import EVERYWHERE, Actor, Role
 from flashferry.service.problems import Problem, problem_of
-from flashferry.service.seeing import job_seen, sees_all_of
+from flashferry.service.run_visibility import job_seen, sees_all_of
 from flashferry.service.service import Service
 from flashferry.service.texts import Name, Names, Prose
 from flashferry.store.service.jobs import Job, JobKind, latest_jobs

@@ -12,10 +12,10 @@ from fastapi import APIRouter, Query
 from flashferry import api
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.actor import Actor
 from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.principal import Actor
 from flashferry.service.problems import Problem
-from flashferry.service.seeing import is_seen, sites_of, status_seen
+from flashferry.service.run_visibility import is_seen, sites_of, status_seen
 from flashferry.service.service import Service
 from flashferry.store.fleet_view import device_runs, known_devices
 from flashferry.store.history import History

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import StreamingResponse
 
 from flashferry.service.api.depends import TheActor, TheService
-from flashferry.service.live.look import Looker
+from flashferry.service.live.collect import Looker
 from flashferry.service.live.stream import Streams
 from flashferry.service.live.tail import Place, tail
 from flashferry.service.problems import Problem, listed
-from flashferry.service.seeing import sites_of
+from flashferry.service.run_visibility import sites_of
 
 router = APIRouter(prefix="/api/v1")
 

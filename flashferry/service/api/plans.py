@@ -9,18 +9,18 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from flashferry.core.codec import to_json
-from flashferry.service.actor import LOOKS
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.jobs import IdempotencyKey, accepted
 from flashferry.service.chosen import WITH_THE_PLAN, chosen_in, with_settings
-from flashferry.service.jobs.asking import once_of
+from flashferry.service.jobs.submit import once_of
 from flashferry.service.plans import deciding
-from flashferry.service.plans.comparing import difference
+from flashferry.service.plans.diff import difference
+from flashferry.service.plans.eligibility import found, plan_in, why_not_begun, why_not_startable
 from flashferry.service.plans.offering import MOST_BYTES, offer
 from flashferry.service.plans.planning import PlanWish, make_plan
-from flashferry.service.plans.standing import found, plan_in, why_not_begun, why_not_startable
 from flashferry.service.plans.telling import told_content, told_difference, told_plan
 from flashferry.service.plans.waves import approve_wave
+from flashferry.service.principal import LOOKS
 from flashferry.service.problems import Problem
 from flashferry.service.texts import Name, Names, Number, Prose
 from flashferry.store.service.plans import plans as stored_plans

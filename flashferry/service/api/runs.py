@@ -17,14 +17,14 @@ from flashferry.service.api.jobs import IdempotencyKey, Why, accepted
 from flashferry.service.api.live import looker_of
 from flashferry.service.chosen import AT_THE_START, chosen_in, with_settings
 from flashferry.service.jobs import steering
-from flashferry.service.jobs.asking import once_of
-from flashferry.service.jobs.telling import told_device, told_row, told_run
+from flashferry.service.jobs.serializers import told_device, told_row, told_run
+from flashferry.service.jobs.submit import once_of
 from flashferry.service.plans.starting import begin
-from flashferry.service.seeing import job_seen, seen_run, status_seen
+from flashferry.service.run_visibility import job_seen, seen_run, status_seen
 from flashferry.service.texts import Name, Prose
 from flashferry.store.control import control_request
+from flashferry.store.control_requests import WishKind
 from flashferry.store.service.jobs import jobs_of_run
-from flashferry.store.wishes import WishKind
 
 router = APIRouter(prefix="/api/v1/runs", tags=["runs"])
 

@@ -8,8 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
-from flashferry.service.actor import LOOKS, Actor
 from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.principal import LOOKS, Actor
 from flashferry.service.schedules import making
 from flashferry.service.schedules.making import ScheduleWish, Step
 from flashferry.service.schedules.telling import told_schedule, told_whole

@@ -9,15 +9,15 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from flashferry.service.actor import Actor, Grant, Role
 from flashferry.service.api.depends import TheActor, TheDoor, TheIdentity, TheService
 from flashferry.service.auditing import note
 from flashferry.service.people.accounts import set_password
 from flashferry.service.people.identity import Identity, asked_of
-from flashferry.service.people.mapped import told_grant
+from flashferry.service.people.provisioning import told_grant
 from flashferry.service.people.sessions import cookie_name, drop_cookie, set_cookie
-from flashferry.service.people.sign_in import Door, SignIn
+from flashferry.service.people.sign_in import PasswordLogin, SignIn
 from flashferry.service.people.tokens import demand_person, is_good, make_token, take_back
+from flashferry.service.principal import Actor, Grant, Role
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.texts import MOST_NAMES, Name, Password
@@ -141,7 +141,7 @@ def end(service: Service, identity: Identity) -> None:
             note(service, database, identity.actor, "logout", f"user:{identity.actor.name}")
 
 
-def change_own_password(service: Service, identity: Identity, door: Door, *, old: str, new: str) -> None:
+def change_own_password(service: Service, identity: Identity, door: PasswordLogin, *, old: str, new: str) -> None:
     """Change the password of whoever asks, who has to know the old one.
 
     Raises:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.actor import SYSTEM
 from flashferry.service.auditing import note
-from flashferry.service.keepers import Keeper
+from flashferry.service.background import PeriodicTask
 from flashferry.service.notices import NoticeKind, announce
+from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
 from flashferry.store.service.audit import (
     CLOCK_BACK,
@@ -164,4 +164,4 @@ def _wanted(service: Service, database: sqlite3.Connection) -> ChainedEntry | No
     return None if is_told_today else newest
 
 
-KEEPER = Keeper(name="audit-head", every_s=_EVERY_S, look=tell_head)
+KEEPER = PeriodicTask(name="audit-head", every_s=_EVERY_S, look=tell_head)

@@ -7,11 +7,11 @@ from typing import Any
 
 from flashferry.api.runs import DeviceHistory, TransportHistory
 from flashferry.store.control import ControlRequest
+from flashferry.store.control_requests import Wish
 from flashferry.store.history import Expectation
 from flashferry.store.measurement import Measurement
 from flashferry.store.run_lock import RunState
 from flashferry.store.stored_run import StoredDevice, StoredRun
-from flashferry.store.wishes import Wish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.file_keys import Place, text
-from flashferry.service.people.mapped import grant_of
+from flashferry.service.people.provisioning import grant_of
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 """What needs no TLS: nobody is on the way."""

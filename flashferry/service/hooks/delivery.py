@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from flashferry.service.actor import SYSTEM
 from flashferry.service.audit.reading import facts_of
 from flashferry.service.auditing import note
+from flashferry.service.background import PeriodicTask
 from flashferry.service.hooks.sending import WHOLE_S, NotSent, Outgoing, send
-from flashferry.service.keepers import Keeper
 from flashferry.service.notices import Notice, NoticeKind
+from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service import hooks as rows
@@ -101,7 +101,7 @@ class Delivery:
             self._waits[hook_id] = (failures, service.now() + pause(failures, failure.wait_s))
 
 
-KEEPER = Keeper(name="notices", every_s=_EVERY_S, look=Delivery())
+KEEPER = PeriodicTask(name="notices", every_s=_EVERY_S, look=Delivery())
 
 
 def pause(attempts: int, wait_s: float | None = None) -> timedelta:

@@ -16,12 +16,12 @@ from enum import StrEnum
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from flashferry.core.described import control_character
 from flashferry.core.outside import shown
-from flashferry.service.actor import EVERYWHERE, Actor
+from flashferry.core.safe_quote import control_character
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.hooks.sending import NotSent, Outgoing, send, syslog_address
 from flashferry.service.notices import Notice, NoticeKind
+from flashferry.service.principal import EVERYWHERE, Actor
 from flashferry.service.problems import Problem, listed
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings

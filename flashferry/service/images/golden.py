@@ -9,10 +9,10 @@ from collections.abc import Collection, Mapping
 from http import HTTPStatus
 
 from flashferry.images.fit import Fits, Platform, image_fit
-from flashferry.service.actor import EVERYWHERE, Actor
 from flashferry.service.auditing import deciding, note
-from flashferry.service.images.arriving import found
-from flashferry.service.images.judging import usable, why_not_what_it_says
+from flashferry.service.images.upload import found
+from flashferry.service.images.verification import usable, why_not_what_it_says
+from flashferry.service.principal import EVERYWHERE, Actor
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service import images as store

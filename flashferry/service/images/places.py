@@ -15,7 +15,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 
-from flashferry.core.writing import sync_folder
+from flashferry.core.atomic_write import sync_folder
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.images import ImageState, StoredImage

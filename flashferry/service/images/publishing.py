@@ -13,13 +13,13 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.contents import Contents
-from flashferry.images.digests import Digests
-from flashferry.service.actor import Actor
+from flashferry.images.image import Digests
 from flashferry.service.auditing import note, note_refusal
-from flashferry.service.images.arriving import facts_of
-from flashferry.service.images.judging import object_of
-from flashferry.service.images.keeping import judged_anew
+from flashferry.service.images.lifecycle import judged_anew
 from flashferry.service.images.places import settle
+from flashferry.service.images.upload import facts_of
+from flashferry.service.images.verification import object_of
+from flashferry.service.principal import Actor
 from flashferry.service.problems import Problem, problem_of
 from flashferry.service.service import Service
 from flashferry.store.service import images as store

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from flashferry.service.actor import Actor, Role
 from flashferry.service.auditing import note, note_refusal
-from flashferry.service.jobs.asking import seen_job
+from flashferry.service.jobs.submit import seen_job
 from flashferry.service.plans.deciding import checked_comment
 from flashferry.service.plans.offering import told_sites
+from flashferry.service.principal import Actor, Role
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment

@@ -6,10 +6,10 @@ import sqlite3
 
 from flashferry.core.outside import shown
 from flashferry.model.exit_codes import ExitCode
-from flashferry.service.actor import SYSTEM
 from flashferry.service.auditing import note
-from flashferry.service.jobs.aftermath import RUNS
+from flashferry.service.jobs.auto_recovery import RUNS
 from flashferry.service.notices import NoticeKind, announce, announce_lasting, key_of_unrestored
+from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import Job, JobState, end_job, queue_again

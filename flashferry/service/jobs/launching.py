@@ -14,7 +14,7 @@ import sys
 from flashferry.core.apart.folder import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import open_private
-from flashferry.depot.places import AUTO, is_served, socket_of
+from flashferry.depot.paths import AUTO, is_served, socket_of
 from flashferry.service.service import Service
 from flashferry.store.service.jobs import Job, JobKind
 from flashferry.store.service.plans import text_of

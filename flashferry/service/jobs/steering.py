@@ -13,22 +13,22 @@ from http import HTTPStatus
 
 from flashferry import api
 from flashferry.core.errors import ConfigInvalid, FlashferryError
-from flashferry.service.actor import Actor, Role
 from flashferry.service.auditing import note, note_outcome, note_refusal
-from flashferry.service.jobs.asking import ask
-from flashferry.service.jobs.wishes import JobWish
+from flashferry.service.jobs.job_spec import JobWish
+from flashferry.service.jobs.submit import ask
 from flashferry.service.plans.deciding import checked_comment
 from flashferry.service.plans.offering import told_sites
+from flashferry.service.principal import Actor, Role
 from flashferry.service.problems import Problem, not_told
-from flashferry.service.seeing import seen_run, sites_of_run
+from flashferry.service.run_visibility import seen_run, sites_of_run
 from flashferry.service.service import Service
 from flashferry.store.control import ControlRequest
+from flashferry.store.control_requests import Asker, WishKind
 from flashferry.store.run_lock import RunState
 from flashferry.store.service.answers import Once
 from flashferry.store.service.jobs import Job, JobKind
 from flashferry.store.service.plans import plan_of
 from flashferry.store.stored_run import StoredRun
-from flashferry.store.wishes import Asker, WishKind
 
 _LOOK_AGAIN = "GET /api/v1/runs/ID says where it stands"
 

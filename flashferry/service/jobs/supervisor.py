@@ -15,17 +15,18 @@ from http import HTTPStatus
 from flashferry.core.apart.folder import JobFolder
 from flashferry.core.apart.processes import ProcessMark, claim, is_stopped, read_mark
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.actor import SYSTEM
 from flashferry.service.auditing import note
-from flashferry.service.jobs.aftermath import CARED_FOR_S, RUNS, LeftRun, next_try, starts_again
+from flashferry.service.background import PeriodicTask
+from flashferry.service.jobs.auto_recovery import CARED_FOR_S, RUNS, LeftRun, next_try, starts_again
+from flashferry.service.jobs.create import request_job, why_not_now
 from flashferry.service.jobs.ending import end, queue_once_more, tell_begun
+from flashferry.service.jobs.job_spec import JobWish
 from flashferry.service.jobs.launching import has_depot, prepare, start, unit_of
 from flashferry.service.jobs.queue import waiting
-from flashferry.service.jobs.requesting import request_job, why_not_now
-from flashferry.service.jobs.wishes import JobWish
-from flashferry.service.keepers import Keeper
+from flashferry.service.principal import SYSTEM
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
+from flashferry.store.control_requests import WishKind
 from flashferry.store.reader import reading
 from flashferry.store.run_lock import is_run_alive
 from flashferry.store.service.answers import forget_answers
@@ -45,7 +46,6 @@ from flashferry.store.service.jobs import (
     set_sentence,
 )
 from flashferry.store.tables import held_devices, run_of_job, run_row, wishes_of
-from flashferry.store.wishes import WishKind
 
 _LOG = logging.getLogger("flashferry.service.jobs")
 
@@ -272,4 +272,4 @@ def _left(service: Service, run_id: str) -> LeftRun | None:
         )
 
 
-KEEPER = Keeper(name="jobs", every_s=LOOK_EVERY_S, look=Supervisor().look)
+KEEPER = PeriodicTask(name="jobs", every_s=LOOK_EVERY_S, look=Supervisor().look)

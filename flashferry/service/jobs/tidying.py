@@ -14,9 +14,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from flashferry.core.apart.folder import JobFolder
-from flashferry.service.actor import SYSTEM
 from flashferry.service.auditing import note
-from flashferry.service.keepers import Keeper
+from flashferry.service.background import PeriodicTask
+from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
 from flashferry.store.run_lock import is_run_alive
 from flashferry.store.service.database import moment
@@ -49,7 +49,7 @@ def tidy(service: Service) -> None:
             )
 
 
-KEEPER = Keeper(name="job-folders", every_s=_EVERY_S, look=tidy)
+KEEPER = PeriodicTask(name="job-folders", every_s=_EVERY_S, look=tidy)
 
 
 def is_removed(service: Service, job: Job) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from flashferry.monitor.event_reader import Lines, WrittenEvent, event_of, lines_from
 from flashferry.monitor.progress import Device, Fleet, Roster
-from flashferry.service.live.scene import Heard, Motion
+from flashferry.service.live.snapshot import DeviceActivity, EventView
 
 BEGIN_BYTES = 1 << 20
 """So much of the end is read first: with 500 devices that is the last minute, and each tells every ten seconds."""
@@ -36,7 +36,7 @@ class Follower:
         self._offset, self._mark = -BEGIN_BYTES, ""
         self._hold_since = self._last_at = ""
 
-    def look(self) -> Heard:
+    def look(self) -> EventView:
         """Read what is new and return what was heard so far.
 
         Raises:
@@ -48,7 +48,7 @@ class Follower:
             self._last_at = event.at
             if self._fleet.hold != before:
                 self._hold_since = event.at
-        return Heard(
+        return EventView(
             devices=Motions(self._fleet.devices),
             wave=self._fleet.wave,
             hold=self._fleet.hold,
@@ -75,7 +75,7 @@ class Follower:
             self._offset, self._mark = lines.end, lines.mark
 
 
-class Motions(Mapping[str, Motion]):
+class Motions(Mapping[str, DeviceActivity]):
     """The devices of a fleet as their events tell of them, each made when it is asked for.
 
     Args:
@@ -85,9 +85,9 @@ class Motions(Mapping[str, Motion]):
     def __init__(self, devices: Mapping[str, Device]) -> None:
         self._devices = devices
 
-    def __getitem__(self, host: str) -> Motion:
+    def __getitem__(self, host: str) -> DeviceActivity:
         one = self._devices[host]
-        return Motion(
+        return DeviceActivity(
             phase=one.phase,
             step=one.step,
             waits=one.waits,

@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 
-from flashferry.service.live.board import Board, news, sse, whole
-from flashferry.service.live.look import Looker, Scene
-from flashferry.service.live.wording import run_board, tonight_board
-from flashferry.service.seeing import Sites
+from flashferry.service.live.collect import Looker, Scene
+from flashferry.service.live.presenters import run_board, tonight_board
+from flashferry.service.live.table_diff import Board, news, sse, whole
+from flashferry.service.run_visibility import Sites
 from flashferry.store.service.database import moment
 
 EVERY_S = 1.0

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 from flashferry.monitor.event_reader import Lines, lines_from
-from flashferry.service.live.look import Looker
+from flashferry.service.live.collect import Looker
 from flashferry.service.live.stream import LIFE_S
-from flashferry.service.seeing import Sites, is_seen
+from flashferry.service.run_visibility import Sites, is_seen
 from flashferry.store.run_lock import RunState
 
 STILL_HERE_S = 15.0

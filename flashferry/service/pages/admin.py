@@ -7,15 +7,15 @@ from http import HTTPStatus
 from fastapi import APIRouter
 from starlette.responses import RedirectResponse, Response
 
-from flashferry.service.actor import Grant, Role
 from flashferry.service.api.depends import TheActor, TheDoor, TheService
 from flashferry.service.api.people import told_people, told_person
 from flashferry.service.api.sign_in import told_token
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.people import accounts
 from flashferry.service.people.accounts import NewPerson
-from flashferry.service.people.mapped import grant_of
+from flashferry.service.people.provisioning import grant_of
 from flashferry.service.people.tokens import take_back
+from flashferry.service.principal import Grant, Role
 from flashferry.service.texts import FormName, FormPassword, FormProse
 from flashferry.store.service.sessions import all_tokens, tokens_of
 

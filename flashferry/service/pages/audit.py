@@ -36,7 +36,7 @@ def asked(
     return {name: value.strip() for name, value in given.items()}
 
 
-Asked = Annotated[dict[str, str], Depends(asked)]
+RequestAuth = Annotated[dict[str, str], Depends(asked)]
 
 
 # Before the page itself would be no matter; beside it, for it looks at every entry.
@@ -54,7 +54,7 @@ def verified(service: TheService) -> object:
 
 
 @view_page(router, "/audit", "audit.html")
-def audit(service: TheService, asked: Asked, before: Annotated[int | None, Query(ge=1)] = None) -> object:
+def audit(service: TheService, asked: RequestAuth, before: Annotated[int | None, Query(ge=1)] = None) -> object:
     """Return a page of entries, the newest first."""
     wanted, trouble = _wanted(asked)
     with service.database.reading() as database:

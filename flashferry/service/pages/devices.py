@@ -13,11 +13,11 @@ from markupsafe import Markup
 from flashferry.core.codec import to_json
 from flashferry.model.states import NOT_RESTORED, Phase, State, label_of, phase_of
 from flashferry.reports.svg import svg
-from flashferry.service.actor import Actor
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.pages.frame import view_page
+from flashferry.service.principal import Actor
 from flashferry.service.problems import Problem
-from flashferry.service.seeing import is_seen, sites_of
+from flashferry.service.run_visibility import is_seen, sites_of
 from flashferry.service.service import Service
 from flashferry.service.trends import device_graph, fleet_graph, site_speeds
 from flashferry.store.fleet_view import KnownDevice, device_runs, known_devices

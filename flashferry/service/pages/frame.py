@@ -28,10 +28,10 @@ from flashferry.model.states import label_of
 from flashferry.reports import words
 from flashferry.reports.pages import page_templates
 from flashferry.service.access import ROUTES
-from flashferry.service.actor import Actor, Via
 from flashferry.service.api.depends import csrf_of, service_of
 from flashferry.service.pages.assets import asset
 from flashferry.service.people.identity import asked_of, identify
+from flashferry.service.principal import Actor, Via
 from flashferry.service.problems import Problem, problem_document
 from flashferry.service.site_centre import has_centre
 from flashferry.store.service.database import moment

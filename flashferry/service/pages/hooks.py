@@ -14,9 +14,9 @@ from starlette.responses import RedirectResponse, Response
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.health import looks_of
 from flashferry.service.api.hooks import list_hooks, told_notices
+from flashferry.service.background import Keepers, KeeperState
 from flashferry.service.hooks import managing
 from flashferry.service.hooks.managing import CHOICES, HookForm, HookWish, told_hook
-from flashferry.service.keepers import Keepers, KeeperState
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.texts import FormName, FormNames
 from flashferry.store.service.database import moment

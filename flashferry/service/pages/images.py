@@ -18,16 +18,16 @@ from starlette.responses import RedirectResponse, Response
 
 from flashferry.core.codec import to_json
 from flashferry.core.json_access import parsed
-from flashferry.service.actor import EVERYWHERE, Actor, Role
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.images import published_taken_in
-from flashferry.service.images import arriving, golden, keeping
-from flashferry.service.images.arrivals import Arrival
-from flashferry.service.images.arriving import NewImage
-from flashferry.service.images.keeping import told_image, told_whole
-from flashferry.service.images.tending import left_out
+from flashferry.service.images import golden, lifecycle, upload
+from flashferry.service.images.lifecycle import told_image, told_whole
+from flashferry.service.images.reconcile import left_out
+from flashferry.service.images.upload import NewImage
+from flashferry.service.images.upload_sessions import Arrival
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.people.form_pieces import FormPieces
+from flashferry.service.principal import EVERYWHERE, Actor, Role
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormProse
@@ -84,12 +84,12 @@ async def send(request: Request, service: TheService, actor: TheActor) -> Respon
                 turn = await run_in_threadpool(_begun, service, actor, pieces, bound)
             if turn is not None and len(gathered) >= _GATHER_BYTES:
                 full, gathered = gathered, bytearray()
-                await run_in_threadpool(arriving.take_in, service, turn, full)
+                await run_in_threadpool(upload.take_in, service, turn, full)
         if turn is None or not pieces.is_ended or not (gathered or turn.offset):
             raise _broken()
-        await run_in_threadpool(arriving.take_in, service, turn, gathered)
-        await run_in_threadpool(arriving.keep, service, turn)
-        image = await run_in_threadpool(arriving.complete, service, actor, turn)
+        await run_in_threadpool(upload.take_in, service, turn, gathered)
+        await run_in_threadpool(upload.keep, service, turn)
+        image = await run_in_threadpool(upload.complete, service, actor, turn)
     except BaseException as error:
         if turn is not None:
             with anyio.CancelScope(shield=True):
@@ -104,7 +104,7 @@ async def send(request: Request, service: TheService, actor: TheActor) -> Respon
 def image(service: TheService, actor: TheActor, name: str) -> object:
     """Return all of an image, and what may be done about it."""
     with service.database.reading() as database:
-        found = arriving.found(database, name)
+        found = upload.found(database, name)
         told = told_whole(service, database, found)
     is_admin, sends = actor.has({Role.ADMIN}), actor.has({Role.OPERATOR, Role.ADMIN})
     is_arriving = found.state is ImageState.ARRIVING
@@ -141,26 +141,26 @@ def unchoose(service: TheService, actor: TheActor, model: FormName, site: FormNa
 @router.post(f"{_PATH}/{{name}}/verify")
 def verify(service: TheService, actor: TheActor, name: str, sha512: FormName = "") -> Response:
     """Hold an image against what was published, and against a pasted digest."""
-    return _back(keeping.verify(service, actor, name, sha512).name)
+    return _back(lifecycle.verify(service, actor, name, sha512).name)
 
 
 @router.post(f"{_PATH}/{{name}}/vouch")
 def vouch(service: TheService, actor: TheActor, name: str, reason: FormProse = "") -> Response:
     """Vouch for an image."""
-    return _back(keeping.vouch(service, actor, name, reason).name)
+    return _back(lifecycle.vouch(service, actor, name, reason).name)
 
 
 @router.post(f"{_PATH}/{{name}}/remove")
 def remove(service: TheService, actor: TheActor, name: str, reason: FormProse = "") -> Response:
     """Take an image away."""
-    kept = keeping.take_away(service, actor, name, reason)
+    kept = lifecycle.take_away(service, actor, name, reason)
     return _back(kept.name) if kept is not None else RedirectResponse(_PATH, HTTPStatus.SEE_OTHER)
 
 
 @router.post(f"{_PATH}/{{name}}/restore")
 def restore(service: TheService, actor: TheActor, name: str, reason: FormProse = "") -> Response:
     """Bring an image back."""
-    return _back(keeping.bring_back(service, actor, name, reason).name)
+    return _back(lifecycle.bring_back(service, actor, name, reason).name)
 
 
 async def _file_of(request: Request) -> AsyncIterator[bytes]:
@@ -191,21 +191,21 @@ def _begun(service: Service, actor: Actor, pieces: FormPieces, bound: int) -> Ar
     """Begin an image whose size is not known before its end: at most that of the whole form."""
     name = pieces.file_name or ""
     new = NewImage(name=name, size_bytes=bound, sha512=pieces.fields.get("sha512", ""))
-    _, is_new = arriving.announce_image(service, actor, new)
+    _, is_new = upload.announce_image(service, actor, new)
     if not is_new:
         raise Problem(
             HTTPStatus.CONFLICT,
             f"image {name}: expected a name that is free, found one that is arriving",
             hint="Go on with that upload, or give it up on its page",
         )
-    return arriving.go_on(service, actor, name, 0, None)
+    return upload.go_on(service, actor, name, 0, None)
 
 
 def _given_up(service: Service, actor: Actor, turn: Arrival) -> None:
     with service.database.reading() as database:
-        image = arriving.found(database, turn.name)
+        image = upload.found(database, turn.name)
     if image.state is ImageState.ARRIVING:
-        arriving.give_up(service, actor, image)
+        upload.give_up(service, actor, image)
 
 
 def _broken() -> Problem:

@@ -9,15 +9,15 @@ from fastapi import APIRouter, Form, Request
 from markupsafe import Markup
 from starlette.responses import RedirectResponse, Response
 
-from flashferry.service.actor import Role
 from flashferry.service.api.depends import TheActor, TheDoor, TheIdentity, TheService
 from flashferry.service.api.people import told_person
 from flashferry.service.api.sign_in import change_own_password, told_me, told_token
 from flashferry.service.auditing import note
 from flashferry.service.pages.frame import page, view_page
 from flashferry.service.people.identity import Identity
-from flashferry.service.people.mapped import grant_of
+from flashferry.service.people.provisioning import grant_of
 from flashferry.service.people.tokens import demand_person, make_token, take_back
+from flashferry.service.principal import Role
 from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormPassword, FormProse
 from flashferry.store.service.database import moment

@@ -8,7 +8,6 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, UploadFile
 from starlette.responses import RedirectResponse, Response
 
-from flashferry.service.actor import LOOKS, Actor, Role
 from flashferry.service.api import plans as api
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.chosen import AT_THE_START, WITH_THE_PLAN, carried_rows, chosen_by_form, form_rows
@@ -16,12 +15,13 @@ from flashferry.service.jobs.cancelling import may_cancel
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.plans import deciding
 from flashferry.service.plans.deciding import Verb
+from flashferry.service.plans.eligibility import found, plan_in, why_not_begun
 from flashferry.service.plans.offering import MOST_BYTES, offer, told_sites
 from flashferry.service.plans.planning import PlanWish, being_made, make_plan
-from flashferry.service.plans.standing import found, plan_in, why_not_begun
 from flashferry.service.plans.starting import begin
 from flashferry.service.plans.telling import told_plan
 from flashferry.service.plans.waves import approve_wave
+from flashferry.service.principal import LOOKS, Actor, Role
 from flashferry.service.texts import FormName, FormProse, Number
 from flashferry.store.service.jobs import Job, jobs_of_plan
 from flashferry.store.service.plans import PlanState, StoredPlan

@@ -11,17 +11,17 @@ from fastapi import APIRouter, Query, Request
 
 from flashferry.core.codec import to_json
 from flashferry.model.states import Phase
-from flashferry.service.actor import Actor
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.live import looker_of
 from flashferry.service.jobs.cancelling import may_cancel
-from flashferry.service.live.look import Scene
-from flashferry.service.live.scene import DeviceNow, RunNow
-from flashferry.service.live.wording import device_row, in_order, run_board, run_row
+from flashferry.service.live.collect import Scene
+from flashferry.service.live.presenters import device_row, in_order, run_board, run_row
+from flashferry.service.live.snapshot import DeviceNow, RunNow
 from flashferry.service.pages.frame import view_page
 from flashferry.service.pages.steering import offered
+from flashferry.service.principal import Actor
 from flashferry.service.problems import Problem
-from flashferry.service.seeing import job_seen, sites_of
+from flashferry.service.run_visibility import job_seen, sites_of
 from flashferry.store.history import History
 from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import Job, jobs_of_run

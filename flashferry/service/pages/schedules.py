@@ -8,10 +8,10 @@ from typing import Annotated
 from fastapi import APIRouter, Form
 from starlette.responses import RedirectResponse, Response
 
-from flashferry.service.actor import LOOKS, Actor, Role
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.plans.offering import told_sites
+from flashferry.service.principal import LOOKS, Actor, Role
 from flashferry.service.problems import Problem
 from flashferry.service.schedules import making
 from flashferry.service.schedules.calendar import HINT

@@ -10,18 +10,18 @@ from fastapi import APIRouter, Form, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from flashferry.service.actor import Actor, Via
 from flashferry.service.api.depends import TheDoor, TheIdentity, TheService
 from flashferry.service.api.sign_in import end, sign_in_of
 from flashferry.service.auditing import note
 from flashferry.service.pages.frame import page
 from flashferry.service.people.forms import safe_next
 from flashferry.service.people.identity import anonymous, asked_of
-from flashferry.service.people.mapped import enter
+from flashferry.service.people.login_rate_limit import home
 from flashferry.service.people.oidc import BEGUN_S, Provider
+from flashferry.service.people.provisioning import enter
 from flashferry.service.people.sessions import begin_session, cookie_name, drop_cookie, set_cookie
 from flashferry.service.people.sign_in import FAILED
-from flashferry.service.people.tries import home
+from flashferry.service.principal import Actor, Via
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormPassword

@@ -8,17 +8,17 @@ from typing import Annotated
 from fastapi import APIRouter, Form
 from starlette.responses import RedirectResponse
 
-from flashferry.service.actor import Actor, Role
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.jobs import steering
 from flashferry.service.jobs.cancelling import cancel
-from flashferry.service.live.scene import RunNow
+from flashferry.service.live.snapshot import RunNow
 from flashferry.service.pages.frame import link
 from flashferry.service.plans.waves import approve_wave
+from flashferry.service.principal import Actor, Role
 from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormProse
+from flashferry.store.control_requests import WishKind
 from flashferry.store.service.plans import plan_of
-from flashferry.store.wishes import WishKind
 
 router = APIRouter(include_in_schema=False)
 

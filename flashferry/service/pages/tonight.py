@@ -7,11 +7,11 @@ from starlette.responses import RedirectResponse
 
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.live import looker_of
-from flashferry.service.live.needs import needs_of
-from flashferry.service.live.wording import current_runs, tonight_board
+from flashferry.service.live.action_items import needs_of
+from flashferry.service.live.presenters import current_runs, tonight_board
 from flashferry.service.pages.frame import view_page
 from flashferry.service.pages.runs import figures_of
-from flashferry.service.seeing import sites_of
+from flashferry.service.run_visibility import sites_of
 from flashferry.store.service.database import moment
 
 router = APIRouter()

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from flashferry.core.outside import shown
-from flashferry.service.actor import EVERYWHERE, WHOLE_ROLES, Actor, Grant
 from flashferry.service.auditing import deciding, note
 from flashferry.service.known_names import check_names, site_filters
-from flashferry.service.people.mapped import NAME, RESERVED
 from flashferry.service.people.passwords import Passwords
+from flashferry.service.people.provisioning import NAME, RESERVED
+from flashferry.service.principal import EVERYWHERE, WHOLE_ROLES, Actor, Grant
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service import people as rows

@@ -22,14 +22,14 @@ from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from flashferry.core.described import unknown_key
+from flashferry.core.safe_quote import unknown_key
 from flashferry.service.access import PUBLIC, Access
-from flashferry.service.actor import Actor
 from flashferry.service.people.bodies import OTHERS, SIGNED_IN, Bodies
 from flashferry.service.people.forms import changes_something, check_begun_here, check_token, check_token_ahead
-from flashferry.service.people.identity import Asked, Identity, anonymous, asked_of, identify, is_scraper
-from flashferry.service.people.refusals import RefusalBook
-from flashferry.service.people.tries import home
+from flashferry.service.people.identity import Identity, RequestAuth, anonymous, asked_of, identify, is_scraper
+from flashferry.service.people.login_rate_limit import home
+from flashferry.service.people.refusals import DenialLog
+from flashferry.service.principal import Actor
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.texts import LONGEST_PROSE, why_unfit
@@ -43,7 +43,7 @@ def guarded(
     routes: Iterable[BaseRoute],
     table: Mapping[tuple[str, str], Access],
     service: Service,
-    book: RefusalBook,
+    book: DenialLog,
     bodies: Bodies,
 ) -> list[BaseRoute]:
     """Return routes, each behind its guard; those given are left as they are, for other applications have them too.
@@ -62,7 +62,7 @@ def guarded(
 
 
 def _behind(
-    route: BaseRoute, table: Mapping[tuple[str, str], Access], service: Service, book: RefusalBook, bodies: Bodies
+    route: BaseRoute, table: Mapping[tuple[str, str], Access], service: Service, book: DenialLog, bodies: Bodies
 ) -> BaseRoute:
     if not isinstance(route, Route | Mount):  # a router within a router, say, of which FastAPI shows no route
         raise LookupError(f"expected a route that can be guarded, found {type(route).__name__}")  # noqa: TRY004
@@ -113,7 +113,7 @@ class Guard:
         path: str,
         query: frozenset[str] | None = None,
         service: Service,
-        book: RefusalBook,
+        book: DenialLog,
         bodies: Bodies,
     ) -> None:
         self._app = app
@@ -181,7 +181,7 @@ class Guard:
             send = self._watched(asked, row, actor, send)
         await self._app(scope, receive, send)
 
-    def _watched(self, asked: Asked, row: Access, actor: Actor, send: Send) -> Send:
+    def _watched(self, asked: RequestAuth, row: Access, actor: Actor, send: Send) -> Send:
         """Return what sends an answer as long as who asked for it may have it: a stream lasts for minutes."""
         checked_s, is_cut = time.monotonic(), False
 
@@ -197,7 +197,7 @@ class Guard:
 
         return sent
 
-    def _still(self, asked: Asked, row: Access, actor: Actor) -> bool:
+    def _still(self, asked: RequestAuth, row: Access, actor: Actor) -> bool:
         """Return whether who asked is let in as he was; with other grants he is to ask again."""
         try:
             now = identify(self._service, replace(asked, is_watch=True)).actor

@@ -18,11 +18,11 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 from starlette.requests import Request
 
-from flashferry.core.described import counted
 from flashferry.core.outside import keep_secret
-from flashferry.service.actor import ANONYMOUS, Actor, Grant, Role, Via
-from flashferry.service.people.mapped import MappedPerson, enter, grants_for, is_as_told
+from flashferry.core.safe_quote import counted
+from flashferry.service.people.provisioning import MappedPerson, enter, grants_for, is_as_told
 from flashferry.service.people.sessions import cookie_name, digest_of, new_secret
+from flashferry.service.principal import ANONYMOUS, Actor, Grant, Role, Via
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.settings import ProxySettings
@@ -47,7 +47,7 @@ _SIGN_IN = "Sign in, or send 'Authorization: Bearer' with a token"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RequestAuth:
     """What a request says of who sends it.
 
     Attributes:
@@ -89,7 +89,7 @@ def anonymous(address: str) -> Actor:
     return Actor(name=ANONYMOUS, via=Via.NONE, address=address)
 
 
-def asked_of(request: Request, service: Service) -> Asked:
+def asked_of(request: Request, service: Service) -> RequestAuth:
     """Return what a request says of who sends it.
 
     Raises:
@@ -101,7 +101,7 @@ def asked_of(request: Request, service: Service) -> Asked:
     scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
     user = _once(request, proxy.user_header) if is_proxy and proxy.user_header else None
     groups = _once(request, proxy.groups_header) if user and proxy.groups_header else None
-    return Asked(
+    return RequestAuth(
         address=_forwarded(request, proxy) or peer if is_proxy else peer,
         bearer=bearer.strip() if scheme.lower() == "bearer" else None,
         session_id=request.cookies.get(cookie_name(service.settings)),
@@ -111,7 +111,7 @@ def asked_of(request: Request, service: Service) -> Asked:
     )
 
 
-def is_scraper(request: Request, asked: Asked, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
+def is_scraper(request: Request, asked: RequestAuth, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
     """Return whether a request comes from one of some networks and says nothing of who sends it.
 
     What somebody forwarded who is not believed comes from anywhere: a proxy on this host that nobody named would
@@ -123,7 +123,7 @@ def is_scraper(request: Request, asked: Asked, networks: Sequence[IPv4Network | 
     return not is_told and not (is_forwarded and asked.address == peer) and _is_in(asked.address, networks)
 
 
-def identify(service: Service, asked: Asked) -> Identity:
+def identify(service: Service, asked: RequestAuth) -> Identity:
     """Return who asks.
 
     Raises:
@@ -151,7 +151,7 @@ def grants(database: sqlite3.Connection, name: str) -> frozenset[Grant]:
     return frozenset(Grant(role=Role(one.role), site=one.site) for one in rows.grants_of(database, name))
 
 
-def _by_token(service: Service, asked: Asked, shown: str) -> Identity:
+def _by_token(service: Service, asked: RequestAuth, shown: str) -> Identity:
     now = service.now()
     with service.database.reading() as database:
         row = token(database, digest_of(shown), at=moment(now))
@@ -165,7 +165,7 @@ def _by_token(service: Service, asked: Asked, shown: str) -> Identity:
     return Identity(actor=Actor(name=row.person, via=Via.TOKEN, address=asked.address, grants=token_grants(row, has)))
 
 
-def _by_session(service: Service, asked: Asked, shown: str) -> Identity:
+def _by_session(service: Service, asked: RequestAuth, shown: str) -> Identity:
     with service.database.reading() as database:
         row = session(database, digest_of(shown), at=moment(service.now()))
         has = grants(database, row.person) if row is not None else frozenset()
@@ -176,7 +176,7 @@ def _by_session(service: Service, asked: Asked, shown: str) -> Identity:
     return _in_session(service, asked, row, actor)
 
 
-def _by_header(service: Service, asked: Asked, user: str) -> Identity:
+def _by_header(service: Service, asked: RequestAuth, user: str) -> Identity:
     proxy = service.settings.proxy
     follows = grants_for(asked.groups, proxy.roles) if proxy.groups_header else None
     told = MappedPerson(source="header", subject=user, name=user.lower(), grants=follows)
@@ -202,7 +202,7 @@ def _header_session(user: str) -> str:
     return f"header:{user}"
 
 
-def _stand_for(database: sqlite3.Connection, name: str, user: str, asked: Asked, now: str) -> SessionRow:
+def _stand_for(database: sqlite3.Connection, name: str, user: str, asked: RequestAuth, now: str) -> SessionRow:
     row = SessionRow(
         hash=_header_session(user),
         person=name,
@@ -216,7 +216,7 @@ def _stand_for(database: sqlite3.Connection, name: str, user: str, asked: Asked,
     return row
 
 
-def _in_session(service: Service, asked: Asked, row: SessionRow, actor: Actor) -> Identity:
+def _in_session(service: Service, asked: RequestAuth, row: SessionRow, actor: Actor) -> Identity:
     keep_secret(row.csrf, is_random=True)
     past_s = (service.now() - moment_of(row.seen_at)).total_seconds()
     if actor.via is Via.SESSION and past_s < -CLOCK_SLACK_S:

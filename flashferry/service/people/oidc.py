@@ -33,7 +33,7 @@ from urllib.parse import urlencode, urlsplit
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_secret, shown
 from flashferry.service.outbound import HttpRequest, NoAnswer, ask, json_object
-from flashferry.service.people.mapped import MappedPerson, grants_for
+from flashferry.service.people.provisioning import MappedPerson, grants_for
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.settings import OidcSettings

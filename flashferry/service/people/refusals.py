@@ -12,9 +12,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from flashferry.core.described import counted
-from flashferry.service.actor import Actor
+from flashferry.core.safe_quote import counted
 from flashferry.service.auditing import note
+from flashferry.service.principal import Actor
 from flashferry.service.service import Service
 
 FIRST_WINDOW_S = 60.0
@@ -58,7 +58,7 @@ class _Bucket:
         return True
 
 
-class RefusalBook:
+class DenialLog:
     """What was refused lately. Safe to use from all threads.
 
     Args:

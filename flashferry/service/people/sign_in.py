@@ -17,14 +17,14 @@ from datetime import timedelta
 from http import HTTPStatus
 from math import ceil
 
-from flashferry.service.actor import ANONYMOUS, SYSTEM, Actor, Via
 from flashferry.service.auditing import note
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.people.identity import anonymous
+from flashferry.service.people.login_rate_limit import Tries
 from flashferry.service.people.passwords import Passwords
-from flashferry.service.people.refusals import RefusalBook
+from flashferry.service.people.refusals import DenialLog
 from flashferry.service.people.sessions import NewSession, begin_session
-from flashferry.service.people.tries import Tries
+from flashferry.service.principal import ANONYMOUS, SYSTEM, Actor, Via
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service import people as rows
@@ -52,7 +52,7 @@ class SignIn:
     before: str | None = field(default=None, repr=False)
 
 
-class Door:
+class PasswordLogin:
     """Where people sign in with a password. Safe to use from all threads.
 
     Args:
@@ -60,7 +60,7 @@ class Door:
         book: Where refusals go.
     """
 
-    def __init__(self, service: Service, book: RefusalBook) -> None:
+    def __init__(self, service: Service, book: DenialLog) -> None:
         self._service = service
         self._book = book
         self.passwords = Passwords(service.settings.people)

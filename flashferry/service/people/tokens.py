@@ -10,10 +10,10 @@ from datetime import timedelta
 from http import HTTPStatus
 
 from flashferry.core.outside import keep_secret, shown
-from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.people.accounts import check_grant
 from flashferry.service.people.sessions import digest_of, new_secret
+from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.problems import Problem, listed
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment

@@ -11,11 +11,11 @@ from http import HTTPStatus
 from typing import Literal
 
 from flashferry.reports import words
-from flashferry.service.actor import Actor, Role
 from flashferry.service.auditing import deciding, note
+from flashferry.service.plans.eligibility import found, why_fallen, why_not_images
 from flashferry.service.plans.offering import told_sites
-from flashferry.service.plans.standing import found, why_fallen, why_not_images
 from flashferry.service.plans.telling import object_of
+from flashferry.service.principal import Actor, Role
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service import plans as store

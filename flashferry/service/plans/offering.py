@@ -12,16 +12,16 @@ from http import HTTPStatus
 from pathlib import Path
 
 from flashferry.core.codec import to_json
-from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
+from flashferry.core.safe_quote import counted
 from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.model.plan_file import check_places, plan_from
 from flashferry.service.access import MOST_PLAN_BYTES
-from flashferry.service.actor import Actor, Role
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.plans.telling import object_of
+from flashferry.service.principal import Actor, Role
 from flashferry.service.problems import Problem, problem_of
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment

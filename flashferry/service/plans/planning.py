@@ -16,14 +16,14 @@ from http import HTTPStatus
 
 from flashferry.core.apart.folder import JobFolder
 from flashferry.core.state_folder import open_private
-from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.auditing import deciding
+from flashferry.service.background import PeriodicTask
 from flashferry.service.images.golden import golden_rules
-from flashferry.service.jobs.asking import asked_before, check_devices
-from flashferry.service.jobs.requesting import action_of, request_job
-from flashferry.service.jobs.wishes import Devices, JobWish
-from flashferry.service.keepers import Keeper
+from flashferry.service.jobs.create import action_of, request_job
+from flashferry.service.jobs.job_spec import Devices, JobWish
+from flashferry.service.jobs.submit import asked_before, check_devices
 from flashferry.service.plans.offering import MOST_BYTES, checked_title, offer
+from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.answers import Once, keep_answer
@@ -133,7 +133,7 @@ class PlanJobs:
                 offer_made(service, job)
 
 
-KEEPER = Keeper(name="plans", every_s=_EVERY_S, look=PlanJobs().look)
+KEEPER = PeriodicTask(name="plans", every_s=_EVERY_S, look=PlanJobs().look)
 
 
 def offer_made(service: Service, job: Job) -> None:

@@ -11,14 +11,14 @@ from http import HTTPStatus
 
 from flashferry.model.plan_window import PlanWindow
 from flashferry.reports import words
-from flashferry.service.actor import Actor
 from flashferry.service.auditing import note_refusal
-from flashferry.service.jobs.asking import ask, asked_before
-from flashferry.service.jobs.requesting import action_of
-from flashferry.service.jobs.wishes import JobWish
+from flashferry.service.jobs.create import action_of
+from flashferry.service.jobs.job_spec import JobWish
+from flashferry.service.jobs.submit import ask, asked_before
 from flashferry.service.plans.deciding import checked_comment
-from flashferry.service.plans.standing import found, why_not_images
+from flashferry.service.plans.eligibility import found, why_not_images
 from flashferry.service.plans.telling import object_of
+from flashferry.service.principal import Actor
 from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.answers import Once

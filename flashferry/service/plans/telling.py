@@ -6,8 +6,8 @@ from collections import Counter
 
 from flashferry.core.codec import to_json
 from flashferry.model.fleet_plan import Action, FleetPlan
-from flashferry.service.plans.comparing import PlanDifference, forecast_end
-from flashferry.service.plans.lines import WORDS, expected_lines
+from flashferry.service.plans.config_lines import WORDS, expected_lines
+from flashferry.service.plans.diff import PlanDifference, forecast_end
 from flashferry.store.service.plans import StoredPlan
 
 

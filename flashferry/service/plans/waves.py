@@ -12,17 +12,18 @@ from http import HTTPStatus
 from flashferry import api
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.reports import words
-from flashferry.service.actor import Actor, Role
 from flashferry.service.auditing import deciding, note, note_outcome, note_refusal
-from flashferry.service.keepers import Keeper
+from flashferry.service.background import PeriodicTask
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.plans.deciding import checked_comment
+from flashferry.service.plans.eligibility import why_not_gone_on_with
 from flashferry.service.plans.offering import told_sites
-from flashferry.service.plans.standing import why_not_gone_on_with
+from flashferry.service.principal import Actor, Role
 from flashferry.service.problems import Problem, not_told
-from flashferry.service.seeing import seen_run, sites_of_run
+from flashferry.service.run_visibility import seen_run, sites_of_run
 from flashferry.service.service import Service
 from flashferry.store.control import control_request, may_approve, waiting_waves
+from flashferry.store.control_requests import Asker
 from flashferry.store.run_lock import is_run_alive
 from flashferry.store.service.database import moment
 from flashferry.store.service.plans import (
@@ -33,7 +34,6 @@ from flashferry.store.service.plans import (
     wave_is_wanted,
 )
 from flashferry.store.stored_run import StoredRun, read_run
-from flashferry.store.wishes import Asker
 
 _ACTION = "wave.approve"
 _EVERY_S = 2.0
@@ -99,7 +99,7 @@ def look(service: Service) -> None:
                 )
 
 
-KEEPER = Keeper(name="waves", every_s=_EVERY_S, look=look)
+KEEPER = PeriodicTask(name="waves", every_s=_EVERY_S, look=look)
 
 
 def _check(

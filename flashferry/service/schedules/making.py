@@ -17,11 +17,11 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import check_regular, is_below
 from flashferry.core.units import duration
 from flashferry.model.plan_window import PlanWindow, WindowState, spoken
-from flashferry.service.actor import Actor, Role
 from flashferry.service.auditing import deciding, note, note_refusal
 from flashferry.service.plans.deciding import checked_comment
+from flashferry.service.plans.eligibility import found as found_plan
 from flashferry.service.plans.offering import checked_title, told_sites
-from flashferry.service.plans.standing import found as found_plan
+from flashferry.service.principal import Actor, Role
 from flashferry.service.problems import Problem, listed, problem_of
 from flashferry.service.schedules.calendar import calendar_of, next_due, zone_of
 from flashferry.service.service import Service

@@ -19,18 +19,18 @@ import sqlite3
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import counted
 from flashferry.core.units import duration
 from flashferry.model.plan_window import PlanWindow, WindowState, spoken
 from flashferry.reports import words
-from flashferry.service.actor import SYSTEM, Actor, Via
 from flashferry.service.auditing import note
-from flashferry.service.jobs.requesting import request_job
-from flashferry.service.jobs.wishes import JobWish
-from flashferry.service.keepers import Keeper
+from flashferry.service.background import PeriodicTask
+from flashferry.service.jobs.create import request_job
+from flashferry.service.jobs.job_spec import JobWish
 from flashferry.service.notices import NoticeKind, announce
-from flashferry.service.plans.standing import why_not_gone_on_with, why_not_images
+from flashferry.service.plans.eligibility import why_not_gone_on_with, why_not_images
+from flashferry.service.principal import SYSTEM, Actor, Via
 from flashferry.service.problems import Problem
 from flashferry.service.schedules.calendar import calendar_of, next_due, zone_of
 from flashferry.service.schedules.making import night_file, object_of
@@ -88,7 +88,7 @@ def look(service: Service) -> None:
                 break
 
 
-KEEPER = Keeper(name="scheduler", every_s=_EVERY_S, look=look)
+KEEPER = PeriodicTask(name="scheduler", every_s=_EVERY_S, look=look)
 
 
 def take(service: Service, schedule_id: str) -> bool:

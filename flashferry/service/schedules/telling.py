@@ -7,9 +7,9 @@ from datetime import datetime
 
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.actor import Role
+from flashferry.service.plans.eligibility import why_not_begun
 from flashferry.service.plans.offering import told_sites
-from flashferry.service.plans.standing import why_not_begun
+from flashferry.service.principal import Role
 from flashferry.service.schedules.calendar import calendar_of, dues, oddity, zone_of
 from flashferry.store.service.database import moment, moment_of
 from flashferry.store.service.people import roles_lost

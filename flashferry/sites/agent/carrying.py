@@ -20,8 +20,8 @@ from typing import Any
 
 from flashferry.api import FleetOptions, whole_fleet
 from flashferry.core.apart.folder import JobFolder
-from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.safe_quote import counted
 from flashferry.core.state_folder import make_private_directory
 from flashferry.depot.sync.errors import SyncStopped
 from flashferry.depot.sync.line import Interrupted
@@ -35,13 +35,13 @@ from flashferry.sites.agent.telling import Teller
 from flashferry.sites.agent.tries import PAUSES_S, Try, TryKind, job_of_try, next_kind, recoveries_in_a_row
 from flashferry.sites.settings import AgentSettings
 from flashferry.sites.wire import Order, OrderJob
+from flashferry.store.control_requests import WishKind
 from flashferry.store.reader import reading
 from flashferry.store.run_lock import is_run_alive
 from flashferry.store.sites import ledger
 from flashferry.store.sites.agent import AgentDatabase
 from flashferry.store.stored_run import StoredRun, read_run
 from flashferry.store.tables import held_devices, run_of_job
-from flashferry.store.wishes import WishKind
 
 _LOG = logging.getLogger("flashferry.sites")
 _RECORDS_EVERY_S = 15.0

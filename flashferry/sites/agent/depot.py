@@ -18,7 +18,7 @@ from flashferry.depot.sync.filling import SyncProgress
 from flashferry.depot.sync.line import Interrupted, check, never
 from flashferry.depot.sync.source import Login, Source
 from flashferry.depot.sync.syncing import sync_image
-from flashferry.images.digests import PlannedImage
+from flashferry.images.image import PlannedImage
 from flashferry.images.manifest import MOST_PLAN_BYTES, plan_name
 from flashferry.sites.settings import SourceSettings
 

@@ -9,9 +9,9 @@ from flashferry.core.errors import FlashferryError
 from flashferry.sites.agent.carrying import Bench, End
 from flashferry.sites.agent.judging import OrderRefused
 from flashferry.sites.wire import Order, OrderJob
+from flashferry.store.control_requests import Asker
 from flashferry.store.run_lock import is_run_alive
 from flashferry.store.sites import ledger
-from flashferry.store.wishes import Asker
 
 
 def steer(bench: Bench, order: Order) -> End:

@@ -16,10 +16,10 @@ from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 
+from flashferry.core.atomic_write import write_whole
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading
 from flashferry.core.outside import masked
-from flashferry.core.writing import write_whole
 from flashferry.images.manifest import MOST_PLAN_BYTES, plan_name
 from flashferry.model.fleet_plan import FleetPlan, PlannedDevice
 from flashferry.model.plan_file import plan_from
@@ -31,6 +31,7 @@ from flashferry.sites.centre.settings import CentreSettings
 from flashferry.sites.centre.sharing import Share, check_ready, refusals
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import OrderJob
+from flashferry.store.control_requests import Asker, WishKind
 from flashferry.store.own_database import moment, moment_of
 from flashferry.store.reader import chosen
 from flashferry.store.sites.agents import AgentState, agents_by_site
@@ -55,7 +56,6 @@ from flashferry.store.sites.runs import (
     set_stopped,
     waves_of,
 )
-from flashferry.store.wishes import Asker, WishKind
 
 _LOG = logging.getLogger("flashferry.sites.centre")
 OWNER = "centre"

@@ -14,8 +14,8 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from flashferry.core.codec import CodecError, decode
-from flashferry.core.described import counted
 from flashferry.core.outside import masked
+from flashferry.core.safe_quote import counted
 from flashferry.core.units import size
 from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.monitor.events import Event
@@ -25,11 +25,11 @@ from flashferry.sites.centre.collecting import CANARIES, now
 from flashferry.sites.centre.gate import decide, wave_that_waits
 from flashferry.sites.centre.overview import fetching_for
 from flashferry.sites.centre.sharing import ago
+from flashferry.store.control_requests import Asker, WishKind
 from flashferry.store.own_database import moment, moment_of
 from flashferry.store.sites.agents import AgentState
 from flashferry.store.sites.runs import Part, PartState, SiteRun, end_run, parts_of, run_of
 from flashferry.store.sites.words import DeviceOutcome, News, news_of, outcomes_of
-from flashferry.store.wishes import Asker, WishKind
 
 LOOK_S = 0.5
 _GATE_EVERY_S = 2.0

@@ -6,14 +6,14 @@ import sqlite3
 import time
 from collections.abc import Callable
 
-from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import masked
+from flashferry.core.safe_quote import counted
 from flashferry.monitor.events import Event
 from flashferry.sites.centre.centre import Centre
 from flashferry.sites.centre.following import Follower
+from flashferry.store.control_requests import Asker
 from flashferry.store.sites.runs import open_runs
-from flashferry.store.wishes import Asker
 
 LOOK_S = 1.0
 _PRUNE_EVERY_S = 3600.0

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from flashferry.core.codec import CodecError, decode, stored_json
 from flashferry.core.errors import Kind
-from flashferry.images.digests import Image
+from flashferry.images.image import Image
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.model.record import DeviceRecord, Failure, RunReport
 from flashferry.model.states import Outcome, Restored, State
@@ -19,13 +19,13 @@ from flashferry.reports.build import build_report, report_author
 from flashferry.reports.model import Report
 from flashferry.run.make_request import excluded_record
 from flashferry.sites.centre.centre import SYSTEM, plan_in
+from flashferry.store.control_requests import WishKind
 from flashferry.store.run_lock import RunState
 from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import Part, PartState, SiteRun, parts_of, wishes_of
 from flashferry.store.sites.words import DeviceState, devices_of
 from flashferry.store.stored_run import StoredDevice, StoredRun
 from flashferry.store.stored_transfer import transfers_in
-from flashferry.store.wishes import WishKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from flashferry.sites.centre.collecting import CANARIES, now
 from flashferry.sites.centre.gate import wave_that_waits
 from flashferry.sites.centre.settings import CentreSettings
 from flashferry.sites.centre.sharing import ago, refusals
+from flashferry.store.control_requests import Wish, WishKind
 from flashferry.store.own_database import moment_of
 from flashferry.store.sites.agents import AgentState, Fetching, agents_by_site
 from flashferry.store.sites.database import SitesDatabase
@@ -28,7 +29,6 @@ from flashferry.store.sites.runs import (
     wishes_of,
 )
 from flashferry.store.sites.words import DeviceOutcome, left_in_hand, outcomes_of
-from flashferry.store.wishes import Wish, WishKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 from enum import StrEnum
 
+from flashferry.store.control_requests import Asker, Wish
 from flashferry.store.own_database import moment, moment_of
-from flashferry.store.wishes import Asker, Wish
 
 
 class PartState(StrEnum):
@@ -337,7 +337,7 @@ def add_wish(
     Args:
         database: A connection.
         run: The run.
-        what: What, by the words of `flashferry.store.wishes.WishKind`.
+        what: What, by the words of `flashferry.store.control_requests.WishKind`.
         asker: Who, and why.
         at: What time it is.
         site: Of which site alone; None: of all.

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from flashferry.core.writing import sync_folder
+from flashferry.core.atomic_write import sync_folder
 
 SCHEMA = "flashferry.backup/1"
 MANIFEST = "manifest.json"

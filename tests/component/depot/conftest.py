@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.depot.client import DepotClient
-from flashferry.depot.looking import look_for_depot
+from flashferry.depot.status import look_for_depot
 from flashferry.fileserver import Ticket, TicketRequest, TransferState
 from tests.patience import PATIENCE_S
 from tests.patience import until as until_so

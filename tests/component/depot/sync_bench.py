@@ -25,7 +25,7 @@ from flashferry.fileserver import (
 )
 from flashferry.fileserver.tickets import issue
 from flashferry.httpserver import http_listener
-from flashferry.images.digests import ImageFile
+from flashferry.images.image import ImageFile
 from flashferry.images.manifest import CATALOGUE_NAME, Manifest, manifest_of
 from tests.patience import PATIENCE_S, until
 

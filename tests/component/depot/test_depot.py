@@ -8,11 +8,11 @@ import stat
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot import door, link, messages
+from flashferry.depot import handshake, link, messages
 from flashferry.depot.daemon import Depot
-from flashferry.depot.looking import look_for_depot
 from flashferry.depot.options import DepotOptions
-from flashferry.depot.places import NotForUs
+from flashferry.depot.paths import NotForUs
+from flashferry.depot.status import look_for_depot
 from flashferry.fileserver import TicketUnknown, TransferState
 from flashferry.images.errors import CatalogueInvalid, ImageUnknown, ImageUnreadable
 from tests.component.depot.conftest import IMAGE, until
@@ -162,6 +162,6 @@ def test_a_depot_in_another_network_is_none(shared_depot, monkeypatch):
 def test_another_user_s_depot_is_not_believed(shared_depot, monkeypatch):
     """Its digests would decide what devices keep: a depot of a user who is neither we nor root is none."""
     depot = shared_depot
-    monkeypatch.setattr(door, "peer", lambda _line: (1, 4711))
+    monkeypatch.setattr(handshake, "peer", lambda _line: (1, 4711))
     with pytest.raises(NotForUs, match="it is of user 4711"):
         depot.stranger()

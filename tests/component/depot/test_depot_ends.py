@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.depot.looking import look_for_depot
+from flashferry.depot.status import look_for_depot
 from flashferry.fileserver import ServerGone
-from flashferry.service.figures.gathering import Figures
-from flashferry.service.live.look import Looker
+from flashferry.service.live.collect import Looker
+from flashferry.service.metrics.collector import Figures
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.depot.looking import look_for_depot
+from flashferry.depot.status import look_for_depot
 from flashferry.depot.sync.errors import SourceRefused
 from flashferry.depot.sync.source import Login, Source
 from tests.component.depot.conftest import until

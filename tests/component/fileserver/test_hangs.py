@@ -15,7 +15,7 @@ import pytest
 
 from flashferry.core.apart.processes import ProcessMark
 from flashferry.fileserver import EventKind, FileServer, ServerEvent, ServerGone, ServerSettings, TicketRequest
-from flashferry.fileserver.caps import SiteLoad
+from flashferry.fileserver.rate_limits import SiteLoad
 from flashferry.fileserver.wire import SetElsewhere
 from ftpserver import ftp_listener
 from tests.patience import PATIENCE_S, until

@@ -8,7 +8,7 @@ import pytest
 from flashferry.fileserver.process import ControlLink
 from flashferry.fileserver.protocol import IOLoop
 from flashferry.fileserver.records import EventKind, ServerEvent, TransferProgress, TransferState
-from flashferry.fileserver.wire import LENGTH_BYTES, Happened, Pulse, Pulses, Saying, saying_of
+from flashferry.fileserver.wire import LENGTH_BYTES, Happened, ProgressUpdate, Pulses, Saying, saying_of
 
 _TICKETS = [f"ticket {number}" for number in range(20)]
 
@@ -65,7 +65,7 @@ def _progress(ticket_id: str, acked: int, kind: EventKind = EventKind.PROGRESS) 
     return ServerEvent(kind=kind, at=1e9, text="", progress=progress)
 
 
-def _pulses(messages: list[Saying]) -> list[Pulse]:
+def _pulses(messages: list[Saying]) -> list[ProgressUpdate]:
     return [pulse for message in messages if isinstance(message, Pulses) for pulse in message.pulses]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.lab.cml.standin import RunningController, standin_controller
-from flashferry.nightly import playing
+from flashferry.nightly import runner
 from tests.component.nightly.cml.standing import FleetingClock, write_night
 from tests.component.nightly.conftest import Call
 
@@ -30,7 +30,7 @@ def night(standin: RunningController, tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "c8000v.qcow2").write_bytes(b"QFI\xfb" + b"disk" * 100_000)
     (tmp_path / "c8000v.SPA.bin").write_bytes(b"\x7fELF")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(playing, "SystemClock", FleetingClock)
+    monkeypatch.setattr(runner, "SystemClock", FleetingClock)
     return partial(nightly, "run", "--json", "--state-dir", "state")
 
 

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from flashferry.cli import main as cli
 from flashferry.fileserver import CongestionControl, probe_capabilities
 from flashferry.lab.world import DeviceSpec, Rung, World, WorldSpec, start_world
-from flashferry.model import links as pace
+from flashferry.model import link_rates as pace
 from flashferry.model.fleet_plan import Action
 from flashferry.model.plan_file import load_plan
 from tests.some import some

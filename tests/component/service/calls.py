@@ -16,20 +16,20 @@ from typing import Any
 from urllib.parse import urlencode
 
 from flashferry.core.apart.folder import JobFolder
-from flashferry.images.digests import PlannedImage
+from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import plan_text
 from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.service.access import ROUTES
-from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.hooks.managing import HookWish, add_hook
-from flashferry.service.jobs.asking import ask
-from flashferry.service.jobs.wishes import JobWish
+from flashferry.service.jobs.job_spec import JobWish
+from flashferry.service.jobs.submit import ask
 from flashferry.service.people.accounts import NewPerson, add_person
 from flashferry.service.plans.deciding import approve
 from flashferry.service.plans.offering import offer
+from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.schedules.making import ScheduleWish, Step, make_schedule, step
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.journal import Journal

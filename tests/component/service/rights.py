@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flashferry.service.actor import Role
+from flashferry.service.principal import Role
 
 _LETTERS = {
     "V": Role.VIEWER,

@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from flashferry.service.access import ROUTES
-from flashferry.service.actor import Role
 from flashferry.service.api.openapi import document, written
 from flashferry.service.auditing import note
+from flashferry.service.principal import Role
 from flashferry.store.service.jobs import Job, JobKind, add_job, latest_jobs
 from tests.component.service.calls import STREAMS, World, call_of, world
 from tests.served import ADMIN, URL, Token

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import pytest
 
 from benchmarks.subjects import free_port
-from flashferry.service.actor import Role
 from flashferry.service.pages.frame import link
+from flashferry.service.principal import Role
 from tests.browsing import browsing, cookie_of, is_as_wide_as_its_window, serving, signed_in
 from tests.showcase.checks import faults_of, unreached_of
 from tests.showcase.service import Showcase, showcase

@@ -15,10 +15,10 @@ import pytest
 
 from flashferry.core.apart.child import TAKEN
 from flashferry.core.apart.folder import JobFolder
-from flashferry.service.actor import SYSTEM
-from flashferry.service.jobs.requesting import request_job
+from flashferry.service.jobs.create import request_job
+from flashferry.service.jobs.job_spec import JobWish
 from flashferry.service.jobs.supervisor import Supervisor
-from flashferry.service.jobs.wishes import JobWish
+from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.service.database import ServiceDatabase

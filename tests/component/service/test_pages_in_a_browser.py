@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 import pytest
 
 from benchmarks.subjects import free_port
-from flashferry.service.actor import Role
 from flashferry.service.pages.frame import link
+from flashferry.service.principal import Role
 from flashferry.store.journal import Journal
 from flashferry.store.sites.agents import take_fetching
 from flashferry.store.sites.database import SitesDatabase

@@ -21,10 +21,10 @@ from flashferry.model.plan_file import plan_from, plan_text
 from flashferry.monitor.event_log import event_log
 from flashferry.monitor.events import Event
 from flashferry.service.client.stream import run_events
+from flashferry.store.control_requests import Origin
 from flashferry.store.journal import Journal
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.service.images import ImageState, StoredImage, add_image
-from flashferry.store.wishes import Origin
 from tests import patience
 from tests.component.service.calls import World
 from tests.component.service.processes import running

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from flashferry.service.access import ROUTES, routes_in
-from flashferry.service.actor import Grant, Role
 from flashferry.service.app import ROUTERS
 from flashferry.service.people.accounts import give_grants
+from flashferry.service.principal import Grant, Role
 from flashferry.store.journal import Journal
 from flashferry.store.service import people
 from tests.component.service.calls import STREAMS, Call, World, call_of, lacking, world

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from benchmarks.subjects import free_port
-from flashferry.service.actor import Actor, Grant, Role, Via
+from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.schedules.making import ScheduleWish, make_schedule
 from flashferry.service.service import Service
 from flashferry.service.settings import RunSettings, ServiceSettings

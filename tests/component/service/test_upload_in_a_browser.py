@@ -9,8 +9,8 @@ import re
 import pytest
 
 from benchmarks.subjects import free_port
-from flashferry.service.actor import Role
-from flashferry.service.images.arrivals import SYNC_BYTES
+from flashferry.service.images.upload_sessions import SYNC_BYTES
+from flashferry.service.principal import Role
 from tests.browsing import browsing, cookie_of, serving, signed_in
 from tests.patience import until
 

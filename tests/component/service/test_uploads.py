@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from flashferry.service.images.arrivals import SYNC_BYTES
+from flashferry.service.images.upload_sessions import SYNC_BYTES
 from tests.component.service.processes import running
 from tests.component.service.uploads import IMAGES, Sender, token_for
 from tests.patience import PATIENCE_S, until

@@ -13,8 +13,8 @@ from flashferry.devices.session import DeviceSession
 from flashferry.devices.transcript import Recent, Recorder
 from flashferry.transports import transport_named
 from flashferry.transports.copy_dialogue import CopyDialogue
+from flashferry.transports.server_view import ServerView
 from flashferry.transports.transport import Offer, copy_command
-from flashferry.transports.witness import ServerView
 from tasks.copy_watch import CopyWatch, copy_limits
 
 USER, PASSWORD = "q7Zk2mXw", "Gf4tR9bLs0Vn8cJd"

@@ -20,8 +20,8 @@ from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import DeviceSession
 from flashferry.transports import USUAL
 from flashferry.transports.copy_dialogue import CopyDialogue
+from flashferry.transports.server_view import ServerView
 from flashferry.transports.transport import Offer
-from flashferry.transports.witness import ServerView
 from tasks.authorization import look_at_authorization
 from tasks.copy_watch import CopyWatch, copy_limits
 from tasks.partial_file import DeleteDialogue

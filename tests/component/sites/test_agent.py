@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.images.digests import PlannedImage
+from flashferry.images.image import PlannedImage
 from flashferry.images.manifest import manifest_of
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from flashferry.depot.catalogue.folder import CatalogueFolder
-from flashferry.images.digests import PlannedImage
+from flashferry.images.image import PlannedImage
 from flashferry.images.manifest import Manifest, manifest_of
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.plan_file import plan_document, save_plan

@@ -20,13 +20,13 @@ from flashferry.core.apart.folder import JobFolder
 from flashferry.core.apart.processes import read_mark
 from flashferry.lab.world import DeviceSpec, SiteSpec, World, WorldSpec, start_world
 from flashferry.lab.world_inventory import write_inventory
-from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.audit.verifying import verify
-from flashferry.service.images.keeping import vouch
-from flashferry.service.images.tending import tend
+from flashferry.service.images.lifecycle import vouch
+from flashferry.service.images.reconcile import tend
 from flashferry.service.plans.deciding import approve
 from flashferry.service.plans.offering import offer
 from flashferry.service.plans.starting import begin
+from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.service import Service
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.reader import reading

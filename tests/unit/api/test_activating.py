@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.api.activating import ActivationOptions, activate, activation_plan
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.digests import PlannedImage
+from flashferry.images.image import PlannedImage
 from flashferry.model.activation import ActivationLimits
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits

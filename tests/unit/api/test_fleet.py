@@ -10,7 +10,7 @@ import pytest
 from flashferry.api.fleet import FleetOptions, whole_fleet
 from flashferry.core.errors import ConfigInvalid
 from inventory.access import key_rules
-from inventory.view import view
+from inventory.host_view import view
 
 
 def test_known_hosts_are_in_the_given_state_folder(tmp_path):

@@ -12,7 +12,7 @@ from nornir.core import Nornir
 from flashferry.api.jobs import dead_run_notices, job_for_image, job_for_plan, pace_notices
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.catalogue.folder import CatalogueFolder
-from flashferry.images.digests import PlannedImage
+from flashferry.images.image import PlannedImage
 from flashferry.images.manifest import manifest_of
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, Supply
 from flashferry.model.limits import Limits

@@ -18,9 +18,9 @@ from flashferry.planning.fleet_planner import PlanRequest
 from flashferry.run.options import RunOptions
 from flashferry.run.server import depot_for
 from flashferry.run.transports import transports_of
+from inventory.host_view import view
 from inventory.image_rules import Traits
 from inventory.load import open_inventory
-from inventory.view import view
 
 RULES = """
 rules:

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from flashferry.cli.main import main
+from inventory.host_view import view
 from inventory.load import open_inventory
 from inventory.sites import sites_of
-from inventory.view import view
 
 
 class Terminal(io.StringIO):

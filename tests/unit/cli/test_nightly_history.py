@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from flashferry.cli.main import build
 from flashferry.nightly.history import keep, past
-from flashferry.nightly.judging import judge_night
 from flashferry.nightly.night import Night, NightCopy
+from flashferry.nightly.thresholds import judge_night
 
 BEGUN = datetime(2026, 11, 1, 1, 0, tzinfo=UTC)
 

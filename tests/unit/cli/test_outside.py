@@ -38,8 +38,8 @@ from flashferry.api.manual_tickets import Offer
 from flashferry.cli import depot
 from flashferry.cli import main as cli
 from flashferry.cli.main import FAMILIES, VERBS, main
-from flashferry.cli.terminal.last_words import guard
-from flashferry.cli.terminal.output import EventLines, complain, say
+from flashferry.cli.terminal.exception_hooks import guard
+from flashferry.cli.terminal.output import EventLines, print_error, say
 from flashferry.cli.view import serve_sessions as sessions
 from flashferry.cli.view.fleet_lines import FleetLines
 from flashferry.cli.view.layout import ShownConsole, ShownTable
@@ -49,8 +49,8 @@ from flashferry.core.codec import stored_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_secret
 from flashferry.fileserver import EventKind, ImageFile, ServerEvent, Ticket, TransferProgress, TransferRecord
-from flashferry.images.digests import PlannedImage
 from flashferry.images.files import FileIdentity
+from flashferry.images.image import PlannedImage
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits
@@ -68,8 +68,8 @@ from flashferry.nightly.cml.record import Recorded
 from flashferry.nightly.faults import Fault
 from flashferry.nightly.history import keep as keep_night
 from flashferry.nightly.night import Night, NightStep, StepOutcome
-from flashferry.nightly.playing import Played
 from flashferry.nightly.reaping import Reaped
+from flashferry.nightly.runner import NightResult
 from flashferry.planning.inspection import CheckRecord
 from flashferry.planning.readiness import ReadyRecord
 from flashferry.run.clean import CleanRecord
@@ -80,6 +80,7 @@ from flashferry.sites.centre.ordering import Tended
 from flashferry.sites.centre.settings import CentreSettings
 from flashferry.sites.keys import PrivateKey
 from flashferry.store.bulk_paths import BulkPath, BulkPaths
+from flashferry.store.control_requests import Asker
 from flashferry.store.journal import Journal
 from flashferry.store.journal_rows import NewDevice
 from flashferry.store.sites.agents import AgentBeat, take_beat, take_depot
@@ -87,7 +88,6 @@ from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import Part, PartDevice, SiteRun, add_run, add_wish
 from flashferry.store.sites.words import PartWord, take_word
 from flashferry.store.transfer_row import TransferEntry
-from flashferry.store.wishes import Asker
 from inventory.load import open_inventory
 from inventory.releases import VersionCondition
 from tests.patience import PATIENCE_S
@@ -997,9 +997,9 @@ def test_a_night_is_played(ground, monkeypatch, flashferry_says, as_json):
     def play(file, *, watcher, **_):
         watcher.began(step.name)
         watcher.ended(step)
-        return Played(night=night, folder=ground / "nights")
+        return NightResult(night=night, folder=ground / "nights")
 
-    monkeypatch.setattr("flashferry.nightly.playing.play_night", play)
+    monkeypatch.setattr("flashferry.nightly.runner.play_night", play)
     out, err = flashferry_says("nightly", "run", *(["--json"] if as_json else []), is_document=as_json)
     assert "FAILED" in err
     assert secrets_in(out) == []
@@ -1014,7 +1014,7 @@ def test_sentences(capsys, monkeypatch):
     """What is said in a line, and an error with its hint, for people and for programs."""
     monkeypatch.setattr(sys, "argv", ["flashferry", "--json"])
     say(HOSTILE)
-    complain(ConfigInvalid(HOSTILE, host=HOSTILE, step=HOSTILE, hint=HOSTILE), ExitCode.USAGE)
+    print_error(ConfigInvalid(HOSTILE, host=HOSTILE, step=HOSTILE, hint=HOSTILE), ExitCode.USAGE)
     out, err = capsys.readouterr()
     assert_harmless(err)
     check_document(out)
@@ -1090,7 +1090,7 @@ def test_whatever_a_console_prints_is_shown():
 WRITERS = {
     "output.py": {"echo", "print", "write"},
     "layout.py": set(),
-    "last_words.py": {"write"},
+    "exception_hooks.py": {"write"},
     "serve_sessions.py": {"print"},
     "report.py": {"write"},
     "questions.py": {"write"},

@@ -1,6 +1,6 @@
 """What the others of a site had while a transfer ran."""
 
-from flashferry.fileserver.caps import SiteMember, SiteTraffic
+from flashferry.fileserver.rate_limits import SiteMember, SiteTraffic
 
 
 def test_what_the_others_moved_meanwhile_is_counted() -> None:

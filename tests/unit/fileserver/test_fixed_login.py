@@ -10,8 +10,8 @@ from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.fixed_login import FixedGrant, FixedLogin, admit
 from flashferry.fileserver.settings import Limits
 from flashferry.fileserver.tickets import Refusal
-from flashferry.images.digests import ImageFile
 from flashferry.images.files import FileIdentity
+from flashferry.images.image import ImageFile
 
 WORD = "Bench-2026.word"
 IMAGE = ImageFile(

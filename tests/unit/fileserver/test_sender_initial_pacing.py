@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from flashferry.fileserver.sender import UNPACED_SEGMENTS, initial_pacing_piece
+from flashferry.fileserver.socket_tuning import UNPACED_SEGMENTS, initial_pacing_piece
 
 
 def test_the_first_ten_segments_go_two_by_two() -> None:

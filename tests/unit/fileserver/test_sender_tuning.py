@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from flashferry.fileserver import sender as module
-from flashferry.fileserver.caps import Cap
-from flashferry.fileserver.congestion_control import ChannelLimit, LossSight
-from flashferry.fileserver.sender import Tuning
+from flashferry.fileserver import socket_tuning as module
+from flashferry.fileserver.congestion_control import ChannelLimit, LossEstimate
+from flashferry.fileserver.rate_limits import Cap
 from flashferry.fileserver.settings import SenderProfile
 from flashferry.fileserver.site_pace import SitePace
+from flashferry.fileserver.socket_tuning import Tuning
 from flashferry.tcp.info import TcpInfo, parse_tcp_info
 from flashferry.tcp.pacing import Phase
 
@@ -61,8 +61,8 @@ def _tuning(options: int, control: str = "auto") -> Tuning:
     return tuning
 
 
-def _sight(*, losses: int, acked_segments: int, rtt_s: float = 0.1, window_bytes: int = 1_250_000) -> LossSight:
-    return LossSight(
+def _sight(*, losses: int, acked_segments: int, rtt_s: float = 0.1, window_bytes: int = 1_250_000) -> LossEstimate:
+    return LossEstimate(
         losses=losses,
         repairs=losses,
         lost_share=losses / max(acked_segments, 1),

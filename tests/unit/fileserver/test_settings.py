@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.fileserver.congestion_control import ChannelLimit, LossSight, choose_sender, first_candidates
+from flashferry.fileserver.congestion_control import ChannelLimit, LossEstimate, choose_sender, first_candidates
 from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
 
@@ -145,9 +145,9 @@ def test_a_connection_begins_with_what_takes_no_pacing(asked: str, first: tuple[
     assert first_candidates(asked) == first
 
 
-def _sight(**known: Any) -> LossSight:
+def _sight(**known: Any) -> LossEstimate:
     usual = {"losses": 0, "repairs": 0, "lost_share": 0.0, "window_bytes": 1_250_000, "rtt_s": 0.1, "mss_bytes": 1460}
-    return LossSight(**{"acked_bytes": 0, **usual, **known})
+    return LossEstimate(**{"acked_bytes": 0, **usual, **known})
 
 
 @pytest.mark.parametrize(

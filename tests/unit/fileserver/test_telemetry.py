@@ -9,8 +9,8 @@ from flashferry.fileserver.records import SenderReport, TransferProgress, Transf
 from flashferry.fileserver.telemetry import BRIEF_RECORDS, WHOLE_RECORDS, Snapshots
 from flashferry.fileserver.tickets import TicketRequest, issue
 from flashferry.fileserver.transfer import Transfer, TransferStart
-from flashferry.images.digests import ImageFile
 from flashferry.images.files import FileIdentity
+from flashferry.images.image import ImageFile
 
 _SENDER = SenderReport(
     congestion_control_asked="auto",

@@ -16,8 +16,8 @@ from flashferry.fileserver.tickets import (
     plain_address,
     source_allowed,
 )
-from flashferry.images.digests import ImageFile
 from flashferry.images.files import FileIdentity
+from flashferry.images.image import ImageFile
 from tests.some import some
 
 IMAGE = ImageFile(

@@ -10,8 +10,8 @@ import pytest
 from flashferry.fileserver.records import SenderReport, TransferRecord
 from flashferry.fileserver.tickets import TicketRequest, issue
 from flashferry.fileserver.transfer import Transfer, TransferStart
-from flashferry.images.digests import ImageFile
 from flashferry.images.files import FileIdentity
+from flashferry.images.image import ImageFile
 from flashferry.tcp.sample import ChannelReading
 from flashferry.tcp.verdict import KnownLink, VerdictKind
 

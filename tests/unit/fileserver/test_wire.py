@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from flashferry.fileserver import wire
-from flashferry.fileserver.caps import SiteLoad
 from flashferry.fileserver.fixed_login import FixedLogin, admit
+from flashferry.fileserver.rate_limits import SiteLoad
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
 from flashferry.fileserver.ticket_accounts import TicketUse
 from flashferry.fileserver.tickets import SshOffer, TicketRequest, issue
-from flashferry.images.digests import ImageFile
 from flashferry.images.files import FileIdentity
+from flashferry.images.image import ImageFile
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.syn import SynOptions
 from flashferry.tcp.verdict import VerdictKind
@@ -86,8 +86,8 @@ def test_a_request_comes_out_as_it_went_in(request_: wire.Request) -> None:
         wire.Happened(event=ServerEvent(kind=EventKind.STALLED, at=1.5, text="x", progress=_PROGRESS)),
         wire.RefusedLogin(failure=LoginFailure(at=1.0, peer_address="::1", username_masked="a***", reason="unknown")),
         wire.Answer(number=4, error="ValueError: no"),
-        wire.Tried(use=TicketUse(ticket_id="t", here=1, elsewhere=2)),
-        wire.AtSite(load=_LOAD),
+        wire.AttemptUsed(use=TicketUse(ticket_id="t", here=1, elsewhere=2)),
+        wire.SiteLoadUpdate(load=_LOAD),
     ],
     ids=lambda saying: type(saying).__name__,
 )
@@ -116,7 +116,7 @@ def test_mere_progress_is_sent_by_what_changed() -> None:
     event = ServerEvent(
         kind=EventKind.PROGRESS, at=1.5, text="", peer_address="192.0.2.1", progress=after, sample=_SAMPLE
     )
-    pulse = wire.Pulse.of(event)
+    pulse = wire.ProgressUpdate.of(event)
     assert pulse is not None
     sent = wire.encode(wire.Pulses(pulses=[pulse]))
     assert b"syn" not in sent
@@ -125,7 +125,7 @@ def test_mere_progress_is_sent_by_what_changed() -> None:
     read = wire.saying_of(sent)
     assert isinstance(read, wire.Pulses)
     assert read.pulses[0].event(read.pulses[0].progress(before)) == event
-    assert wire.Pulse.of(replace(event, kind=EventKind.STALLED)) is None
+    assert wire.ProgressUpdate.of(replace(event, kind=EventKind.STALLED)) is None
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_other_shapes_are_refused(wrong: object) -> None:
 def test_a_reading_of_another_length_is_refused() -> None:
     """A row with a value less is no reading."""
     now = wire.Moment("t", TransferState.STALLED, 3, None, 9, 2.5, None, None)
-    pulse = wire.Pulse(at=1.5, now=now, sample=(1.0, 2))
+    pulse = wire.ProgressUpdate(at=1.5, now=now, sample=(1.0, 2))
     with pytest.raises(ValueError, match="zip"):
         pulse.event(_PROGRESS)
 

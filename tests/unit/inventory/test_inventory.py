@@ -8,11 +8,11 @@ from nornir.plugins.inventory import SimpleInventory
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms import NAMES
+from inventory.host_view import view
 from inventory.image_rules import Traits, load_image_rules
 from inventory.load import open_inventory, sample_directory
 from inventory.selection import Selection, narrowed
 from inventory.sites import sites_of
-from inventory.view import view
 from tests.some import some
 
 

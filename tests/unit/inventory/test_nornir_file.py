@@ -19,10 +19,10 @@ from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
 from nornir.core.plugins.inventory import InventoryPluginRegister
 
 from flashferry.core.errors import ConfigInvalid
+from inventory.host_view import HostView, view
 from inventory.load import open_inventory, sample_directory
 from inventory.selection import Selection, narrowed
 from inventory.sites import sites_of
-from inventory.view import HostView, view
 
 INVENTORIES = Path(__file__).parents[2] / "captures" / "inventories"
 EXAMPLES = sample_directory().parent / "examples"

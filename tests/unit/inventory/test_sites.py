@@ -7,10 +7,10 @@ import dataclasses
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from inventory.host_view import HostView, view
 from inventory.load import open_inventory
 from inventory.sites import rate_missing, sites_of
 from inventory.time_window import TimeWindow
-from inventory.view import HostView, view
 
 GROUPS = """
 east:

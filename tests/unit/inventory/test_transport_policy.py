@@ -7,9 +7,9 @@ import re
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from inventory.host_view import HostView, view
 from inventory.load import open_inventory
 from inventory.transport_policy import CLEAR_TEXT, NAMES, ORDER, PUSH, TransportPolicy
-from inventory.view import HostView, view
 
 
 def one(folder, data: str = "{}", group: str = "{}", defaults: str = "{}") -> HostView:

@@ -6,8 +6,8 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import CongestionControl, HostCapabilities
-from flashferry.model.links import LinkRates, told_pace
-from inventory.view import HostView
+from flashferry.model.link_rates import LinkRates, told_pace
+from inventory.host_view import HostView
 
 
 def device(name: str, site: str | None = "a", rate_bps: float | None = None) -> HostView:

@@ -13,7 +13,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_secret
-from flashferry.images.digests import PlannedImage
+from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, Savings, SiteForecast, Supply
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import check_against, load_plan, plan_from, plan_text, save_plan, sealed

@@ -11,7 +11,7 @@ import pytest
 
 from flashferry.core.codec import to_json
 from flashferry.model.exit_codes import ExitCode, exit_code
-from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.model.record import sentence_of
 from flashferry.model.states import Outcome, Restored
 

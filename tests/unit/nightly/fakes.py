@@ -21,12 +21,12 @@ from flashferry.nightly.backend import (
     Topology,
 )
 from flashferry.nightly.faults import Fault, NightFault
-from flashferry.nightly.flow import NightParts
 from flashferry.nightly.link_measure import Pings
 from flashferry.nightly.night import Night, StepOutcome
 from flashferry.nightly.product import ProductRun
 from flashferry.nightly.routers import Configurations, Look
 from flashferry.nightly.settings import NightLimits, NightSettings, NodeLogin
+from flashferry.nightly.steps import NightParts
 
 WAN = LinkCondition(bandwidth_kbps=50_000, latency_ms=50, loss_percent=0.01)
 VERSION = "Cisco IOS XE Software, Version 17.09.04a\nCisco IOS Software, Version 17.9.4a, RELEASE SOFTWARE (fc3)\n"

@@ -20,7 +20,7 @@ from flashferry.nightly.artefacts.report import night_report, report_json, repor
 from flashferry.nightly.artefacts.words import night_result, night_word, title_of
 from flashferry.nightly.faults import Fault
 from flashferry.nightly.history import by_series
-from flashferry.nightly.night import Colour, Night, SeriesKey, StepName
+from flashferry.nightly.night import Night, Rating, SeriesKey, StepName
 from tests.pages import Page
 from tests.some import some
 
@@ -69,7 +69,7 @@ def test_a_report_has_the_past_of_each_series(nights):
     report = night_report(judged[-1], history)
     assert len(report.series) == len(judged[-1].judgements)
     (found,) = (one for one in report.series if one.name == "cat8000v/-/wan50/ftp/probe")
-    assert (found.points[-1].night_id, found.points[-1].colour) == (judged[-1].night_id, Colour.RED)
+    assert (found.points[-1].night_id, found.points[-1].colour) == (judged[-1].night_id, Rating.RED)
     assert [one.is_comparable for one in found.points].count(False) == 1
     assert (found.unit, len(found.points)) == ("bytes/s", 21)
 

@@ -11,8 +11,8 @@ from flashferry.nightly.backend import UploadedImage
 from flashferry.nightly.booting import BootImage, ImageChoice, chosen
 from flashferry.nightly.cml.images import disk_file
 from flashferry.nightly.faults import Fault
-from flashferry.nightly.flow import run_night
 from flashferry.nightly.night import StepName, StepOutcome
+from flashferry.nightly.steps import run_night
 from tests.unit.nightly.fakes import FakeBackend, Rig, lab_fault, two_nodes
 
 IMAGE = UploadedImage(definition_id="flashferry-cat8000v-x", file_name="flashferry-x.qcow2")

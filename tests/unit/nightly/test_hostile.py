@@ -13,10 +13,10 @@ from flashferry.core.outside import keep_secret
 from flashferry.model.exit_codes import ExitCode
 from flashferry.nightly.backend import Leftover
 from flashferry.nightly.faults import Fault
-from flashferry.nightly.flow import run_night
 from flashferry.nightly.lab_notes import LabNotes, is_night_alive, nobodys, read_notes
 from flashferry.nightly.night import Night, NightStep, StepName, StepOutcome
 from flashferry.nightly.product import ProductRun
+from flashferry.nightly.steps import run_night
 from flashferry.nightly.topology.day0 import without_secrets
 from tests.unit.nightly.fakes import failed, lab_fault, probe_device
 

@@ -8,8 +8,8 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.faults import Fault, NightFault
-from flashferry.nightly.flow import run_night
 from flashferry.nightly.routers import Configurations, check_is_the_labs
+from flashferry.nightly.steps import run_night
 from tests.unit.nightly.describing import described
 from tests.unit.nightly.fakes import CONFIGURATION, failed, two_nodes
 from tests.unit.nightly.test_topology import TITLE, made, parsed

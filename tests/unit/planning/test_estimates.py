@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.digests import Image
+from flashferry.images.image import Image
 from flashferry.model.fleet_plan import Action, PlannedDevice, Supply
-from flashferry.model.links import STATED, LinkRate
+from flashferry.model.link_rates import STATED, LinkRate
 from flashferry.model.policy import StagePolicy, TuneMode
 from flashferry.planning.deadline import first_opening
 from flashferry.planning.estimates import Known, decided, estimates_of, links_of
 from flashferry.planning.fleet_planner import PlanRequest, plan_fleet
 from flashferry.planning.gather import Found
 from flashferry.transports.choice import Wish
+from inventory.host_view import HostView
 from inventory.load import open_inventory
 from inventory.sites import Site, sites_of
 from inventory.time_window import TimeWindow
-from inventory.view import HostView
 from tasks.check import Wanted
 
 NIGHT = datetime(2026, 11, 21, 22, 0, tzinfo=UTC)

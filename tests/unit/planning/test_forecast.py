@@ -7,7 +7,7 @@ import pytest
 
 from flashferry.model.fleet_plan import Remedy
 from flashferry.model.limits import Limits
-from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.model.waves import WavePolicy
 from flashferry.planning.forecast import forecast
 from flashferry.planning.scenario import Estimate, Finish, LinkFacts, Rate, Scenario, play

@@ -10,7 +10,7 @@ from flashferry.images.fit import Fits, ImageFit
 from flashferry.model.fleet_plan import Action, PlannedDevice
 from flashferry.planning.gather import Found
 from flashferry.planning.image_platforms import HINT, GivenImages, refused_where_shared
-from inventory.view import HostView
+from inventory.host_view import HostView
 
 
 def fit(family: str | None, fits: Fits = Fits.UNKNOWN) -> ImageFit:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from flashferry.model.fleet_plan import Supply
 from flashferry.model.limits import Limits
-from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.model.waves import WavePolicy
 from flashferry.planning.local_copies import (
     ASSUMED_LAN_RATE_BPS,

@@ -9,11 +9,11 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import Facts
-from flashferry.model.links import STATED, LinkRate
+from flashferry.model.link_rates import STATED, LinkRate
 from flashferry.model.policy import StagePolicy, TuneMode
 from flashferry.run.device_plan import DevicePlan, after, plan_device
 from flashferry.transports import transport_named
-from inventory.view import HostView
+from inventory.host_view import HostView
 from tasks.check import CheckReport
 from tasks.tcp_config import TcpLines
 from templates.version import SoftwareVersion

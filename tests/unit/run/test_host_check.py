@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.depot.looking import DepotFound
 from flashferry.depot.messages import DepotView
+from flashferry.depot.status import DepotFound
 from flashferry.run import host_check as module
 from flashferry.sshserver import load_host_keys
 from flashferry.transports.listening import HOST_KEYS

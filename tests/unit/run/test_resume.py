@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.digests import Image
+from flashferry.images.image import Image
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.limits import Limits
 from flashferry.model.policy import ServerPlace, StagePolicy

@@ -12,7 +12,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.depot import client
 from flashferry.depot.daemon import Depot
 from flashferry.depot.options import DepotOptions
-from flashferry.depot.places import NAME, NotForUs, socket_of
+from flashferry.depot.paths import NAME, NotForUs, socket_of
 from flashferry.fileserver import FileServer
 from flashferry.model.policy import ServerPlace
 from flashferry.run import server

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flashferry.run.slots import is_nearly_over, is_soon_over
+from flashferry.run.concurrency import is_nearly_over, is_soon_over
 
 
 @pytest.mark.parametrize(

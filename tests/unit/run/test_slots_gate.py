@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from flashferry.devices.errors import Interrupted
-from flashferry.run.slots import SlotPool
+from flashferry.run.concurrency import SlotPool
 from tests.patience import PATIENCE_S, until
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from flashferry.devices.errors import Interrupted
 from flashferry.model.limits import Limits
-from flashferry.run import slots as slot_pools
-from flashferry.run.slots import SlotPool, SlotPools
+from flashferry.run import concurrency as slot_pools
+from flashferry.run.concurrency import SlotPool, SlotPools
 from tests.patience import PATIENCE_S, until
 
 

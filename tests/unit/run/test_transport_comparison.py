@@ -12,7 +12,7 @@ from flashferry.devices.cpu import CpuUse
 from flashferry.devices.errors import CopyFailed, DeviceUnreachable, QuestionLeft, TransferStalled
 from flashferry.model.states import Outcome
 from flashferry.run import transport_comparison
-from flashferry.run.device.way import parts_of
+from flashferry.run.device.workflow import parts_of
 from flashferry.run.probe import SpeedTestOptions
 from flashferry.run.transport_comparison import TransportComparison
 from flashferry.store.history import History

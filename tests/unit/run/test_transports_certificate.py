@@ -11,7 +11,7 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.lab.authority import Authority
 from flashferry.model.policy import ServerPlace, StagePolicy
-from flashferry.run.device.way import parts_of
+from flashferry.run.device.workflow import parts_of
 from flashferry.run.host_check import look_at_host
 from flashferry.run.options import RunOptions
 from flashferry.run.transports import reach_by, transports_of

@@ -9,10 +9,10 @@ from fastapi import APIRouter, FastAPI, Request
 
 from flashferry.core.outside import keep_secret
 from flashferry.service import access
-from flashferry.service.actor import Actor, Grant, Role, Via
 from flashferry.service.app import build_app
 from flashferry.service.pages import assets
 from flashferry.service.pages.frame import link, problem_page, view_page
+from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.problems import Problem
 from tests.unit.service.client import TestClient
 

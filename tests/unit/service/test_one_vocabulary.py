@@ -29,8 +29,8 @@ from flashferry.reports.as_json import report_json
 from flashferry.reports.as_junit import report_junit
 from flashferry.reports.build import build_report
 from flashferry.reports.headline import headline
-from flashferry.service.figures.names import METRICS
-from flashferry.service.live.look import Looker
+from flashferry.service.live.collect import Looker
+from flashferry.service.metrics.names import METRICS
 from flashferry.store.journal import Journal
 from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run

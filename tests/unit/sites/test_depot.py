@@ -11,7 +11,7 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.catalogue.errors import CatalogueBusy
 from flashferry.depot.sync.errors import SourceUnreachable, SyncStopped
-from flashferry.images.digests import PlannedImage
+from flashferry.images.image import PlannedImage
 from flashferry.sites.agent.depot import SiteDepot
 from flashferry.sites.settings import SourceSettings
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.images.digests import PlannedImage
+from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, SiteForecast
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import check_places, plan_from, plan_text

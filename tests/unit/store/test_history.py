@@ -14,7 +14,7 @@ from flashferry.store.history_rows import ProbeWord
 from flashferry.store.journal import Journal
 from flashferry.store.measurement import Measurement, age
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED, STAGE
-from flashferry.tcp.worth import nothing_to_tune
+from flashferry.tcp.tuning_benefit import nothing_to_tune
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 IMAGE_BYTES = 500_000_000

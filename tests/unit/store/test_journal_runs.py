@@ -16,12 +16,12 @@ from flashferry.core.outside import keep_secret
 from flashferry.devices.errors import DeviceRefused
 from flashferry.model.states import State
 from flashferry.store.control import ControlRequest
+from flashferry.store.control_requests import Asker, Origin
 from flashferry.store.journal import Journal
 from flashferry.store.reader import reading
 from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
 from flashferry.store.tables import run_of_job
-from flashferry.store.wishes import Asker, Origin
 from tests.patience import PATIENCE_S
 
 

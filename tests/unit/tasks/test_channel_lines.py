@@ -16,7 +16,7 @@ from flashferry.devices.session import DeviceSession
 from flashferry.transports import TRANSPORTS, transport_named
 from tasks import restore as restore_step
 from tasks import tune as tune_step
-from tasks.line_state import LineState, line_state
+from tasks.config_line_state import LineState, line_state
 from tasks.restore import restore_device
 from tasks.restore_plan import plan_restore
 from tasks.snapshot import Snapshot, take_snapshot

@@ -9,14 +9,14 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
-from flashferry.images.digests import Image
 from flashferry.images.fit import Fits
+from flashferry.images.image import Image
 from flashferry.transports import transport_named
 from inventory.transport_policy import TransportPolicy
 from tasks.check import ReturnPath, Wanted, check_device
 from tasks.check_report import Fetching, ProvenFile
 from tasks.fetching.target import look_again
-from tasks.readings import read_running
+from tasks.read_config import read_running
 from tasks.verify import VerifyReport
 
 CAPTURES = Path(__file__).parents[2] / "captures"

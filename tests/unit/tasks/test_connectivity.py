@@ -13,8 +13,8 @@ from flashferry.devices.errors import DeviceRefused, TransferStalled
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.transports import USUAL
 from flashferry.transports.scp import NO_COMMON, SCP
+from flashferry.transports.server_view import FailureCause, ServerView
 from flashferry.transports.transport import Offer
-from flashferry.transports.witness import Hindrance, ServerView
 from tasks.connectivity import LIMITS, check_connectivity, hindrance_of
 from tests.patience import until
 
@@ -34,12 +34,12 @@ LOGGED_IN = ServerView(client_seen=True, logged_in=True, came_from=HOME)
 @pytest.mark.parametrize(
     ("seen", "hindrance", "said"),
     [
-        (ServerView(), Hindrance.NO_CLIENT, f"nobody came to our FTP port from {HOME}"),
-        (CONNECTED, Hindrance.NO_LOGIN, "did not log in with its ticket"),
-        (replace(CONNECTED, other_users=("b***",)), Hindrance.NO_LOGIN, "tried as b***"),
-        (LOGGED_IN, Hindrance.NO_DATA, "no data connection came about"),
-        (replace(LOGGED_IN, acked_bytes=1460), Hindrance.BROKEN_OFF, "it took 1460 bytes and no more"),
-        (replace(LOGGED_IN, came_from=ELSEWHERE), Hindrance.WRONG_SOURCE, f"from {ELSEWHERE}, expected {HOME}"),
+        (ServerView(), FailureCause.NO_CLIENT, f"nobody came to our FTP port from {HOME}"),
+        (CONNECTED, FailureCause.NO_LOGIN, "did not log in with its ticket"),
+        (replace(CONNECTED, other_users=("b***",)), FailureCause.NO_LOGIN, "tried as b***"),
+        (LOGGED_IN, FailureCause.NO_DATA, "no data connection came about"),
+        (replace(LOGGED_IN, acked_bytes=1460), FailureCause.BROKEN_OFF, "it took 1460 bytes and no more"),
+        (replace(LOGGED_IN, came_from=ELSEWHERE), FailureCause.WRONG_SOURCE, f"from {ELSEWHERE}, expected {HOME}"),
     ],
 )
 def test_what_is_in_the_way(seen, hindrance, said):
@@ -58,7 +58,7 @@ def test_nothing_is_in_the_way_of_a_copy_that_went_well():
 def test_a_copy_from_a_strange_address_went_well_and_is_told():
     """The tickets of a staging run are bound to the device's addresses, so this would fail there."""
     assert hindrance_of(replace(LOGGED_IN, came_from=ELSEWHERE), USUAL.words, expected=(HOME,), is_copied=True)[0] is (
-        Hindrance.WRONG_SOURCE
+        FailureCause.WRONG_SOURCE
     )
 
 
@@ -100,7 +100,7 @@ def test_a_silent_device_is_not_waited_for():
         expected=(HOME,),
         server_view=lambda: LOGGED_IN,
     )
-    assert (report.copied, report.hindrance) == (None, Hindrance.NO_DATA)
+    assert (report.copied, report.hindrance) == (None, FailureCause.NO_DATA)
     assert report.sentence.startswith("no data connection: it logged in and no data connection came about")
     assert "passive ports" in report.hint
 
@@ -114,7 +114,7 @@ def test_a_device_that_gives_up_by_itself():
         expected=(HOME,),
         server_view=ServerView,
     )
-    assert report.hindrance is Hindrance.NO_CLIENT
+    assert report.hindrance is FailureCause.NO_CLIENT
     assert "Timed out" in report.sentence
 
 
@@ -129,7 +129,7 @@ def test_why_a_client_did_not_log_in_may_be_told_a_little_later():
         expected=(HOME,),
         server_view=lambda: next(views, replace(CONNECTED, failure=told)),
     )
-    assert (report.hindrance, report.hint) == (Hindrance.NO_LOGIN, NO_COMMON)
+    assert (report.hindrance, report.hint) == (FailureCause.NO_LOGIN, NO_COMMON)
     assert told in report.sentence
 
 

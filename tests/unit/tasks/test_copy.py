@@ -10,8 +10,8 @@ from flashferry.devices.errors import NotDelivered
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.fileserver import Ticket
 from flashferry.transports import transport_named
+from flashferry.transports.server_view import ServerView
 from flashferry.transports.transport import offer_of
-from flashferry.transports.witness import ServerView
 from tasks import copy
 from tasks.copy import copy_image
 from tasks.copy_watch import copy_limits

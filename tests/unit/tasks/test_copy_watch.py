@@ -8,8 +8,8 @@ from flashferry.devices.errors import CopyFailed, CopyStopped, DeviceUnreachable
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.transports import USUAL, transport_named
 from flashferry.transports.copy_dialogue import CopyDialogue
+from flashferry.transports.server_view import ServerView
 from flashferry.transports.transport import Offer, Transport
-from flashferry.transports.witness import ServerView
 from tasks.copy_watch import CopyLimits, CopyWatch, copy_limits, least_rate_bytes_per_s
 
 SIZE_BYTES = 100_000_000

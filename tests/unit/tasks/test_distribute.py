@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from flashferry.devices.errors import CopyFailed, DeviceRefused, FileInTheWay, ImageCorrupt
-from flashferry.images.digests import Image
+from flashferry.images.image import Image
 from tasks.distribute import hand_on, has_members
 
 NAME = "cat9k_iosxe.17.09.05.SPA.bin"

@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.devices.platforms.ios import IOS_XE
 from tasks.file_system import default_file_system, file_named, read_listing
-from tasks.room import MemberRoom, room_of_members
+from tasks.flash_space import MemberRoom, room_of_members
 
 ROW = "*    256487424     127959040      disk     rw   {}\n"
 

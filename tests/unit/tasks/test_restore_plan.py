@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.transports import USUAL
 from tasks import tcp_config
-from tasks.mark import mark_line
 from tasks.restore_plan import plan_restore
+from tasks.run_marker import mark_line
 from tasks.tcp_config import Change, TcpLines
 
 plan_tune = partial(tcp_config.plan_tune, platform=IOS_XE, transport=USUAL)

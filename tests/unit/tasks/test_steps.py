@@ -10,7 +10,7 @@ import pytest
 import tasks
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import State
-from tasks.step import ENDS_WAY, Stretch
+from tasks.step import ENDS_WAY, CostPhase
 from tasks.steps import DELIVERY, STEPS, cost
 
 
@@ -37,7 +37,7 @@ def test_every_file_that_describes_a_step_is_in_the_list():
 
 def test_words_that_are_written_out_are_those_of_the_steps():
     """Who follows a run knows without the steps which of them end a device's way."""
-    assert {step.word for step in STEPS if step.ends_way} == ENDS_WAY
+    assert {step.word for step in STEPS if step.is_fatal} == ENDS_WAY
 
 
 def test_the_order_of_a_delivery():
@@ -47,7 +47,8 @@ def test_the_order_of_a_delivery():
 
 
 @pytest.mark.parametrize(
-    ("stretch", "costs"), [(Stretch.CHECK, (0.85, 20)), (Stretch.SET_UP, (0.3, 26)), (Stretch.RESTORE, (0.03, 9.4))]
+    ("stretch", "costs"),
+    [(CostPhase.CHECK, (0.85, 20)), (CostPhase.SET_UP, (0.3, 26)), (CostPhase.RESTORE, (0.03, 9.4))],
 )
 def test_what_the_steps_cost_is_what_was_measured(stretch, costs):
     """docs/benchmarks.md has the figures that these are straight lines through."""

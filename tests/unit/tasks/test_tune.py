@@ -18,7 +18,7 @@ from flashferry.transports import USUAL
 from tasks import tcp_config
 from tasks import tune as tune_step
 from tasks.configuration import fingerprint
-from tasks.mark import LOOK
+from tasks.run_marker import LOOK
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines, TunePlan
 from tasks.tune import apply_plan, reapply, tune, without_scaling

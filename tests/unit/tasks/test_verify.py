@@ -9,7 +9,7 @@ import pytest
 
 from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
 from flashferry.devices.platforms.ios import IOS_XE
-from flashferry.images.digests import Digests
+from flashferry.images.image import Digests
 from tasks.hashing import Dots, Ended, HashLimits, LimitReached, hash_limits
 from tasks.signature import Signature, read_signature
 from tasks.verify import commands_for, digest_of, verify_image

@@ -15,7 +15,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from flashferry.tcp.pacing import LinkPacer, Pace, Phase
-from flashferry.tcp.path_sight import BaseRtt, PathReading
+from flashferry.tcp.path_estimator import BaseRtt, PathReading
 
 STEP_S = 0.002
 MSS_BYTES = 1460

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashferry.tcp.pacing import LinkPacer, Phase
-from flashferry.tcp.path_sight import BaseRtt
+from flashferry.tcp.path_estimator import BaseRtt
 from tests.unit.tcp.path_model import MSS_BYTES, Delay, Path, random_delays
 
 _FULL = 6e6

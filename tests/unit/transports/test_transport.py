@@ -11,8 +11,8 @@ from flashferry.devices.platforms import PLATFORMS
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.fileserver import Ticket
 from flashferry.transports import TRANSPORTS, USUAL, transport_named
+from flashferry.transports.server_view import FailureCause
 from flashferry.transports.transport import Offer, Transport, copy_command, offer_of, shown_command
-from flashferry.transports.witness import Hindrance
 from tasks.tcp_config import is_ours_to_type, plan_tune, tcp_lines
 
 OFFER = Offer(transport=USUAL, server="192.0.2.10", port=21, image="x.bin", username="u", password="p")
@@ -59,8 +59,8 @@ def test_a_keyword_is_one_settings(transport: Transport):
 @each_transport
 def test_each_way_to_fail_has_words(transport: Transport):
     """A failure without a hint helps nobody."""
-    assert set(transport.words.hints) == set(Hindrance)
-    assert set(transport.words.stuck) >= {Hindrance.NO_CLIENT, Hindrance.NO_LOGIN, Hindrance.NO_DATA}
+    assert set(transport.words.hints) == set(FailureCause)
+    assert set(transport.words.stuck) >= {FailureCause.NO_CLIENT, FailureCause.NO_LOGIN, FailureCause.NO_DATA}
 
 
 @each_transport

@@ -4,5 +4,5 @@
 - `flashferry.lab.cml.routers.path`: the way from a router to the outside, and what its links do to packets.
 - `flashferry.lab.cml.routers.node`: one router's life, from QUEUED to STOPPED.
 - `flashferry.lab.cml.routers.runtime`: all of them, behind the controller's Protocol.
-- `flashferry.lab.cml.routers.house`: the controller and its routers in a core namespace of their own.
+- `flashferry.lab.cml.routers.host_process`: the controller and its routers in a core namespace of their own.
 """

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flashferry.lab.capability_levels import Rung
 from flashferry.lab.cml.clock_runtime import BootTimes
 from flashferry.lab.cml.routers.day0 import DHCP, Day0, configuration_lines, first_lines, last_lines, read_day0
 from flashferry.lab.cml.routers.kinds import CONNECTOR, SWITCH, Kind, kind_of
 from flashferry.lab.cml.runtime import NodePlan, NodeState, NodeView
 from flashferry.lab.control import ask
 from flashferry.lab.errors import LabError
-from flashferry.lab.world_rungs import Rung
 from flashferry.lab.world_spec import Addressing, DeviceAccess, DeviceSpec, Site, SiteSpec, WorldSpec
 from flashferry.lab.world_start import Ground, control_socket, start_helpers
 

@@ -14,7 +14,7 @@ import typer
 from flashferry.cli.service.serve import check_installed
 
 if TYPE_CHECKING:
-    from flashferry.lab.demo.service.ground import Ground
+    from flashferry.lab.demo.service.environment import Ground
 
 
 def service_demo(
@@ -37,8 +37,8 @@ def service_demo(
     """Show the service: twenty routers, a depot, two people, one plan approved and run, and the address to open."""
     check_installed()
     from flashferry.lab.demo.harness import play
-    from flashferry.lab.demo.service.ground import WORLD, opened
-    from flashferry.lab.demo.service.story import Story
+    from flashferry.lab.demo.service.environment import WORLD, opened
+    from flashferry.lab.demo.service.scenario import Story
     from flashferry.lab.world_file import load_world
 
     is_kept = sys.stdout.isatty() if wait is None else wait

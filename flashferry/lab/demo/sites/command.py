@@ -11,8 +11,8 @@ def sites_demo() -> None:
     """Show sites: a centre, two depots with agents, neighbours, each line carrying an image once, and a line cut."""
     check_installed()
     from flashferry.lab.demo.harness import play
-    from flashferry.lab.demo.sites.ground import WORLD, opened
-    from flashferry.lab.demo.sites.story import Story
+    from flashferry.lab.demo.sites.environment import WORLD, opened
+    from flashferry.lab.demo.sites.scenario import Story
     from flashferry.lab.world_file import load_world
 
     play(partial(opened, load_world(WORLD)), lambda ground: Story(ground).play())

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from flashferry.core import units
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.lab.demo.harness import step, tell
-from flashferry.lab.demo.sites.telling import print_agents
+from flashferry.lab.demo.sites.output import print_agents
 
 if TYPE_CHECKING:
     from flashferry.lab.world import World

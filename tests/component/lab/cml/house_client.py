@@ -11,7 +11,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from flashferry.lab.cml.clock_runtime import BootTimes
-from flashferry.lab.cml.routers.house import House
+from flashferry.lab.cml.routers.host_process import House
 from flashferry.lab.namespaces import in_namespace
 from tests.component.lab.cml.conftest import Plain
 from tests.patience import PATIENCE_S

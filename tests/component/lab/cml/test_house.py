@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from flashferry.lab.cml.pcap import frames_of
-from flashferry.lab.cml.routers.house import House, started_house
+from flashferry.lab.cml.routers.host_process import House, started_house
 from flashferry.lab.namespaces import in_namespace
 from tests.component.lab.cml.house_client import LATENCY_MS, LEASE, QUICK, STATIC, Client, topology
 from tests.patience import PATIENCE_S, until
@@ -172,7 +172,7 @@ def test_nothing_is_left_when_the_owner_is_killed(short_folder):
     """Processes, namespaces and files of a house with a running lab are gone soon after `kill -9` of who started it."""
     code = (
         "import sys, time\n"
-        "from flashferry.lab.cml.routers.house import started_house\n"
+        "from flashferry.lab.cml.routers.host_process import started_house\n"
         "from tests.component.lab.cml.house_client import Client, QUICK, topology\n"
         "from tests.patience import until\n"
         "with started_house(boot=QUICK) as house:\n"

@@ -12,8 +12,8 @@ from nornir.core.plugins.inventory import InventoryPluginRegister
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.cml.inventory import CMLInventory
+from inventory.host_view import view
 from inventory.load import open_inventory
-from inventory.view import view
 from tests.component.nightly.cml.standing import access, as_stranger, up, within, write_night
 
 CONDITION = {"bandwidth": 50_000, "latency": 50, "jitter": 0, "loss": 0.01, "enabled": True}

@@ -16,15 +16,15 @@ from typer.testing import CliRunner
 
 from flashferry.cli.main import build
 from flashferry.lab.cml.server import Exchange
-from flashferry.nightly import playing
+from flashferry.nightly import runner
 from flashferry.nightly.cml import access as accessing
 from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.deadline import Clock, Deadline, StoppableClock
 from flashferry.nightly.faults import Fault
-from flashferry.nightly.flow import NightParts, run_night
 from flashferry.nightly.night import Night, NightStep, StepName, StepOutcome
 from flashferry.nightly.reaping import ReapRules, reap
 from flashferry.nightly.step_log import Watcher
+from flashferry.nightly.steps import NightParts, run_night
 from tests.component.nightly.matrix.faults import HURRY, LATE_S, PATIENT_S, ControllerFault, Span
 from tests.component.nightly.matrix.ground import HOSTS, Ground, LabProduct, LabRouters
 from tests.patience import PATIENCE_S, until
@@ -124,7 +124,7 @@ def played_with(
         nights.append(run_night(replace(parts, clock=clock, **change(parts))))
         return nights[-1]
 
-    with patch.object(playing, "open_backend", opened), patch.object(playing, "run_night", run):
+    with patch.object(runner, "open_backend", opened), patch.object(runner, "run_night", run):
         yield nights
 
 

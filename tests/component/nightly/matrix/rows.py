@@ -12,7 +12,7 @@ from tests.component.nightly.matrix.player import Cell, play
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
+class NightResult:
     """A cell that was played, as the table needs it."""
 
     name: str
@@ -21,7 +21,7 @@ class Played:
     seconds: float
 
 
-def play_row(cells: list[Cell]) -> list[Played]:
+def play_row(cells: list[Cell]) -> list[NightResult]:
     """Play some cells on a ground of their own."""
     played = []
     with open_ground() as ground:
@@ -30,5 +30,5 @@ def play_row(cells: list[Cell]) -> list[Played]:
                 found = play(ground, cell, Path(folder))
             wrong = tuple(complaints(cell, found, ground))
             sign = letter(cell, found, ground)
-            played.append(Played(name=cell.name, letter=sign, complaints=wrong, seconds=found.seconds))
+            played.append(NightResult(name=cell.name, letter=sign, complaints=wrong, seconds=found.seconds))
     return played

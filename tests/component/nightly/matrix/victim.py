@@ -18,8 +18,8 @@ from flashferry.cli.main import build
 from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.description.logins import controller_access
 from flashferry.nightly.description.reading import load_description
-from flashferry.nightly.flow import NightParts
 from flashferry.nightly.night import NightStep, StepName
+from flashferry.nightly.steps import NightParts
 from tests.component.nightly.cml.standing import CLOCK
 from tests.component.nightly.matrix.ground import HOSTS
 from tests.component.nightly.matrix.player import played_with

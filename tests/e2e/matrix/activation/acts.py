@@ -15,7 +15,7 @@ from unittest.mock import patch
 from netmiko import ConnectHandler
 
 from flashferry.core.codec import to_json
-from flashferry.images.digests import Image
+from flashferry.images.image import Image
 from flashferry.lab.control import ask
 from flashferry.model.activation import ActivationLimits, Phase
 from flashferry.model.waves import Wave

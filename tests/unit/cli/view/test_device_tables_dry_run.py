@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flashferry.cli.view.device_tables import print_dry_run
-from flashferry.images.digests import Digests
+from flashferry.images.image import Digests
 from flashferry.model.policy import StagePolicy
 from flashferry.model.states import Outcome
 from flashferry.run.dry_run import DryRecord

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.cli.view import layout
-from flashferry.core.described import counted
+from flashferry.core.safe_quote import counted
 from flashferry.model.waves import WavePolicy, may_go_on
 from flashferry.reports import words
 from flashferry.reports.scales import rate_axis

@@ -10,7 +10,7 @@ from rich.console import Console
 from flashferry.cli.view import layout, plan_table
 from flashferry.cli.view.layout import ShownConsole
 from flashferry.cli.view.plan_table import PlanProgress
-from flashferry.images.digests import PlannedImage
+from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import (
     Action,
     DepotAdvice,

@@ -6,7 +6,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.offering.mirrors import load_mirrors
-from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.link_rates import payload_cap_bytes_per_s
 
 WORD = "s3cret-word-of-ours"
 GOOD = f'[sites.branch]\nuser = "branch"\npassword = "{WORD}"\n'

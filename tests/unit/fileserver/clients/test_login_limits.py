@@ -9,7 +9,7 @@ class _Session:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def displace(self) -> None:
+    def evict(self) -> None:
         raise AssertionError("the service decides, the session acts")
 
 

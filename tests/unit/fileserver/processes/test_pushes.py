@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.fileserver.caps import SiteLoad
 from flashferry.fileserver.processes.pushes import PushAccount, PushDesk
+from flashferry.fileserver.rate_limits import SiteLoad
 from flashferry.fileserver.records import EventKind, ServerEvent, TransferState
 from flashferry.fileserver.settings import ListenerSettings, ServerSettings
 from flashferry.fileserver.tickets import TicketRequest, issue
-from flashferry.images.digests import ImageFile
 from flashferry.images.files import FileIdentity
+from flashferry.images.image import ImageFile
 from flashferry.tcp.sample import ChannelReading
 
 _SIZE = 200_000

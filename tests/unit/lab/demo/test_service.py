@@ -11,10 +11,10 @@ import pytest
 
 from flashferry.cli.main import main
 from flashferry.core.errors import ConfigInvalid
-from flashferry.lab.demo.service import telling
-from flashferry.lab.demo.service.ground import listening, opened
-from flashferry.lab.demo.service.judging import judged
-from flashferry.lab.demo.service.telling import Progress
+from flashferry.lab.demo.service import output
+from flashferry.lab.demo.service.environment import listening, opened
+from flashferry.lab.demo.service.output import Progress
+from flashferry.lab.demo.service.verification import judged
 from flashferry.lab.world import WorldSpec
 
 IMAGE = b"image"
@@ -61,7 +61,7 @@ def device(host, wave, state="planned", outcome=None):
 def test_a_run_is_told_in_few_lines(monkeypatch, capsys):
     """Each wave as it changes, at most every few seconds, its end at once; of one that has not begun nothing."""
     now = [0.0]
-    monkeypatch.setattr(telling, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: now[0]))
     progress = Progress({0: "canary", 1: "site AMS"}, "http://demo")
     looks = (
         (1.0, ("copying", None), ("planned", None)),

@@ -14,9 +14,9 @@ from flashferry.cli.main import main
 from flashferry.lab import broker
 from flashferry.lab.demo.sites import cutting
 from flashferry.lab.demo.sites.cutting import Cut, CutSeen
-from flashferry.lab.demo.sites.ground import opened
-from flashferry.lab.demo.sites.judging import LinkSeen, RouterSeen, Seen, judged
-from flashferry.lab.demo.sites.telling import told_of
+from flashferry.lab.demo.sites.environment import opened
+from flashferry.lab.demo.sites.output import told_of
+from flashferry.lab.demo.sites.verification import LinkSeen, RouterSeen, Seen, judged
 from flashferry.lab.errors import LabError
 from flashferry.lab.world import WorldSpec
 from tests.patience import PATIENCE_S

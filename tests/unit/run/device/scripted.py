@@ -15,7 +15,7 @@ from flashferry.images.files import FileIdentity
 from flashferry.model.policy import StagePolicy
 from flashferry.run.context import RunContext
 from flashferry.run.device.tickets import CopyOrder
-from flashferry.run.device.way import parts_of
+from flashferry.run.device.workflow import parts_of
 from tasks.partial_file import FlashFile
 
 IMAGE_BYTES = 1000

@@ -10,7 +10,7 @@ import pytest
 from flashferry.images.fit import Fits, ImageFit
 from flashferry.model.states import Outcome
 from flashferry.planning.image_platforms import GivenImages
-from flashferry.run.device.way import parts_of
+from flashferry.run.device.workflow import parts_of
 from tests.unit.run.device.scripted import Steps, context
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from flashferry.devices.errors import CopyFailed, DeviceRefused, DeviceUnreachable, FileInTheWay, NotDelivered
 from flashferry.fileserver import TransferState
-from flashferry.model.recovery_rules import Decision
+from flashferry.model.lost_copy_rules import Decision
 from flashferry.model.states import State
 from flashferry.run.device import copy as device_copy
 from flashferry.transports import PUSH

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flashferry.devices.errors import FlashBusy
-from flashferry.model.recovery_rules import Decision
+from flashferry.model.lost_copy_rules import Decision
 from flashferry.run.device import copy_recovery
 from tests.unit.run.device.scripted import IMAGE_BYTES, Clock, Flash, Steps, account
 

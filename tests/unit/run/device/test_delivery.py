@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from flashferry.model.states import Outcome
 from flashferry.run.device import delivery
-from flashferry.run.device.way import parts_of
+from flashferry.run.device.workflow import parts_of
 from tasks.step import Step
 from tests.unit.run.device.scripted import Steps, context
 

@@ -10,7 +10,7 @@ from nornir.core.inventory import Host
 
 from flashferry.devices.errors import DeviceUnreachable, Interrupted
 from flashferry.run.device import login as device_login
-from flashferry.run.device.way import parts_of
+from flashferry.run.device.workflow import parts_of
 from tests.unit.run.device.scripted import Steps, context
 
 

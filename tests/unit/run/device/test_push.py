@@ -19,8 +19,8 @@ from flashferry.devices.errors import (
     TransferStalled,
 )
 from flashferry.devices.scp_source import ScpRefused
-from flashferry.images.digests import ImageFile
 from flashferry.images.files import FileIdentity
+from flashferry.images.image import ImageFile
 from flashferry.run.device import push
 from tasks.copy_watch import CopyLimits
 from tests.patience import PATIENCE_S

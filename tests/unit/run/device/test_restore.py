@@ -11,9 +11,9 @@ from flashferry.devices.errors import DeviceUnreachable, HostKeyRefused, LoginRe
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.record import failure_of
 from flashferry.model.states import Outcome, Restored, State
-from flashferry.run.device import leftover, restore
+from flashferry.run.device import partial_file, restore
 from flashferry.run.device.restore import RESTORE_PAUSES_S
-from flashferry.run.device.way import parts_of
+from flashferry.run.device.workflow import parts_of
 from tasks.configuration import Difference
 from tasks.restore import SETTLE_S, UNKNOWN_SETTLE_S, RestoreReport
 from tasks.tcp_config import TcpLines
@@ -148,7 +148,7 @@ def test_what_a_copy_left_is_on_disk_when_the_lease_ends(monkeypatch, found, nam
             raise found
         return found
 
-    monkeypatch.setattr(leftover, "describe_partial_file", look)
+    monkeypatch.setattr(partial_file, "describe_partial_file", look)
     parts, kept = checked(Steps(), context()), []
     parts.context.server.account = account()
     parts.traces.order, parts.traces.ticket = order(parts.context), parts.context.server.issue_ticket(None)

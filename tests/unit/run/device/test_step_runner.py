@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flashferry.devices.errors import DeviceRefused, Interrupted
-from flashferry.run.device.way import parts_of
+from flashferry.run.device.workflow import parts_of
 from tasks.restore import RESTORE
 from tasks.snapshot import SNAPSHOT
 from tasks.steps import CONNECT

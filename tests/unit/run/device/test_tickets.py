@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.fileserver import SshOffer, TransferState
-from flashferry.run.device.way import parts_of
+from flashferry.run.device.workflow import parts_of
 from flashferry.store.ssh_preferences import SshPreference
 from flashferry.store.transfer_row import PROBE_TUNED, STAGE
 from flashferry.tcp.verdict import Verdict

@@ -9,9 +9,9 @@ import pytest
 
 from flashferry.devices.errors import DeviceOverloaded, DeviceRefused, DeviceUnreachable
 from flashferry.devices.platforms.ios import IOS_XE
-from flashferry.model.recovery_rules import Decision
+from flashferry.model.lost_copy_rules import Decision
 from flashferry.model.states import Restored
-from flashferry.run.device.change_over import apply_other_plan
+from flashferry.run.device.switch_transport_config import apply_other_plan
 from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from flashferry.transports import USUAL
 from tasks.dead_man import DeadManReport

@@ -12,15 +12,15 @@ from nornir.core.inventory import Defaults, Host
 from flashferry.devices.errors import DeviceUnreachable, Interrupted
 from flashferry.fileserver import TransferState
 from flashferry.model.limits import Limits
+from flashferry.model.lost_copy_rules import Decision
 from flashferry.model.policy import StagePolicy
-from flashferry.model.recovery_rules import Decision
-from flashferry.run import slots as slot_pools
+from flashferry.run import concurrency as slot_pools
+from flashferry.run.concurrency import SlotPools
 from flashferry.run.context import RunContext
 from flashferry.run.device import login as device_login
 from flashferry.run.device import waiting as slots_of_device
 from flashferry.run.device.tickets import CopyOrder
-from flashferry.run.device.way import DeviceRun, parts_of
-from flashferry.run.slots import SlotPools
+from flashferry.run.device.workflow import DeviceRun, parts_of
 from tests import patience
 from tests.patience import PATIENCE_S
 

@@ -13,7 +13,7 @@ from nornir.core.inventory import Host
 from flashferry.devices.errors import Interrupted
 from flashferry.run.neighbours.board import IDLE_S, Neighbourhood, ServedBy, SiteBoard, may_serve, objection
 from flashferry.run.neighbours.parent import NeighbourServing
-from inventory.view import HostView
+from inventory.host_view import HostView
 from tests.patience import PATIENCE_S
 
 NAMES = ("r1", "r2", "r3")

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from flashferry.devices.platforms.ios import IOS_XE
-from flashferry.run.device.way import parts_of
+from flashferry.run.device.workflow import parts_of
 from flashferry.run.neighbours.board import SiteBoard
 from flashferry.run.neighbours.parent import NeighbourServing
 from tasks.neighbours.serve import ServicePlan, ServiceReport, entries_for

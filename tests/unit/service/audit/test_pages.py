@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from flashferry.service.actor import SYSTEM
 from flashferry.service.auditing import note
+from flashferry.service.principal import SYSTEM
 from tests.served import serve, view_of
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"

@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.actor import SYSTEM
 from flashferry.service.audit.reading import COLUMNS, ExportForm, audit_filter, exported
 from flashferry.service.audit.verifying import Head, parsed_head, tell_head, verify
 from flashferry.service.auditing import note
 from flashferry.service.notices import NoticeKind
+from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.audit import AuditEntry, append, entries, hash_of, last

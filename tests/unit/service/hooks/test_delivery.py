@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flashferry.service.actor import SYSTEM
 from flashferry.service.auditing import note
 from flashferry.service.hooks.delivery import GIVES_UP_AFTER_S, Delivery, pause
 from flashferry.service.notices import NoticeKind, announce
+from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.audit import entries

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.service.actor import Actor, Grant, Role, Via
+from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.service import Service
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.service.database import ServiceDatabase

@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from flashferry.core.apart.folder import JobFolder
-from flashferry.service.actor import SYSTEM, Actor, Grant, Role
 from flashferry.service.api import jobs, runs
-from flashferry.service.jobs.requesting import request_job
-from flashferry.service.jobs.wishes import JobWish
+from flashferry.service.jobs.create import request_job
+from flashferry.service.jobs.job_spec import JobWish
+from flashferry.service.principal import SYSTEM, Actor, Grant, Role
+from flashferry.store.control_requests import Origin
 from flashferry.store.journal import Journal
 from flashferry.store.service.audit import entries
 from flashferry.store.service.jobs import JobKind, JobState, claim_job, end_job, job_of, latest_jobs
 from flashferry.store.stored_run import read_run
-from flashferry.store.wishes import Origin
 from tests.unit.service.plans.calling import client
 
 from .conftest import AT, DIGEST, OTHERS

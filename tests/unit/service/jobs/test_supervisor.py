@@ -14,16 +14,16 @@ import pytest
 
 from flashferry.core.apart.folder import JobFolder
 from flashferry.core.apart.processes import ProcessMark, claim, is_stopped
-from flashferry.service.actor import SYSTEM
 from flashferry.service.jobs.cancelling import cancel
-from flashferry.service.jobs.requesting import request_job
+from flashferry.service.jobs.create import request_job
+from flashferry.service.jobs.job_spec import JobWish
 from flashferry.service.jobs.supervisor import Supervisor
-from flashferry.service.jobs.wishes import JobWish
+from flashferry.service.principal import SYSTEM
 from flashferry.service.reminders import Reminding
+from flashferry.store.control_requests import Origin
 from flashferry.store.journal import Journal
 from flashferry.store.service.audit import entries
 from flashferry.store.service.jobs import JobKind, JobState, add_job, claim_job, job_of, latest_jobs
-from flashferry.store.wishes import Origin
 from tests.patience import until
 
 from .conftest import AT, DIGEST

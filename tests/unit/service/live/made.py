@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from datetime import UTC, datetime
 
-from flashferry.service.live.look import Scene
-from flashferry.service.live.scene import NOTHING, Forecast, Heard, RunNow, run_now
+from flashferry.service.live.collect import Scene
+from flashferry.service.live.snapshot import NOTHING, EventView, Forecast, RunNow, run_now
 from flashferry.store.status import DeviceStatus, FollowedRun, RunState, RunStatus
 from flashferry.store.tables import RunRow
 
@@ -34,7 +34,7 @@ def followed(*devices: DeviceStatus, state: RunState = RunState.ALIVE, sizes: in
     return FollowedRun(status=status, request=request, row=row)
 
 
-def run(*devices: DeviceStatus, heard: Heard = NOTHING, forecast: Forecast | None = None, **more) -> RunNow:
+def run(*devices: DeviceStatus, heard: EventView = NOTHING, forecast: Forecast | None = None, **more) -> RunNow:
     return run_now(followed(*devices, **more), heard, forecast or Forecast(), NOW)
 
 

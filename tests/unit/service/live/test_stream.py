@@ -13,9 +13,9 @@ from flashferry.core.apart.folder import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.monitor.event_log import event_line
 from flashferry.monitor.events import Event
-from flashferry.service.live.board import patched
-from flashferry.service.live.look import Looker
+from flashferry.service.live.collect import Looker
 from flashferry.service.live.stream import Streams
+from flashferry.service.live.table_diff import patched
 from flashferry.service.live.tail import Place, tail
 from flashferry.store.journal import Journal
 from flashferry.store.service.jobs import Job, JobKind, JobState, add_job

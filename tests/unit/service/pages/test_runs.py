@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from flashferry.service.live.look import Looker
+from flashferry.service.live.collect import Looker
 from flashferry.store.journal import Journal
 from tests.contract import stored
 from tests.served import serve

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from flashferry.service.actor import Grant, Role
 from flashferry.service.people import accounts
 from flashferry.service.people.accounts import NewPerson, add_person, give_grants, set_active, set_grants, take_grants
-from flashferry.service.people.mapped import MappedPerson, enter
+from flashferry.service.people.provisioning import MappedPerson, enter
+from flashferry.service.principal import Grant, Role
 from flashferry.service.problems import Problem
 from flashferry.store.service import people as rows
 from tests.served import ADMIN

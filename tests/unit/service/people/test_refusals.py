@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from flashferry.service.people.identity import anonymous
-from flashferry.service.people.refusals import BUCKET, MOST_KEPT, RefusalBook
+from flashferry.service.people.refusals import BUCKET, MOST_KEPT, DenialLog
 from tests.served import ADMIN
 
 
 @pytest.fixture
-def book(served) -> RefusalBook:
-    return RefusalBook(served.service)
+def book(served) -> DenialLog:
+    return DenialLog(served.service)
 
 
 def test_repeats_are_counted_and_told(served, book):

@@ -10,10 +10,10 @@ import pytest
 
 from flashferry.service.notices import NoticeKind
 from flashferry.service.people.accounts import DISABLED, NewPerson, add_person
+from flashferry.service.people.login_rate_limit import Tries
 from flashferry.service.people.passwords import MOST_AT_ONCE, MOST_WAITING, Passwords
-from flashferry.service.people.refusals import RefusalBook
-from flashferry.service.people.sign_in import Door, SignIn
-from flashferry.service.people.tries import Tries
+from flashferry.service.people.refusals import DenialLog
+from flashferry.service.people.sign_in import PasswordLogin, SignIn
 from flashferry.service.problems import Problem
 from flashferry.service.settings import OidcSettings
 from flashferry.store.service import people as rows
@@ -24,8 +24,8 @@ WRONG = "wrong horse battery"
 
 
 @pytest.fixture
-def door(served) -> Door:
-    made = Door(served.service, RefusalBook(served.service))
+def door(served) -> PasswordLogin:
+    made = PasswordLogin(served.service, DenialLog(served.service))
     add_person(served.service, ADMIN, NewPerson(name="ann", password=LONG), made.passwords)
     return made
 
@@ -34,7 +34,7 @@ def given(name: str = "ann", password: str = LONG, address: str = "192.0.2.7", b
     return SignIn(name=name, password=password, address=address, before=before)
 
 
-def refusal(door: Door, sign_in: SignIn) -> Problem:
+def refusal(door: PasswordLogin, sign_in: SignIn) -> Problem:
     with pytest.raises(Problem) as refused:
         door.sign_in(sign_in)
     return refused.value
@@ -124,9 +124,9 @@ def test_the_right_password_forgets_the_wrong_ones(served, door):
 
 def test_forty_guesses_at_once_are_five(served, door):
     """Those that were under way when the lock fell do not get in either."""
-    door = Door(
+    door = PasswordLogin(
         replace(served.service, settings=replace(served.service.settings, people=replace(QUICK, most_tries=99))),
-        RefusalBook(served.service),
+        DenialLog(served.service),
     )
     results: list[int] = []
     words = [WRONG] * 39 + [LONG]
@@ -176,7 +176,7 @@ def test_a_hash_of_old_parameters_is_made_anew(served, door):
     with served.service.database.reading() as database:
         before = rows.password_hash(database, "ann")
     dearer = replace(served.service.settings, people=replace(QUICK, argon2_rounds=2))
-    later = Door(replace(served.service, settings=dearer), RefusalBook(served.service))
+    later = PasswordLogin(replace(served.service, settings=dearer), DenialLog(served.service))
     later.sign_in(given())
     with served.service.database.reading() as database:
         after = rows.password_hash(database, "ann")
@@ -223,7 +223,7 @@ def test_a_customers_addresses_are_one():
 
 def test_what_is_remembered_of_who_tries_is_bounded(monkeypatch):
     """A flood from everywhere takes no memory."""
-    monkeypatch.setattr("flashferry.service.people.tries.MOST_KEPT", 10)
+    monkeypatch.setattr("flashferry.service.people.login_rate_limit.MOST_KEPT", 10)
     tries = Tries(QUICK)
     for number in range(50):
         tries.take(f"192.0.2.{number}", BEGIN)
@@ -236,7 +236,7 @@ def test_a_local_sign_in_is_told_where_people_sign_in_elsewhere(served):
     """Break-glass: whoever uses it is heard of."""
     elsewhere = replace(served.service.settings, oidc=OidcSettings(issuer="https://id.example", client_id="c"))
     service = replace(served.service, settings=elsewhere)
-    door = Door(service, RefusalBook(service))
+    door = PasswordLogin(service, DenialLog(service))
     add_person(service, ADMIN, NewPerson(name="ann", password=LONG), door.passwords)
     with service.database.writing() as database:
         database.execute(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, FastAPI, Request
 
 from flashferry.service.access import routes_in
-from flashferry.service.actor import Actor
-from flashferry.service.live.look import Looker
+from flashferry.service.live.collect import Looker
+from flashferry.service.principal import Actor
 from flashferry.service.problems import Problem, problem_response
 from flashferry.service.service import Service
 from tests.unit.service.client import TestClient

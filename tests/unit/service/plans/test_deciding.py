@@ -12,7 +12,7 @@ from http import HTTPStatus
 import pytest
 
 from flashferry.service.plans.deciding import approve, deny, withdraw
-from flashferry.service.plans.standing import why_not_startable
+from flashferry.service.plans.eligibility import why_not_startable
 from flashferry.service.problems import Problem
 from flashferry.store.service.audit import entries
 from flashferry.store.service.plans import PlanState, plan_of

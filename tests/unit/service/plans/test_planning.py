@@ -9,10 +9,10 @@ import pytest
 from flashferry.core.apart.folder import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.plan_file import plan_text
-from flashferry.service.actor import Grant, Role
 from flashferry.service.api.plans import router
 from flashferry.service.jobs.launching import prepare
 from flashferry.service.plans.planning import PlanJobs, PlanWish, make_plan
+from flashferry.service.principal import Grant, Role
 from flashferry.service.problems import Problem
 from flashferry.store.service import images as store
 from flashferry.store.service.images import ImageState

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from flashferry.service.actor import SYSTEM
+from flashferry.service.principal import SYSTEM
 from flashferry.service.schedules.making import Step, step
 from flashferry.service.schedules.scheduler import GRACE_S, look
 from flashferry.store.service.audit import entries

@@ -17,8 +17,8 @@ from flashferry.sites.centre.settings import CentreSettings, SiteSettings
 from flashferry.sites.centre.sharing import shares
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import Order, OrderJob, Word, WordKind, moment_text, opened_order, sealed_word
+from flashferry.store.control_requests import Asker
 from flashferry.store.sites.database import SitesDatabase
-from flashferry.store.wishes import Asker
 
 KEY = PrivateKey.make()
 AGENT_KEY = PrivateKey.make()

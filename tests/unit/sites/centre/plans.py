@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from flashferry.images.digests import PlannedImage
+from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import plan_from, plan_text

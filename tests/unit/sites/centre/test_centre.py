@@ -25,9 +25,9 @@ from flashferry.sites.centre.ordering import ACKNOWLEDGE_EVERY_S, AGAIN_S, GAP_S
 from flashferry.sites.centre.overview import overview, run_overview, run_overviews
 from flashferry.sites.centre.sharing import left_out, shares
 from flashferry.sites.wire import OrderJob, WordKind
+from flashferry.store.control_requests import Asker, WishKind
 from flashferry.store.own_database import moment, moment_of
 from flashferry.store.sites.runs import parts_of
-from flashferry.store.wishes import Asker, WishKind
 from tests.unit.sites.centre.ground import RELEASE, Ground
 from tests.unit.sites.centre.plans import device, plan
 

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.store.control_requests import Asker
 from flashferry.store.own_database import moment
 from flashferry.store.sites.agents import AgentBeat, agents_by_site, take_beat, take_depot
 from flashferry.store.sites.database import SitesDatabase
@@ -38,7 +39,6 @@ from flashferry.store.sites.runs import (
 from flashferry.store.sites.schema import FILE
 from flashferry.store.sites.words import PartWord, Taken, devices_of, heard_of, news_of, outcomes_of, take_word
 from flashferry.store.upkeep.copies import DATABASES
-from flashferry.store.wishes import Asker
 
 AT = "2026-11-26T12:00:00.000Z"
 RUN = SiteRun(run="run-1", digest="d" * 64, plan="{}", begun_at=AT, valid_until=AT)

@@ -9,7 +9,7 @@ import pytest
 from flashferry.model.waves import WavePolicy
 from flashferry.sites.centre.listener import Listener
 from flashferry.sites.wire import OrderJob
-from flashferry.store.wishes import Asker
+from flashferry.store.control_requests import Asker
 from tests.unit.sites.centre.ground import RELEASE, Ground
 from tests.unit.sites.centre.plans import device, plan
 

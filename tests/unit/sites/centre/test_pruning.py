@@ -12,6 +12,7 @@ import pytest
 from flashferry.api import check_state, prune
 from flashferry.sites.centre.listener import Listener
 from flashferry.sites.centre.merging import merged, run_report
+from flashferry.store.control_requests import Asker
 from flashferry.store.own_database import moment
 from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.pruning import drop_events, remove_runs
@@ -28,7 +29,6 @@ from flashferry.store.sites.runs import (
     runs_by_age,
 )
 from flashferry.store.sites.words import devices_of, news_of
-from flashferry.store.wishes import Asker
 from tests.unit.sites.centre.ground import Ground
 from tests.unit.sites.centre.plans import device, plan
 

@@ -15,7 +15,7 @@ from tasks.activating.boot_order import (
     undo_boot_order,
 )
 from tasks.configuration import fingerprint
-from tasks.readings import read_running
+from tasks.read_config import read_running
 
 CONFIGURATION = """\
 Building configuration...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashferry.devices.platforms.ios import IOS, IOS_XE
-from flashferry.tcp.channel import Limit
+from flashferry.tcp.ssh_channel_window import Limit
 from flashferry.transports import TRANSPORTS, transport_named
 from tasks.fetching.ceilings import Ceiling, announce, announce_choice, ceilings
 from tasks.tcp_config import TcpLines

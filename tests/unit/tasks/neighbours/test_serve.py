@@ -11,13 +11,13 @@ from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import DeviceSession
 from tasks import tune
 from tasks.dead_man import undo_lines
-from tasks.mark import mark_line
 from tasks.neighbours import serve
 from tasks.neighbours.serve import ServicePlan, entries_for, let_in, service_plan, set_service
-from tasks.readings import read_running, read_startup
+from tasks.read_config import read_running, read_startup
 from tasks.restore_plan import plan_restore
+from tasks.rollback_risks import holds_ours
+from tasks.run_marker import mark_line
 from tasks.tcp_config import Change
-from tasks.threats import holds_ours
 from tests.patience import PATIENCE_S
 
 PATH = "bootflash:image.bin"

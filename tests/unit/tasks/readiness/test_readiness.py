@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
-from flashferry.images.digests import Image
+from flashferry.images.image import Image
 from tasks.check_report import Wanted
 from tasks.readiness import Asked, Met, Readiness, Verdict
 from tasks.readiness.look import look_at_readiness

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from flashferry.images.digests import Image
+from flashferry.images.image import Image
 from flashferry.images.release import release_of_image
 from flashferry.lab.standin.platform import load_platform
 from tasks.check_report import Wanted

@@ -1,0 +1,248 @@
+"""The depot's socket: who may come in by it, and that both sides are of one release.
+
+Facts
+-----
+
+- To connect to a socket in the file system takes the right to write to it (unix(7)); it is made 0600, below a folder of
+  its owner's. Who is behind it, or comes in by it, the kernel tells besides (SO_PEERCRED): the user at the time of
+  `connect` or `listen`.
+- A socket outlives its process as a file. Whether somebody serves it is told by a lock beside it, which ends with the
+  process, whatever ends that.
+- A socket's path has 107 bytes at most (unix(7), `sun_path`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import socket
+import struct
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.state_folder import lock, make_private_directory, open_private
+from flashferry.depot.messages import WHAT, Greeting, encode, greeting_of, own_greeting
+from flashferry.depot.paths import NobodyThere, NotForUs, is_socket
+
+MOST_PATH_BYTES = 107
+_GREETING_S = 10.0
+_MOST_GREETING_BYTES = 4096
+_CREDENTIALS = struct.Struct("3i")
+
+
+def knock(path: Path, purpose: str) -> Connection:
+    """Come in by a depot's socket, and return the connection once both are known to be of one release.
+
+    Args:
+        path: The socket.
+        purpose: What for, in a word.
+
+    Raises:
+        NobodyThere: Nobody serves it.
+        NotForUs: It is another user's.
+        ConfigInvalid: The depot is of another release, or what answers is none.
+    """
+    _check_length(path)
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        line.settimeout(_GREETING_S)
+        try:
+            line.connect(str(path))
+            _check_other(line, path)
+            line.settimeout(None)
+            connection = Connection(line.detach())
+        except PermissionError:
+            raise NotForUs(f"depot {path}: this user may not use it") from None
+        except OSError as error:
+            if isinstance(error, NotForUs):
+                raise
+            raise NobodyThere(f"depot {path}: {error.strerror or error}") from None
+    finally:
+        line.close()
+    try:
+        _check_release(_greeted(connection, path, purpose), path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _greeted(connection: Connection, path: Path, purpose: str) -> Greeting:
+    try:
+        connection.send_bytes(encode(own_greeting(purpose)))
+        if not connection.poll(_GREETING_S):
+            raise NobodyThere(f"depot {path}: no answer in {_GREETING_S:.0f} s")
+        return greeting_of(connection.recv_bytes(_MOST_GREETING_BYTES))
+    except msgspec.DecodeError:
+        raise _no_depot(path) from None
+    except (EOFError, OSError) as error:
+        if isinstance(error, NobodyThere):
+            raise
+        raise NobodyThere(f"depot {path}: it ended while it was greeted") from None
+
+
+def _check_release(greeting: Greeting, path: Path) -> None:
+    if greeting.what != WHAT:
+        raise _no_depot(path)
+    ours = own_greeting().release
+    if greeting.release != ours:
+        raise ConfigInvalid(
+            f"depot {path}: expected flashferry {ours}, as this command is, found {greeting.release} "
+            f"(process {greeting.pid})",
+            step="server",
+            hint="Restart the depot, which goes on as it was begun when flashferry is replaced; or give --depot never, "
+            "and this run brings its own file server",
+        )
+
+
+def _no_depot(path: Path) -> ConfigInvalid:
+    return ConfigInvalid(
+        f"depot {path}: expected a depot of flashferry behind this socket, found something else",
+        step="server",
+        hint="Give the socket that 'flashferry depot' tells, or --depot never",
+    )
+
+
+def _check_other(line: socket.socket, path: Path) -> None:
+    """Check that the depot is our own user's or root's: its digests are what devices are held against."""
+    other = peer(line)[1]
+    if other not in (os.geteuid(), 0):
+        raise NotForUs(f"depot {path}: it is of user {user_name(other)}, and this is {user_name(os.geteuid())}")
+
+
+def peer(line: socket.socket) -> tuple[int, int]:
+    """Return the process and the user at the other end of a Unix socket."""
+    raw = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, user, _group = _CREDENTIALS.unpack(raw)
+    return pid, user
+
+
+def user_name(number: int) -> str:
+    """Return a user's name; the number where it has none."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def answered(connection: Connection) -> Greeting | None:
+    """Greet who came in by our socket; return what they greet with, None where they are to be sent away.
+
+    Who is of another release hears of ours, and is sent away.
+    """
+    try:
+        if not connection.poll(_GREETING_S):
+            return None
+        greeting = greeting_of(connection.recv_bytes(_MOST_GREETING_BYTES))
+        ours = own_greeting()
+        connection.send_bytes(encode(ours))
+    except (msgspec.DecodeError, EOFError, OSError):
+        return None
+    return greeting if (greeting.what, greeting.release) == (WHAT, ours.release) else None
+
+
+class Handshake:
+    """A socket that is listened on, by one process alone.
+
+    Args:
+        path: The socket; a folder that is not there is made, for its owner alone.
+
+    Attributes:
+        path: The socket.
+        is_closed: Whether it was closed.
+
+    Raises:
+        ConfigInvalid: Another depot serves it, something else stands there, or it cannot be made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.is_closed = path, False
+        _check_length(path)
+        try:
+            if not path.parent.is_dir():
+                make_private_directory(path.parent)
+            with contextlib.ExitStack() as stack:
+                self._lock = stack.enter_context(_locked(path))
+                self._listening = _listening_on(path)
+                stack.pop_all()
+        except OSError as error:
+            raise ConfigInvalid(
+                f"depot {path}: it cannot listen there: {error.strerror}",
+                step="server",
+                hint="Give a path in a folder of this user's with --socket",
+            ) from None
+
+    def accept(self) -> socket.socket | None:
+        """Wait for the next one of our own user's, or root's; None where somebody else was sent away.
+
+        Raises:
+            OSError: It was closed.
+        """
+        line, _ = self._listening.accept()
+        if peer(line)[1] in (os.geteuid(), 0):
+            return line
+        line.close()
+        return None
+
+    def close(self) -> None:
+        """Listen no more; the socket goes. Twice is harmless."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        with contextlib.suppress(OSError):
+            # Wakes who waits in `accept`; closing alone does not.
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        self._lock.close()
+
+
+def _locked(path: Path) -> IO[str]:
+    held: IO[str] = open_private(path.with_name(f"{path.name}.lock"), "a")
+    if lock(held):
+        return held
+    held.close()
+    raise ConfigInvalid(
+        f"depot {path}: another depot serves this socket",
+        step="server",
+        hint="One serves all runs of a host; 'flashferry status' tells which it is. Give another path with --socket "
+        "for a second one",
+    )
+
+
+def _listening_on(path: Path) -> socket.socket:
+    if path.exists() and not is_socket(path):
+        raise ConfigInvalid(
+            f"depot {path}: expected a socket or nothing, found something else",
+            step="server",
+            hint="Find out who put it there, or give another path with --socket",
+        )
+    # The lock is ours, so whoever made it is gone.
+    path.unlink(missing_ok=True)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listening.bind(str(path))
+    except OSError:
+        listening.close()
+        raise
+    finally:
+        os.umask(before)
+    listening.listen()
+    return listening
+
+
+def _check_length(path: Path) -> None:
+    if len(os.fsencode(path)) > MOST_PATH_BYTES:
+        raise ConfigInvalid(
+            f"depot {path}: expected a path of at most {MOST_PATH_BYTES} bytes, found {len(os.fsencode(path))}: "
+            "sockets take no longer one",
+            step="server",
+            hint="Give a shorter one with --socket to the depot, and with --depot to runs",
+        )

@@ -1,0 +1,90 @@
+"""How a host's depot stands, for who only looks: `flashferry status` and `flashferry doctor`."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.depot.paths import AUTO, CATALOGUE, NobodyThere, NotForUs, socket_of
+
+if TYPE_CHECKING:
+    from flashferry.depot.catalogue.folder import CatalogueSummary
+    from flashferry.depot.messages import DepotView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepotFound:
+    """A depot's socket, and what came of a look.
+
+    Attributes:
+        socket: The socket.
+        view: How the depot stands; None where it does not tell.
+        trouble: Why it does not, in words; empty where it does.
+        hint: What to do about that; empty where nothing need be done.
+    """
+
+    socket: Path
+    view: DepotView | None = None
+    trouble: str = ""
+    hint: str = ""
+
+
+def look_for_depot(state: Path, wish: str = AUTO) -> DepotFound | None:
+    """Look at the depot that a run would use; it is not disturbed. None where a run would bring its own server.
+
+    Args:
+        state: The state folder.
+        wish: `auto`, `never`, or the path of a socket.
+    """
+    path = socket_of(wish, state)
+    if path is None:
+        return None
+    try:
+        return DepotFound(socket=path, view=_view(path))
+    except NobodyThere:
+        hint = "Start it ('flashferry depot'); until then each run brings its own file server, and shares no site's cap"
+        return DepotFound(socket=path, trouble=f"depot {path}: nobody serves this socket", hint=hint)
+    except NotForUs as error:
+        return DepotFound(socket=path, trouble=str(error), hint="Run flashferry as the depot's user")
+    except ConfigInvalid as error:
+        return DepotFound(socket=path, trouble=error.message, hint=error.hint or "")
+    except (ConnectionError, FlashferryError) as error:
+        return DepotFound(socket=path, trouble=f"depot {path}: it does not tell: {error}", hint="Ask once more")
+
+
+def look_at_catalogue(state: Path, named: Path | None, depot: DepotFound | None) -> CatalogueSummary | None:
+    """Return what the catalogue of images has; no image is read. None where there is no catalogue.
+
+    Args:
+        state: The state folder, which has the catalogue where neither of the following names one.
+        named: The folder, or None.
+        depot: The host's depot, or None: it offers a folder of its own.
+
+    Raises:
+        ConfigInvalid: The folder cannot be read, or is a file.
+    """
+    offered = depot.view.catalogue if depot is not None and depot.view is not None else ""
+    folder = named or (Path(offered) if offered else state / CATALOGUE)
+    if named is None and not folder.exists():
+        return None
+    # Here, for most hosts have no catalogue.
+    from flashferry.depot.catalogue.folder import CatalogueFolder
+    from flashferry.depot.options import catalogue_in
+
+    return CatalogueFolder(catalogue_in(state, folder)).summary()
+
+
+def _view(path: Path) -> DepotView:
+    # Here, for most hosts have no depot, and what it speaks in takes time to load.
+    from flashferry.depot.handshake import knock
+    from flashferry.depot.messages import LOOK, DepotView, Look, Welcome
+    from flashferry.depot.rpc_channel import LineBroken, RpcChannel
+
+    with closing(RpcChannel(knock(path, LOOK), lambda _saying: None)) as talk:
+        if not isinstance(talk.receive(), Welcome):
+            raise LineBroken("expected a welcome")
+        found: DepotView = talk.ask_alone(Look(), DepotView)
+        return found

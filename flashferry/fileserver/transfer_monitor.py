@@ -1,0 +1,149 @@
+"""Looking at a transfer that runs: what moved, whether anything still does, and what its losses ask of the sender.
+
+Transfers are sampled on moments they have in common, so that a thousand wake the loop no more than one. All times are
+monotonic, in seconds.
+"""
+
+from typing import TYPE_CHECKING, Protocol
+
+from flashferry.fileserver.congestion_control import EARLY_LOOKS_S
+from flashferry.tcp.info import parse_tcp_info
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flashferry.fileserver.protocol import Client
+    from flashferry.fileserver.reporting import Reporter
+    from flashferry.fileserver.socket_tuning import Tuning
+    from flashferry.fileserver.transfer import Transfer
+    from flashferry.tcp.sample import ChannelReading
+
+_MOMENTS = 10
+_EARLY_S = 0.1
+
+
+def to_next_sample_s(now_s: float, interval_s: float) -> float:
+    """Return the time to a transfer's next reading: those of all fall on ten moments of an interval.
+
+    So a thousand transfers wake the loop, and the parent, ten times a second and not a thousand times.
+    """
+    grid_s = interval_s / _MOMENTS
+    return (now_s // grid_s + _MOMENTS) * grid_s - now_s
+
+
+def to_next_early_look_s(now_s: float) -> float:
+    """Return the time to the next of the looks at a young transfer, ten a second: more than 0 and at most 0.1 s."""
+    return (now_s // _EARLY_S + 1) * _EARLY_S - now_s
+
+
+def to_next_moment_s(now_s: float, interval_s: float) -> float:
+    """Return the time to a multiple of an interval, half an interval away at least and one and a half at most.
+
+    So transfers that share a link are looked at together.
+    """
+    wait_s = (now_s // interval_s + 1) * interval_s - now_s
+    return wait_s if wait_s >= interval_s / 2 else wait_s + interval_s
+
+
+class Watched(Protocol):
+    """The data connection of a transfer, as far as it is looked at."""
+
+    def read(self) -> bytes | None:
+        """Return the kernel's account, see flashferry.tcp.info; None where there is nothing more to look at."""
+
+    def look_in(self, seconds: float, look: "Callable[[], None]") -> None:
+        """Call `look` after some seconds."""
+
+    def fails_for_change(self) -> bool:
+        """End the transfer if its image changed on disk; tell whether it did."""
+
+    def give_up(self, silent_s: float) -> None:
+        """End a transfer of which nothing was acknowledged for so long."""
+
+
+class Watch:
+    """Looks at one transfer at the sampling moments of the server, and ten times a second while it is young.
+
+    Args:
+        client: Whose transfer it is.
+        watched: Its data connection.
+        transfer: Its account of bytes and times.
+        tuning: Its sender.
+        reporter: Who speaks for it.
+        channel: Reads the SSH channel that the image goes through; None where it goes straight into a socket.
+    """
+
+    def __init__(
+        self,
+        client: "Client",
+        watched: Watched,
+        transfer: "Transfer",
+        tuning: "Tuning",
+        reporter: "Reporter",
+        channel: "Callable[[], ChannelReading | None] | None" = None,
+    ) -> None:
+        self._client, self._watched = client, watched
+        self._channel = channel
+        self._transfer, self._tuning, self._reporter = transfer, tuning, reporter
+
+    def begin(self) -> None:
+        """Look at it from now on, until its connection is closed."""
+        now_s = self._transfer.start.now_s
+        self._watched.look_in(self._to_next_sample_s(now_s), self._sample)
+        if self._tuning.looks_early:
+            self._tuning.reconsider(self._transfer.loss_sight)
+            self._watched.look_in(to_next_early_look_s(now_s), self._look_early)
+        if self._tuning.wants_pace:
+            self._look_at_pace()
+
+    def _read_channel(self) -> "ChannelReading | None":
+        return self._channel() if self._channel is not None else None
+
+    def _to_next_sample_s(self, now_s: float) -> float:
+        own = self._transfer.start.grant.request.sample_interval_s
+        return to_next_sample_s(now_s, self._client.settings.sample_interval_s if own is None else own)
+
+    def _sample(self) -> None:
+        raw_info = self._watched.read()
+        if raw_info is None:
+            return
+        now_s: float = self._client.tickets.clock()
+        self._watched.look_in(self._to_next_sample_s(now_s), self._sample)
+        self._transfer.take(raw_info, now_s, is_sample=True, channel=self._read_channel())
+        if not self._watched.fails_for_change():
+            self._judge_pace(now_s)
+
+    def _look_early(self) -> None:
+        """Let the sender see its losses before the first samples; nothing is kept of it, and nobody is told."""
+        raw_info = self._watched.read()
+        if raw_info is None:
+            return
+        now_s: float = self._client.tickets.clock()
+        self._transfer.take(raw_info, now_s, channel=self._read_channel())
+        self._tuning.reconsider(self._transfer.loss_sight)
+        if self._tuning.looks_early and now_s - self._transfer.start.now_s < EARLY_LOOKS_S:
+            self._watched.look_in(to_next_early_look_s(now_s), self._look_early)
+
+    def _look_at_pace(self) -> None:
+        """Let the search for a pace see the connection, as often as it asks to; nothing is kept of it."""
+        raw_info = self._watched.read()
+        if raw_info is None:
+            return
+        now_s: float = self._client.tickets.clock()
+        wait_s = self._tuning.look_at_pace(parse_tcp_info(raw_info), now_s)
+        if wait_s is not None:
+            self._watched.look_in(to_next_moment_s(now_s, wait_s), self._look_at_pace)
+
+    def _judge_pace(self, now_s: float) -> None:
+        transfer, tuning = self._transfer, self._tuning
+        silent_s = now_s - transfer.progressed_s
+        profile = self._client.settings.profile
+        if silent_s >= profile.give_up_after_s:
+            self._watched.give_up(silent_s)
+            return
+        if transfer.zero_window:
+            tuning.be_patient()
+        if transfer.loses_heavily(now_s, profile.fall_back_after_s):
+            tuning.give_up_bbr()
+        tuning.reconsider(transfer.loss_sight)
+        self._reporter.progress(now_s)

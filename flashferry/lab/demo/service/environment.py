@@ -1,0 +1,204 @@
+"""What the demo of the service stands on, and its end: stand-in routers, a depot and the service, all as in real life.
+
+Facts
+-----
+
+- The routers are reached from the core of the lab alone, a network namespace that no browser of this host is in. A
+  socket stays in the namespace in which it was made (network_namespaces(7)): one that is bound here and handed down to
+  the service makes it answer here, while it and its runs work in the core.
+- A run is a process of its own, in a session of its own, and outlives the service that began it. Here all of them have
+  to end; told by SIGINT they put every router back before.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flashferry.cli.terminal.output import say
+from flashferry.core.apart.folder import JobFolder
+from flashferry.core.apart.processes import ProcessMark, claim, read_mark
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.state_folder import make_private_directory
+from flashferry.lab.demo.harness import MadeUpImage, write_image_rules
+from flashferry.lab.demo.programs import RESTORE_S, Programs, until
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator
+
+    from flashferry.lab.world import World, WorldSpec
+
+
+IMAGES = (
+    MadeUpImage(name="csr1000v-universalk9.17.03.08a.SPA.bin", model="CSR1000V", size_bytes=4_000_000),
+    MadeUpImage(name="c8000v-universalk9.17.15.04.SPA.bin", model="C8000V", size_bytes=4_000_000),
+    MadeUpImage(name="isr4300-universalk9.17.09.05a.SPA.bin", model="ISR4321*", size_bytes=4_000_000),
+    MadeUpImage(name="c2800nm-adventerprisek9-mz.151-4.M12a.bin", model="2811", size_bytes=2_000_000),
+)
+WORLD = "team"
+SITE_NAMES = {"AMS": "Amsterdam", "OSL": "Oslo", "LIM": "Lima"}
+USUAL_PORT = 8020
+READY_S = 60.0
+"""As long as a busy machine may take to start a process of ours."""
+
+_ASK_S = 1.0
+_LOOK_S = 0.05
+_BACKLOG = 64
+
+_SETTINGS = """\
+# The service of a demo: what 'flashferry service init' writes has all keys, with comments.
+[runs]
+inventory = "{inventory}"
+
+[images]
+reserve_gigabytes = 0.1
+
+[sites]
+{sites}
+"""
+
+
+@dataclass(kw_only=True)
+class Ground:
+    """A lab, a depot and a service that run.
+
+    Attributes:
+        world: The routers.
+        state: The state folder of service, depot and runs.
+        url: Where the service answers, on this host.
+        moved_from: The usual port, where that was in use.
+        programs: Depot and service.
+    """
+
+    world: World
+    state: Path
+    url: str
+    moved_from: int | None
+    programs: Programs
+
+    def start(self, name: str, *words: str, keep: tuple[int, ...] = ()) -> None:
+        """Start a command of ours in the core; arguments as those of `Programs.start`."""
+        self.programs.start(name, self.world.core_pid, (*words, "--state-dir", str(self.state)), keep)
+
+    def wait_until_ready(self) -> None:
+        """Wait until depot and service answer.
+
+        Raises:
+            Broken: One of them does not come up, or all of it is to end.
+        """
+        from flashferry.depot.paths import is_socket, places
+
+        depot = next(iter(places(self.state)))
+        until(lambda: is_socket(depot) and self._answers(), self.programs, "depot and service to answer", READY_S)
+
+    def end(self) -> None:
+        """End the service, then what it began, then the depot that those fetch from."""
+        if "service" in self.programs.running:
+            self.programs.end(["service"])
+        _end_jobs(_jobs_begun(self.state), self.programs.hurry)
+        self.programs.end(list(self.programs.running))
+
+    def _answers(self) -> bool:
+        from urllib.error import URLError
+        from urllib.request import ProxyHandler, build_opener
+
+        try:
+            with build_opener(ProxyHandler({})).open(f"{self.url}/healthz", timeout=_ASK_S) as answer:
+                return bool(answer.status == 200)
+        except (URLError, OSError):
+            return False
+
+
+@contextmanager
+def opened(spec: WorldSpec, folder: Path | None, stop: threading.Event, hurry: threading.Event) -> Iterator[Ground]:
+    """Yield a lab, with depot and service that are about to answer; all of it ends with the block.
+
+    Args:
+        spec: The routers.
+        folder: A new folder for the state; None: it is gone with the lab.
+        stop: Set when somebody wants all of it to end.
+        hurry: Set when he wants that at once.
+
+    Raises:
+        ConfigInvalid: The folder cannot be had.
+        LabError: The lab cannot be built here.
+    """
+    from flashferry.lab.world import start_world
+    from flashferry.lab.world_inventory import write_inventory
+
+    if folder is not None:
+        _check_new(folder)
+    with ExitStack() as stack:
+        world = stack.enter_context(start_world(spec))
+        state = world.directory / "state" if folder is None else folder.absolute()
+        make_private_directory(state)
+        inventory = write_inventory(world, world.directory / "inventory")
+        write_image_rules(inventory, IMAGES)
+        listener, moved_from = listening()
+        stack.enter_context(listener)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        sites = "\n".join(f'{name} = "{text}"' for name, text in SITE_NAMES.items())
+        (state / "service.toml").write_text(_SETTINGS.format(inventory=inventory, sites=sites), encoding="utf-8")
+        programs = Programs(logs=state, stop=stop, hurry=hurry)
+        ground = Ground(world=world, state=state, url=url, moved_from=moved_from, programs=programs)
+        stack.callback(ground.end)
+        ground.start("depot", "depot")
+        ground.start("service", "service", "--listen", f"fd:{listener.fileno()}", keep=(listener.fileno(),))
+        # Its own copy is enough: with the service gone nobody is to wait for an answer.
+        listener.close()
+        yield ground
+
+
+def _check_new(folder: Path) -> None:
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise ConfigInvalid(
+            f"--folder {folder}: expected a new folder, found something there",
+            hint="Name one that is not there yet; the routers and people of each demo are new",
+        )
+
+
+def listening(port: int = USUAL_PORT) -> tuple[socket.socket, int | None]:
+    """Return a socket that is listened on, at a port or, where that is in use, another one; and that port, or None."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    moved_from = None
+    try:
+        listener.bind(("127.0.0.1", port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        listener.close()
+        listener, moved_from = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG), port
+    return listener, moved_from
+
+
+def _jobs_begun(state: Path) -> list[ProcessMark]:
+    """Return the processes that have taken jobs; one that has not yet finds its job taken, by us, and ends."""
+    folders = [JobFolder(path=path) for path in state.glob("jobs/*")]
+    return [mark for one in folders if not claim(one.begun) and (mark := read_mark(one.begun)) is not None]
+
+
+def _end_jobs(marks: list[ProcessMark], hurry: threading.Event) -> None:
+    """End what the service began: told to, each puts its routers back; killed where that takes too long."""
+    alive = [mark for mark in marks if mark.is_alive()]
+    if alive:
+        say("ending what is under way; routers that were changed are put back")
+    for mark in alive:
+        with suppress(ProcessLookupError):
+            os.kill(mark.pid, signal.SIGINT)
+    until_s = time.monotonic() + RESTORE_S
+    while any(mark.is_alive() for mark in alive) and time.monotonic() < until_s and not hurry.wait(_LOOK_S):
+        pass
+    for mark in alive:
+        if mark.is_alive():
+            with suppress(ProcessLookupError):
+                os.killpg(mark.pid, signal.SIGKILL)

@@ -1,0 +1,450 @@
+"""A night from its first look to its clean-up: a lab is taken up, the product runs on it, and the lab is removed.
+
+Whatever happens in between (a fault of any kind, SIGTERM, the night's own limit), the lab is removed with a clock of
+the clean-up's own; what only SIGKILL leaves, the next night or `flashferry nightly reap` finds by title and notes.
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+
+from flashferry.core.errors import FlashferryError
+from flashferry.core.safe_quote import counted
+from flashferry.core.state_folder import scratch_folder
+from flashferry.images.files import checked_image
+from flashferry.nightly.backend import LabBackend, LabNode, NodeState, Preflight, Progress, RunningLab, Topology
+from flashferry.nightly.booting import BootedImage, BootImage
+from flashferry.nightly.capture import Capture
+from flashferry.nightly.clean_up import NO_LAB, remove_lab
+from flashferry.nightly.deadline import Clock, Deadline, NightStopped, StoppableClock, SystemClock
+from flashferry.nightly.faults import Fault, NightFault, NoRoom
+from flashferry.nightly.inventory_files import write_inventory
+from flashferry.nightly.lab_notes import LabNotes, new_title, only_one_night
+from flashferry.nightly.lab_steps import (
+    Reach,
+    addresses_of,
+    await_booted,
+    check_licences,
+    check_links,
+    measure_link,
+    reap_labs,
+)
+from flashferry.nightly.night import MeasuredLink, Night, NightStep, Rating, StepName, StepOutcome
+from flashferry.nightly.product import Product, ProductProcesses, product_version
+from flashferry.nightly.product_steps import ConfigurationProof, ProductSteps
+from flashferry.nightly.reaping import ReapRules, removable
+from flashferry.nightly.routers import Routers, SshRouters
+from flashferry.nightly.settings import PRODUCT_STEPS, NightSettings
+from flashferry.nightly.step_log import SKIPPED_BY_DESCRIPTION, SilentWatcher, StepLog, Watcher
+from flashferry.nightly.thresholds import told
+
+_LOG = logging.getLogger("flashferry.nightly")
+
+EXPIRES_MARGIN_S = 900.0
+"""A lab may be removed by anybody so long after its night must have ended."""
+PREFLIGHT_S, REAP_S, JUDGE_S, ARTEFACTS_S = 120.0, 600.0, 180.0, 180.0
+
+Files = Mapping[str, bytes]
+"""What is kept of a night, by the name of the file in its folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightParts:
+    """What a night is made of.
+
+    Attributes:
+        backend: Takes the lab up and down.
+        topology: Makes the lab's plan, given its title.
+        settings: What is done.
+        folder: The state folder of nights: locks, and scratch files while one runs.
+        judge: Returns the night with its judgements, held against the nights before.
+        write: Writes the night's artefacts, its files among them; called twice, the second time behind the clean-up.
+        watcher: Who is told of steps.
+        is_stopped: Whether somebody asked for the end.
+        clock: The clock; where it can be stopped itself, `is_stopped` does not count.
+        boots: What routers boot; None: what the topology says.
+        on_progress: Told how far the upload of what they boot is.
+        routers: The routers behind the product's back.
+        product: Runs the product, given its folder and the lab's inventory.
+    """
+
+    backend: LabBackend
+    topology: Callable[[str], Topology]
+    settings: NightSettings
+    folder: Path
+    judge: Callable[[Night], Night] = lambda night: night
+    write: Callable[[Night, Files], None] = lambda night, files: None  # noqa: ARG005 -- the signature
+    watcher: Watcher = field(default_factory=SilentWatcher)
+    is_stopped: Callable[[], bool] = lambda: False
+    clock: Clock = field(default_factory=SystemClock)
+    boots: BootImage | None = None
+    on_progress: Progress = lambda done, size: None  # noqa: ARG005 -- the signature
+    routers: Routers | None = None
+    product: Callable[[Path, Path], Product] | None = None
+
+
+def run_night(parts: NightParts) -> Night:
+    """Run a night and return it, whatever came of it.
+
+    Raises:
+        ConfigInvalid: The image is none, the topology cannot be made or is not one for the backend, or the state folder
+            is not ours alone: no lab was made.
+        NightFault: Another night runs on this host.
+    """
+    # The product's processes have a folder of their own: nothing may be meant to be below ours.
+    settings = replace(parts.settings, image=checked_image(parts.settings.image).absolute())
+    parts = replace(parts, folder=parts.folder.absolute(), settings=settings)
+    title = new_title(parts.clock.now())
+    topology = parts.topology(title)
+    with only_one_night(parts.folder, title), scratch_folder(parts.folder) as scratch:
+        return _Flow(parts, topology, scratch).play()
+
+
+class _Flow:
+    """One night on its way."""
+
+    def __init__(self, parts: NightParts, topology: Topology, scratch: Path) -> None:
+        self._parts, self._scratch = parts, scratch
+        self._settings, self._limits, self._backend = parts.settings, parts.settings.limits, parts.backend
+        self._routers: Routers = parts.routers or SshRouters(parts.settings.login)
+        clock = parts.clock
+        self._clock = clock if isinstance(clock, StoppableClock) else StoppableClock(clock, parts.is_stopped)
+        self._boots = BootedImage(parts.boots, parts.backend, self._clock, parts.on_progress)
+        self._topology = self._boots.planned(topology)
+        self._log = StepLog(self._clock, parts.watcher)
+        self._reap_rules = ReapRules.of(parts.folder)
+        self._began = self._clock.now()
+        self._whole = Deadline.after(self._limits.whole_s, self._clock)
+        self._preflight: Preflight | None = None
+        self._is_import_begun, self._is_interrupted = False, False
+        self._lab: RunningLab | None = None
+        self._nodes: tuple[LabNode, ...] = ()
+        self._addresses: Mapping[str, str] = {}
+        self._links: list[MeasuredLink] = []
+        self._product: Product | None = None
+        self._product_steps: ProductSteps | None = None
+        self._proof: ConfigurationProof | None = None
+        self._files: dict[str, bytes] = {}
+        self._judged: Night | None = None
+
+    def play(self) -> Night:
+        """Play it to its end."""
+        try:
+            try:
+                if self._take_up():
+                    self._run_product()
+                self._judge_and_keep()
+            except NightStopped:
+                self._is_interrupted = True
+        finally:
+            self._clock.begin_cleaning()
+            self._clean()
+        night = self._night()
+        self._write_last(night)
+        return night
+
+    def _do(self, name: StepName, action: Callable[[Deadline], str], limit_s: float) -> bool:
+        return self._step(name, action, limit_s).outcome is StepOutcome.PASSED
+
+    def _step(
+        self, name: StepName, action: Callable[[Deadline], str], limit_s: float, fault: Fault = Fault.LAB
+    ) -> NightStep:
+        return self._log.do(name, action, deadline=self._whole.within(limit_s), fault=fault)
+
+    # -- the lab
+
+    def _take_up(self) -> bool:
+        """Take the lab up; return whether the product can be run on it."""
+        limits = self._limits
+        steps: tuple[tuple[StepName, Callable[[Deadline], str], float], ...] = (
+            (StepName.PREFLIGHT, self._look, PREFLIGHT_S),
+            (StepName.REAP, self._reap, REAP_S),
+            (StepName.IMPORT, self._import, limits.import_s),
+            (StepName.START, self._start, limits.start_s),
+            (StepName.REACH, self._reach, limits.reach_s),
+        )
+        names = [name for name, _, _ in steps]
+        for number, (name, action, limit_s) in enumerate(steps):
+            step = self._step(name, action, limit_s)
+            # A leftover that stays is graver than all else, but does not keep tonight's lab from its work.
+            if step.outcome is StepOutcome.FAILED and step.fault is not Fault.CLEANUP:
+                left = (*names[number + 1 :], StepName.CONDITION, *PRODUCT_STEPS)
+                self._log.skip(left, f"'{name}' failed")
+                return False
+        # A link that is off makes the night one that is not compared; the product is tried all the same.
+        self._do(StepName.CONDITION, self._condition, limits.condition_s)
+        return True
+
+    def _look(self, deadline: Deadline) -> str:  # noqa: ARG002 -- a step's signature
+        try:
+            return self._looked()
+        except NoRoom as error:
+            left = removable(self._backend, self._reap_rules, now=self._clock.now())
+            if not left:
+                raise
+            return f"{error.message}; looked at again once {counted(len(left), 'lab')} of dead nights went"
+
+    def _looked(self) -> str:
+        self._preflight = found = self._backend.preflight(self._topology)
+        return "; ".join((f"{found.controller} {found.version}", *found.notes))
+
+    def _reap(self, deadline: Deadline) -> str:
+        sentence = reap_labs(self._backend, self._reap_rules, deadline)
+        return sentence if self._preflight is not None else f"{sentence}; {self._looked()}"
+
+    def _import(self, deadline: Deadline) -> str:
+        self._topology, brought = self._boots.bring(self._topology)
+        if brought:  # an upload takes what it takes
+            deadline = self._whole.within(self._limits.import_s)
+        ends_s = self._limits.whole_s + self._limits.clean_s + EXPIRES_MARGIN_S
+        notes = LabNotes.of_this_process(self._topology.title, expires=self._began + timedelta(seconds=ends_s))
+        self._is_import_begun = True
+        self._lab = self._backend.up(self._topology, notes=notes.text(), deadline=deadline)
+        return "; ".join(filter(None, (brought, f"lab {self._lab.lab_id}")))
+
+    def _start(self, deadline: Deadline) -> str:
+        assert self._lab is not None
+        self._nodes = await_booted(
+            self._backend, self._lab, self._topology, poll_s=self._limits.poll_s, deadline=deadline
+        )
+        return f"{len(self._topology.nodes)} of {len(self._topology.nodes)} BOOTED"
+
+    def _reach(self, deadline: Deadline) -> str:
+        assert self._lab is not None
+        reach = Reach(self._backend, self._lab, self._topology, self._routers)
+        try:
+            sentence = reach.wait(poll_s=self._limits.poll_s, deadline=deadline)
+        finally:
+            self._nodes = reach.nodes or self._nodes
+        self._addresses = addresses_of(self._topology, self._nodes)
+        check_licences(self._topology, reach.looks, self._settings.target_bps)
+        return sentence
+
+    def _condition(self, deadline: Deadline) -> str:
+        assert self._lab is not None
+        nodes = {node.label: node for node in self._topology.nodes}
+        for link in self._topology.links:
+            deadline.pause(0)
+            found = measure_link(
+                self._backend,
+                self._lab,
+                link,
+                lambda label, planned: self._routers.ping(nodes[label], self._addresses[label], planned),
+            )
+            self._links.append(found)
+        return check_links(self._links)
+
+    # -- the product
+
+    def _run_product(self) -> None:
+        try:
+            steps = self._prepared()
+        except OSError as error:  # a full disk, say: a night all the same, with all that comes behind
+            found = error
+            self._do(self._settings.does[0], lambda _: _fail(found), self._limits.product_s)
+            self._log.skip(
+                (one for one in PRODUCT_STEPS if one is not self._settings.does[0]), "nothing can be written"
+            )
+            return
+        self._proof = ConfigurationProof(self._routers, self._topology, self._addresses)
+        failed: StepName | None = None
+        actions = {**steps.actions, StepName.PROBE: self._probe}
+        for name, action in actions.items():
+            why = self._why_not(name, failed)
+            if why:
+                self._log.skip((name,), why)
+                continue
+            took = self._proving(action) if not self._proof.is_taken else action
+            step = self._step(name, self._blaming(took), self._limits.product_s, Fault.PRODUCT)
+            failed = failed or (name if step.outcome is StepOutcome.FAILED else None)
+
+    def _prepared(self) -> ProductSteps:
+        inventory = write_inventory(
+            self._scratch / "inventory", self._topology, self._addresses, self._settings.inventory_data
+        )
+        make = self._parts.product or self._processes
+        self._product = make(self._scratch, inventory)
+        (self._scratch / "kill").mkdir()
+        self._product_steps = ProductSteps(
+            product=self._product, settings=self._settings, topology=self._topology, folder=self._scratch / "kill"
+        )
+        return self._product_steps
+
+    def _probe(self, deadline: Deadline) -> str:
+        assert self._product_steps is not None
+        assert self._product is not None
+        assert self._lab is not None
+        sentence = self._product_steps.probe(deadline)
+        capture = Capture(
+            backend=self._backend,
+            lab=self._lab,
+            topology=self._topology,
+            settings=self._settings,
+            product=self._product,
+        )
+        told = capture.take(deadline)
+        if capture.content:
+            self._files[f"capture-{self._settings.capture_node}.pcap"] = capture.content
+        return "; ".join(filter(None, (sentence, told)))
+
+    def _why_not(self, name: StepName, failed: StepName | None) -> str:
+        """Return why a step of the product is not done; empty where it is."""
+        assert self._product_steps is not None
+        if name not in self._settings.does:
+            return SKIPPED_BY_DESCRIPTION
+        if name is StepName.RESUME and not self._product_steps.killed_run:
+            return "no run was killed"
+        if name is StepName.RECOVER and failed is not None and self._product_steps.killed_run:
+            return ""  # what the failed step left is put right, if it can be
+        return f"'{failed}' failed" if failed is not None else ""
+
+    def _processes(self, folder: Path, inventory: Path) -> Product:
+        return ProductProcesses(folder, inventory, self._settings.login)
+
+    def _proving(self, action: Callable[[Deadline], str]) -> Callable[[Deadline], str]:
+        """Return a step before which the routers' configurations are read."""
+
+        def taken(deadline: Deadline) -> str:
+            assert self._proof is not None
+            self._proof.take()
+            return action(deadline)
+
+        return taken
+
+    def _blaming(self, action: Callable[[Deadline], str]) -> Callable[[Deadline], str]:
+        """Return a step whose failure is the lab's where a node went down meanwhile."""
+
+        def blamed(deadline: Deadline) -> str:
+            try:
+                return action(deadline)
+            except FlashferryError as error:
+                if (down := self._node_down()) is None:
+                    raise
+                raise NightFault(
+                    f"the node is {down.state}, in the middle of it; {error.message}",
+                    fault=Fault.LAB,
+                    step=error.step or "",
+                    hint="Look at its console log in the night's folder, and at the controller's load",
+                    host=down.label,
+                ) from error
+
+        return blamed
+
+    def _node_down(self) -> LabNode | None:
+        """Return a router that is not BOOTED any more; None where all are, or nobody can tell."""
+        assert self._lab is not None
+        try:
+            self._nodes = self._backend.nodes(self._lab)
+        except NightFault:
+            return None
+        ours = {node.label for node in self._topology.nodes}
+        return next((one for one in self._nodes if one.label in ours and one.state is not NodeState.BOOTED), None)
+
+    # -- what came of it
+
+    def _judge_and_keep(self) -> None:
+        self._log.do(
+            StepName.JUDGE,
+            self._blaming(self._judge) if self._lab is not None else self._judge,
+            deadline=Deadline.after(JUDGE_S, self._clock),
+            fault=Fault.PRODUCT,
+        )
+        self._log.do(StepName.ARTEFACTS, self._keep, deadline=Deadline.after(ARTEFACTS_S, self._clock))
+
+    def _judge(self, deadline: Deadline) -> str:  # noqa: ARG002 -- a step's signature
+        proof = self._proof if self._proof is not None and self._proof.is_taken else None
+        if proof is not None and self._product_steps is not None:
+            self._product_steps.figures += proof.look_again()
+        try:
+            self._judged = self._parts.judge(self._night())
+        finally:  # what is not restored is told whatever became of the history
+            words = [proof.check()] if proof is not None else []
+        if red := told(self._judged.judgements, Rating.RED):
+            raise NightFault(
+                red,
+                fault=Fault.PRODUCT,
+                step=StepName.JUDGE,
+                hint="The trend of each series is in the night's report",
+            )
+        noticed = [told(self._judged.judgements, colour) for colour in (Rating.AMBER, Rating.CHANGED_UP)]
+        plain = f"{counted(len(self._judged.judgements), 'series', 'series')} judged" if self._judged.judgements else ""
+        return "; ".join(filter(None, (*words, *noticed))) or plain or "nothing to judge"
+
+    def _keep(self, deadline: Deadline) -> str:  # noqa: ARG002 -- a step's signature
+        try:
+            self._collect()
+        finally:
+            self._parts.write(self._night(), self._files)
+        return f"{len(self._files)} files"
+
+    def _collect(self) -> None:
+        """Collect what the lab and the product leave, as much as there is before an error."""
+        if self._product is not None:
+            self._files |= self._product.files()
+        if self._lab is None:
+            return
+        self._files |= self._backend.artefacts(self._lab)
+        for node in self._nodes:
+            if log := self._backend.console_log(self._lab, node):
+                self._files[f"console/{node.label}.log"] = log.encode()
+
+    def _clean(self) -> None:
+        # Its own clock: what the night took, the clean-up does not pay for.
+        deadline = Deadline.after(self._limits.clean_s, self._clock)
+        self._log.do(StepName.CLEAN, self._remove, deadline=deadline, fault=Fault.CLEANUP)
+
+    def _remove(self, deadline: Deadline) -> str:
+        title, is_begun = self._topology.title, self._is_import_begun
+        sentence = remove_lab(self._backend, self._lab, title, deadline) if is_begun else NO_LAB
+        return "; ".join(filter(None, (sentence, self._boots.remove(deadline))))
+
+    def _night(self) -> Night:
+        """Return the night as it is by now."""
+        because = self._not_comparable()
+        night = Night(
+            night_id=self._topology.title,
+            started_at=self._began,
+            ended_at=self._clock.now(),
+            backend=self._backend.name,
+            controller=self._preflight.controller if self._preflight else "",
+            controller_version=self._preflight.version if self._preflight else "",
+            kernel=platform.release(),
+            tool_version=product_version(),
+            steps=self._log.steps,
+            nodes=self._nodes,
+            links=tuple(self._links),
+            copies=tuple(self._product_steps.copies) if self._product_steps else (),
+            figures=tuple(self._product_steps.figures) if self._product_steps else (),
+            is_comparable=not because,
+            not_comparable_because=because,
+            is_interrupted=self._is_interrupted,
+        )
+        if self._judged is None:
+            return night
+        # Whoever judged may have found a reason of his own.
+        judged = replace(night, judgements=self._judged.judgements)
+        if not because and not self._judged.is_comparable:
+            return replace(judged, is_comparable=False, not_comparable_because=self._judged.not_comparable_because)
+        return judged
+
+    def _not_comparable(self) -> str:
+        if self._is_interrupted:
+            return "it was ended by the operator"
+        off = (step for step in self._log.steps if step.fault in (Fault.LAB, Fault.DEVICE))
+        return next((f"{step.name}: {step.sentence}" for step in off), "")
+
+    def _write_last(self, night: Night) -> None:
+        """Write the artefacts again, the clean-up among them; that the lab is gone counts more than a full disk."""
+        try:
+            self._parts.write(night, self._files)
+        except Exception as error:  # noqa: BLE001 -- nothing may hide what the night came to
+            _LOG.error("the artefacts are not written: %s", error, exc_info=not isinstance(error, FlashferryError))
+
+
+def _fail(error: Exception) -> str:
+    raise error

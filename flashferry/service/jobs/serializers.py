@@ -1,0 +1,89 @@
+"""Jobs and runs as the API tells them, of JSON's types. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+
+from flashferry.service.run_visibility import sites_of_run
+from flashferry.store.control import ControlRequest
+from flashferry.store.deciding_attempt import restore_source
+from flashferry.store.service.jobs import Job
+from flashferry.store.status import RunStatus
+from flashferry.store.stored_run import StoredDevice, StoredRun
+
+JOBS = "/api/v1/jobs"
+RUNS = "/api/v1/runs"
+
+
+def told_job(job: Job) -> dict[str, object]:
+    """Return a job; what it is told by its command line stays here."""
+    hidden = {"words", "rules", "pid", "process_started"}
+    told = {name: value for name, value in asdict(job).items() if name not in hidden}
+    links = {"self": f"{JOBS}/{job.job_id}", "result": f"{JOBS}/{job.job_id}/result"} | (
+        {"run": f"{RUNS}/{job.run_id}"} if job.run_id is not None else {}
+    )
+    return told | {"is_open": job.is_open, "links": links}
+
+
+def told_row(run: RunStatus) -> dict[str, object]:
+    """Return a run for a list."""
+    return {
+        "run_id": run.run_id,
+        "verb": run.verb,
+        "state": run.state.value,
+        "started_at": run.started_at,
+        "finished_at": run.finished_at,
+        "resumed": run.resumed,
+        "is_paused": run.is_paused,
+        "is_stopping": run.is_stopping,
+        "waiting_wave": run.waiting_wave,
+        "actor": run.actor,
+        "job": run.job,
+        "sites": list(sites_of_run(run)),
+        "devices": len(run.devices),
+        "held": sum(device.is_held for device in run.devices),
+        "outcomes": dict(Counter(device.outcome or device.state for device in run.devices)),
+    }
+
+
+def told_run(run: StoredRun, control: ControlRequest, jobs: list[Job]) -> dict[str, object]:
+    """Return a run without its devices' records."""
+    return {
+        "run_id": run.run_id,
+        "verb": run.verb,
+        "state": run.state.value,
+        "started_at": run.started_at,
+        "finished_at": run.finished_at,
+        "resumed": run.resumed,
+        "actor": run.actor,
+        "plan_digest": run.plan_digest,
+        "sites": list(sites_of_run(run)),
+        "control": asdict(control),
+        "wishes": [asdict(wish) for wish in run.wishes],
+        "waves": [_told_wave(run, number) for number in sorted({device.wave for device in run.devices})],
+        "damaged": list(run.damaged),
+        "jobs": [told_job(job) for job in jobs],
+    }
+
+
+def told_device(device: StoredDevice) -> dict[str, object]:
+    """Return a device of a run without its record."""
+    return {
+        "host": device.host,
+        "site": device.site,
+        "wave": device.wave,
+        "image": device.image,
+        "state": device.state,
+        "attempt": device.attempt,
+        "is_held": device.is_held,
+        "outcome": device.record.get("outcome"),
+        "restored": restore_source(device.record, device.attempts).restored,
+        "updated_at": device.updated_at,
+    }
+
+
+def _told_wave(run: StoredRun, number: int) -> dict[str, object]:
+    devices = [device for device in run.devices if device.wave == number]
+    outcomes = Counter(str(device.record.get("outcome") or device.state) for device in devices)
+    return {"wave": number, "devices": len(devices), "outcomes": dict(outcomes)}

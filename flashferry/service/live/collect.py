@@ -1,0 +1,253 @@
+"""A look at everything that goes on: the journal, the events of runs that live, the service's own tables."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from flashferry.core.apart.folder import JobFolder
+from flashferry.core.errors import FlashferryError
+from flashferry.core.json_access import Node
+from flashferry.service.live.follow import Follower
+from flashferry.service.live.snapshot import NOTHING, EventView, Forecast, RunNow, limited_to, run_now
+from flashferry.service.service import Service
+from flashferry.store.service.database import moment
+from flashferry.store.service.jobs import Job, JobKind, jobs_of_run
+from flashferry.store.service.overview import WaitingPlan, waiting_plans
+from flashferry.store.service.plans import text_of
+from flashferry.store.status import FollowedRun, LostDevice, RunState, RunStatus, Status, StatusReader
+
+NIGHT_S = 12 * 3600.0
+"""What began so long ago still belongs to tonight; what is alive or not restored does in any case."""
+
+LATEST_RUNS = 30
+"""So many runs are looked at; those that still hold a device come on top."""
+
+_WRITERS = frozenset({JobKind.STAGE, JobKind.RESUME, JobKind.PROBE})
+"""Jobs whose process writes the events of a run."""
+
+_NO_FORECAST = Forecast()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Everything that goes on.
+
+    Attributes:
+        at: When it was looked at.
+        runs: The latest runs, and those that hold devices, the latest first.
+        forecasts: By run, what its plan foresaw.
+        jobs: By run, the service's newest job that had it in hand; a run that it did not begin has none.
+        lost: What dead runs left that the journal does not know.
+        plans: Plans that wait for approval.
+        trouble: Why this is not what is: the journal cannot be read, say. Empty: it is.
+        read_at: When all of it was read last.
+    """
+
+    at: datetime
+    runs: tuple[RunNow, ...] = ()
+    forecasts: Mapping[str, Forecast] = field(default_factory=dict)
+    jobs: Mapping[str, Job] = field(default_factory=dict)
+    lost: tuple[LostDevice, ...] = ()
+    plans: tuple[WaitingPlan, ...] = ()
+    trouble: str = ""
+    read_at: datetime
+
+    @property
+    def tonight(self) -> tuple[RunNow, ...]:
+        """Return the runs of tonight: alive, or not restored, or begun lately."""
+        since = (self.at - timedelta(seconds=NIGHT_S)).isoformat()
+        return tuple(one for one in self.runs if one.is_alive or one.unrestored or _is_after(one.started_at, since))
+
+    def run(self, run_id: str) -> RunNow | None:
+        """Return a run, or None where it is not among those that are looked at."""
+        return next((one for one in self.runs if one.run_id == run_id), None)
+
+    def seen_from(self, sites: frozenset[str] | None) -> Scene:
+        """Return the same as somebody sees it who may see some sites only; None: all."""
+        if sites is None:
+            return self
+        seen = (limited_to(one, sites, self.forecasts.get(one.run_id, _NO_FORECAST), self.at) for one in self.runs)
+        return Scene(
+            at=self.at,
+            runs=tuple(one for one in seen if one is not None),
+            forecasts=self.forecasts,
+            jobs=self.jobs,
+            plans=tuple(one for one in self.plans if sites.issuperset(one.sites)),
+            trouble=self.trouble,
+            read_at=self.read_at,
+        )
+
+
+class Looker:
+    """Looks, for whoever asks; several who ask within a second are given the same.
+
+    Args:
+        service: The service.
+    """
+
+    FRESH_S = 0.9
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._status = StatusReader(service.state, LATEST_RUNS)
+        self._followers: dict[str, Follower] = {}
+        self._forecasts: dict[str, Forecast] = {}
+        self._busy = threading.Lock()
+        self._runs: dict[str, FollowedRun] = {}
+        self._writers: dict[str, str] = {}
+        self._still: dict[int, tuple[FollowedRun, RunNow]] = {}
+        self._last: Scene | None = None
+
+    def look(self) -> Scene:
+        """Return what goes on, less than a second old; what cannot be read is told as the scene's trouble."""
+        with self._busy:
+            now = self._service.now()
+            last = self._last
+            if last is not None and 0 <= (now - last.at).total_seconds() < self.FRESH_S:
+                return last
+            self._last = self._looked(now, last)
+            return self._last
+
+    def some(self, run_ids: Sequence[str]) -> Scene:
+        """Return runs whether or not they are of late, as a scene of their own; what is looked at anyway is as there.
+
+        Raises:
+            ConfigInvalid: The journal cannot be read.
+        """
+        scene = self.look()
+        missing = [run_id for run_id in run_ids if scene.run(run_id) is None]
+        with self._service.database.reading() as database:
+            found = {run_id: jobs_of_run(database, run_id) for run_id in missing}
+            older = self._status.some(missing)
+            forecasts = {one.status.run_id: self._forecast(database, one.plan_digest) for one in older}
+        runs_then = {one.status.run_id: run_now(one, NOTHING, forecasts[one.status.run_id], scene.at) for one in older}
+        runs = (scene.run(run_id) or runs_then.get(run_id) for run_id in run_ids)
+        return replace(
+            scene,
+            runs=tuple(one for one in runs if one is not None),
+            forecasts={**scene.forecasts, **forecasts},
+            jobs={**scene.jobs, **{run_id: its[-1] for run_id, its in found.items() if its}},
+        )
+
+    def statuses(self, count: int) -> tuple[RunStatus, ...]:
+        """Return where the latest runs stand, and those that hold a device, the latest first.
+
+        Raises:
+            ConfigInvalid: The journal cannot be read.
+        """
+        with self._busy:
+            return self._status.latest(count)
+
+    def identifiers(self) -> tuple[str, ...]:
+        """Return all runs of the journal, the latest first.
+
+        Raises:
+            ConfigInvalid: The journal cannot be read.
+        """
+        return self._status.identifiers()
+
+    def run(self, run_id: str) -> FollowedRun | None:
+        """Return what the journal knows of a run, or None where it is not among those that are looked at."""
+        self.look()
+        return self._runs.get(run_id)
+
+    def events_of(self, run: FollowedRun) -> Path | None:
+        """Return the file of a run's events, or None where it writes none that anybody knows of."""
+        if run.events:
+            return self._service.state / run.events
+        job_id = self._writers.get(run.status.run_id)
+        return JobFolder.of(self._service.state, job_id).events if job_id else None
+
+    def _looked(self, now: datetime, last: Scene | None) -> Scene:
+        try:
+            return self._read(now)
+        except (FlashferryError, OSError, sqlite3.Error) as error:
+            found = last or Scene(at=now, read_at=datetime.fromtimestamp(0, UTC))
+            return Scene(
+                at=now,
+                runs=found.runs,
+                forecasts=found.forecasts,
+                jobs=found.jobs,
+                lost=found.lost,
+                plans=found.plans,
+                trouble=f"what goes on cannot be read: {error}",
+                read_at=found.read_at,
+            )
+
+    def _read(self, now: datetime) -> Scene:
+        followed, status = self._status.read()
+        ids = tuple(one.status.run_id for one in followed)
+        with self._service.database.reading() as database:
+            found = {run_id: jobs_of_run(database, run_id) for run_id in ids}
+            plans = waiting_plans(database, moment(now))
+            jobs = {run_id: its[-1] for run_id, its in found.items() if its}
+            forecasts = {one.status.run_id: self._forecast(database, one.plan_digest) for one in followed}
+        self._writers = {
+            run_id: its_jobs[-1]
+            for run_id, its in found.items()
+            if (its_jobs := [one.job_id for one in its if one.kind in _WRITERS])
+        }
+        runs = tuple(self._run_now(one, forecasts[one.status.run_id], now) for one in followed)
+        self._still = {id(one): (one, run) for one, run in zip(followed, runs, strict=True)}
+        self._runs = {one.status.run_id: one for one in followed}
+        self._forget(status)
+        return Scene(at=now, runs=runs, forecasts=forecasts, jobs=jobs, lost=status.lost, plans=plans, read_at=now)
+
+    def _run_now(self, run: FollowedRun, forecast: Forecast, now: datetime) -> RunNow:
+        # The reader returns the very same for a run that is over and holds no device, and nothing moves there.
+        if (still := self._still.get(id(run))) is not None:
+            return still[1]
+        return run_now(run, self._heard(run), forecast, now)
+
+    def _heard(self, run: FollowedRun) -> EventView:
+        path = self.events_of(run)
+        if path is None or run.status.state is not RunState.ALIVE:
+            return NOTHING
+        known = self._followers.get(run.status.run_id)
+        if known is None or known.path != path:
+            known = self._followers[run.status.run_id] = Follower(path, run.status.verb)
+        try:
+            return known.look()
+        except OSError:
+            # The journal still tells where devices stand.
+            return NOTHING
+
+    def _forget(self, status: Status) -> None:
+        alive = {one.run_id for one in status.runs if one.state is RunState.ALIVE}
+        self._followers = {run_id: one for run_id, one in self._followers.items() if run_id in alive}
+
+    def _forecast(self, database: sqlite3.Connection, digest: str | None) -> Forecast:
+        if digest is None:
+            return _NO_FORECAST
+        if digest not in self._forecasts:
+            try:
+                self._forecasts[digest] = forecast_of(text_of(database, digest))
+            except KeyError:
+                return _NO_FORECAST
+        return self._forecasts[digest]
+
+
+def forecast_of(text: str) -> Forecast:
+    """Return what a plan foresaw, from its text; what cannot be read is not known."""
+    try:
+        plan = Node(json.loads(text))
+    except ValueError:
+        return _NO_FORECAST
+    caps = {one.text("site"): one.number("cap_bytes_per_s") for one in plan.list("sites")}
+    return Forecast(
+        duration_s=plan.number("duration_s"),
+        caps_bytes_per_s={site: cap for site, cap in caps.items() if site is not None and cap is not None},
+    )
+
+
+def _is_after(at: str, since: str) -> bool:
+    try:
+        return datetime.fromisoformat(at) > datetime.fromisoformat(since)
+    except (ValueError, TypeError):
+        return False

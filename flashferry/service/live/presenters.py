@@ -1,0 +1,351 @@
+"""What goes on in words: the tables of the wall screen, and those of a run's page. Pure.
+
+Times are UTC, for sites lie in several zones; the head of a page says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
+
+from flashferry.core.outside import shown
+from flashferry.core.safe_quote import counted
+from flashferry.core.units import coarse_rate, rough_duration
+from flashferry.model.states import NOT_DONE, NOT_RESTORED, Phase
+from flashferry.reports.words import DASH
+from flashferry.service.live.action_items import Need, Urgency, needs_of
+from flashferry.service.live.collect import Scene
+from flashferry.service.live.snapshot import DeviceNow, RunNow, Totals, sum_up, sums_of
+from flashferry.service.live.table_diff import Board, Cell, Row, Table
+from flashferry.store.status import RunState
+
+_URGENT_WORDS = {
+    Urgency.NOT_RESTORED: NOT_RESTORED,
+    Urgency.DEAD: NOT_RESTORED,
+    Urgency.LATE: "too late",
+    Urgency.WAVE: "approve",
+    Urgency.FAILED: Phase.FAILED.label,
+    Urgency.REFUSED: Phase.REFUSED.label,
+    Urgency.INTERRUPTED: Phase.INTERRUPTED.label,
+    Urgency.SILENT: "silent",
+    Urgency.HELD: "held",
+    Urgency.PLAN: "approve",
+}
+_HOLDS = {"paused": ("paused", "warn"), "stopping": ("stopping", "warn"), "waiting": ("waits for approval", "warn")}
+_NONE = Cell(DASH, "quiet")
+_SITELESS = "no site"
+
+
+def clock(at: datetime, now: datetime) -> str:
+    """Return a time of day, UTC; with its day where that is not today's."""
+    at, now = at.astimezone(UTC), now.astimezone(UTC)
+    return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%a %H:%M}"
+
+
+def current_runs(scene: Scene) -> tuple[RunNow, ...]:
+    """Return the runs that the wall screen's figures are of: those alive or not restored, else tonight's last one."""
+    found = tuple(one for one in scene.tonight if one.is_alive or one.unrestored)
+    return found or scene.tonight[:1]
+
+
+def tonight_board(scene: Scene, site_names: Mapping[str, str]) -> Board:
+    """Return the wall screen.
+
+    Args:
+        scene: What goes on.
+        site_names: What sites are called, where not by their name in the inventory.
+    """
+    needs, runs = needs_of(scene), current_runs(scene)
+    return {
+        "now": {"now": _now_row(scene, needs, runs)},
+        "needs": {one.key: _need_row(one, scene.at) for one in needs},
+        "sites": _sites(runs, scene.at, site_names),
+        "runs": {one.run_id: run_row(one, scene) for one in scene.tonight},
+    }
+
+
+def _now_row(scene: Scene, needs: Sequence[Need], runs: Sequence[RunNow]) -> Row:
+    sums = sum_up([one.whole for one in runs], scene.at)
+    unrestored = sum(len(one.unrestored) for one in scene.tonight) + len(scene.lost)
+    end, spare = _end(runs, scene.at)
+    text, tone = _alarm(scene, needs, unrestored)
+    return {
+        "alarm": Cell(text, tone),
+        "clock": Cell(clock(scene.at, scene.at)),
+        "unrestored": Cell(str(unrestored), "bad" if unrestored else "good"),
+        "wanted": Cell(str(len(needs)), "warn" if needs else ""),
+        "end": end,
+        "spare": spare,
+        "window": _window(runs, scene.at),
+        "done": Cell(f"{sums.done} of {sums.devices}"),
+        "copying": Cell(str(sums.copying)),
+        "rate": Cell(coarse_rate(sums.rate_bytes_per_s)),
+        "waiting": Cell(str(sums.waiting)),
+        **_ends(sums),
+    }
+
+
+def _ends(sums: Totals) -> Row:
+    """Return how many devices ended in each way that is not done; a number that is not 0 has the colour of its word."""
+    return {phase.name.lower(): Cell(str(sums.of(phase)), phase.tone if sums.of(phase) else "") for phase in NOT_DONE}
+
+
+def _not_done(sums: Totals) -> Cell:
+    """Return what became of the devices that are over and not done: `1 failed, 2 refused`, coloured by the gravest."""
+    found = [phase for phase in NOT_DONE if sums.of(phase)]
+    text = ", ".join(f"{sums.of(phase)} {phase.label}" for phase in found)
+    return Cell(text, found[0].tone) if found else Cell("0", "quiet")
+
+
+def _alarm(scene: Scene, needs: Sequence[Need], unrestored: int) -> tuple[str, str]:
+    """Return the one line that says how things are; it changes with them and not with every second."""
+    if scene.trouble:
+        return f"Blind: {scene.trouble}", "bad"
+    wanted = "" if not needs else f"{counted(len(needs), 'thing')} {'needs' if len(needs) == 1 else 'need'} a person."
+    if unrestored:
+        left = f"{'is' if unrestored == 1 else 'are'} changed and {NOT_RESTORED}"
+        return f"{counted(unrestored, 'device')} {left}. {wanted}".strip(), "bad"
+    if needs:
+        return f"Nothing is left changed. {wanted}", "warn"
+    is_busy = any(one.is_alive for one in scene.runs)
+    return f"Nothing is left changed, nobody is needed{'' if is_busy else ', nothing is running'}.", "good"
+
+
+def _end(runs: Sequence[RunNow], now: datetime) -> tuple[Cell, Cell]:
+    """Return when all are through, and how long before their windows' end; the run with the least of it counts."""
+    alive = [one for one in runs if one.is_alive]
+    if not alive:
+        return Cell("nothing runs", "quiet"), Cell("")
+    ends = [one.ends_at for one in alive if one.ends_at is not None]
+    if not ends:
+        end = Cell("not known yet", "quiet")
+    else:
+        is_at_least = len(ends) < len(alive) or any(one.is_at_least for one in alive)
+        end = _end_cell(max(ends), now, is_at_least=is_at_least)
+    return end, _spare(alive)
+
+
+def _end_cell(at: datetime, now: datetime, *, is_at_least: bool) -> Cell:
+    return Cell(f"{clock(at, now)}{' or later' if is_at_least else ''}")
+
+
+def _window(runs: Sequence[RunNow], now: datetime) -> Cell:
+    ends = [one.until for one in runs if one.is_alive and one.until is not None]
+    if not ends:
+        return Cell("no window" if any(one.is_alive for one in runs) else "")
+    return Cell(f"window ends {clock(min(ends), now)}")
+
+
+def _spare(alive: Sequence[RunNow]) -> Cell:
+    known = [one for one in alive if one.spare is not None]
+    least = min(known, key=lambda one: one.spare or timedelta(), default=None)
+    return Cell("") if least is None else _spare_of(least)
+
+
+def _spare_of(run: RunNow) -> Cell:
+    if run.spare is None:
+        return Cell("")
+    seconds = run.spare.total_seconds()
+    if seconds < 0:
+        return Cell(f"{rough_duration(-seconds)} too late", "bad")
+    if run.is_at_least:
+        return Cell(f"{rough_duration(seconds)} to spare at most", "warn" if seconds < 900 else "")
+    return Cell(f"{rough_duration(seconds)} to spare", "warn" if seconds < 900 else "good")
+
+
+def _need_row(need: Need, now: datetime) -> Row:
+    return {
+        "word": Cell(_URGENT_WORDS[need.urgency], "bad" if need.urgency.is_red else "warn"),
+        "what": Cell(shown(need.what), "", need.path),
+        "sentence": Cell(shown(need.sentence)),
+        "since": Cell(f"since {clock(at, now)}") if (at := time_of(need.since)) is not None else _NONE,
+    }
+
+
+def _sites(runs: Sequence[RunNow], now: datetime, names: Mapping[str, str]) -> Table:
+    by_site: dict[str, list[Totals]] = {}
+    for run in runs:
+        for site, sums in run.sites.items():
+            by_site.setdefault(site, []).append(sums)
+    return {site: _site_row(site, sum_up(found, now), now, names) for site, found in sorted(by_site.items())}
+
+
+def _site_row(site: str, sums: Totals, now: datetime, names: Mapping[str, str]) -> Row:
+    is_open = bool(sums.waiting or sums.under_way)
+    return {
+        "site": Cell(shown(names.get(site, site) or _SITELESS)),
+        "share": Cell(str(_percent(sums))),
+        "done": Cell(f"{sums.done} of {sums.devices}", "" if is_open or sums.done < sums.devices else "good"),
+        "copying": Cell(str(sums.copying)) if is_open else _NONE,
+        "failed": _not_done(sums),
+        "rate": Cell(coarse_rate(sums.rate_bytes_per_s)) if sums.copying else _NONE,
+        "cap": Cell(coarse_rate(sums.cap_bytes_per_s)) if sums.cap_bytes_per_s else _NONE,
+        "eta": Cell(clock(sums.ends_at, now)) if sums.ends_at is not None else _NONE,
+    }
+
+
+def _percent(sums: Totals) -> int:
+    """Return how much is done, 0 to 100: by bytes while it goes on, where they are known; 100 where all is done."""
+    if sums.over >= sums.devices:
+        # What failed is over, and not done: a bar that is full says that all is well.
+        return 100 * sums.done // max(1, sums.devices)
+    total = sums.acked_bytes + sums.left_bytes
+    share = sums.acked_bytes / total if total else sums.over / max(1, sums.devices)
+    return min(99, int(share * 100))
+
+
+def run_row(run: RunNow, scene: Scene) -> Row:
+    """Return a run as a row of a table of runs."""
+    word, tone = run_word(run)
+    job = scene.jobs.get(run.run_id)
+    return {
+        "run": Cell(run.run_id, "", f"/runs/{run.run_id}"),
+        "state": Cell(word, tone),
+        "what": Cell(run.verb),
+        "by": Cell(shown(by)) if (by := run.actor or (job.requested_by if job else "")) else _NONE,
+        "done": Cell(f"{run.whole.done} of {run.whole.devices}"),
+        "failed": _not_done(run.whole),
+        "unrestored": Cell(str(len(run.unrestored)), "bad") if run.unrestored else Cell("0", "quiet"),
+        "wave": Cell(shown(run.wave)) if run.wave and run.is_alive else _NONE,
+        "rate": Cell(coarse_rate(run.whole.rate_bytes_per_s)) if run.whole.copying else _NONE,
+        "end": _run_end(run, scene.at),
+    }
+
+
+def run_word(run: RunNow) -> tuple[str, str]:
+    """Return where a run stands in a word or two, and the tone of it."""
+    if run.state is RunState.DIED:
+        return (f"died, {NOT_RESTORED}", "bad") if run.unrestored else ("died", "warn")
+    if run.state is RunState.FINISHED:
+        if run.unrestored:
+            return f"ended, {NOT_RESTORED}", "bad"
+        if run.whole.failed:
+            return "ended with failures", "warn"
+        is_done = all(one.phase is Phase.DONE or one.is_left_by_plan for one in run.devices)
+        return ("ended", "good") if is_done else ("ended, not all done", "warn")
+    return _HOLDS.get(run.hold, (Phase.UNDER_WAY.label, ""))
+
+
+def _run_end(run: RunNow, now: datetime) -> Cell:
+    if not run.is_alive:
+        at = time_of(run.finished_at or "")
+        return Cell(f"ended {clock(at, now)}", "quiet") if at is not None else _NONE
+    if run.ends_at is None:
+        return Cell("not known yet", "quiet")
+    end, spare = _end_cell(run.ends_at, now, is_at_least=run.is_at_least), _spare_of(run)
+    return Cell(f"{end.text}, {spare.text}", spare.tone) if spare.text else end
+
+
+def _ended_at(run: RunNow, now: datetime) -> Cell:
+    at = time_of(run.finished_at or "")
+    return Cell(clock(at, now)) if at is not None else _NONE
+
+
+def run_board(run: RunNow, scene: Scene, site_names: Mapping[str, str]) -> Board:
+    """Return the page of a run: its head, its sites, and a row per device, those that matter first."""
+    end, spare = _end([run], scene.at)
+    heard = time_of(run.heard_at) if run.is_alive else None
+    silent_s = (scene.at - heard).total_seconds() if heard is not None else None
+    head = dict(run_row(run, scene)) | {
+        "copying": Cell(str(run.whole.copying)),
+        "waiting": Cell(str(run.whole.waiting)),
+        "heard": Cell(f"{silent_s:.0f} s ago", "bad" if silent_s > 60 else "") if silent_s is not None else _NONE,
+        **_ends(run.whole),
+        "rate": Cell(coarse_rate(run.whole.rate_bytes_per_s)),
+        "end_at": end if run.is_alive else _ended_at(run, scene.at),
+        "spare": spare,
+        "window": _window([run], scene.at),
+        "hold": Cell(shown(_hold_words(run, scene.at)), "warn" if run.hold else ""),
+    }
+    return {
+        "run": {"run": head},
+        "sites": _sites([run], scene.at, site_names),
+        "waves": {str(wave): _wave_row(run, wave, scene.at) for wave in run.waves if len(run.waves) > 1},
+        "devices": {one.host: device_row(run, one, site_names) for one in in_order(run)},
+    }
+
+
+def _wave_row(run: RunNow, wave: int, now: datetime) -> Row:
+    sums = sums_of([one for one in run.devices if one.wave == wave], now)
+    is_waiting = run.waiting_wave == wave
+    if is_waiting:
+        state = Cell("waits for approval", "warn")
+    elif sums.over == sums.devices:
+        state = Cell("through", "good" if sums.done == sums.devices else "warn")
+    elif sums.under_way or sums.over:
+        state = Cell(Phase.UNDER_WAY.label)
+    else:
+        state = Cell(Phase.QUEUED.label, "quiet")
+    return {
+        "wave": Cell(f"wave {wave}"),
+        "state": state,
+        "share": Cell(str(_percent(sums))),
+        "done": Cell(f"{sums.done} of {sums.devices}"),
+        "failed": _not_done(sums),
+        "under_way": Cell(str(sums.under_way)) if sums.under_way else _NONE,
+        "waiting": Cell(str(sums.waiting)) if sums.waiting else _NONE,
+    }
+
+
+_ORDER = (
+    Phase.FAILED,
+    Phase.REFUSED,
+    Phase.INTERRUPTED,
+    Phase.UNDER_WAY,
+    Phase.QUEUED,
+    Phase.NOT_BEGUN,
+    Phase.DONE,
+)
+
+
+def in_order(run: RunNow) -> list[DeviceNow]:
+    """Return the devices of a run: changed and not restored, not done, under way, queued, done; each as entered."""
+    unrestored = frozenset(run.unrestored)
+    order = {phase: place for place, phase in enumerate(_ORDER, start=1)}
+    return sorted(run.devices, key=lambda one: 0 if one.host in unrestored else order[one.phase])
+
+
+def device_row(run: RunNow, one: DeviceNow, site_names: Mapping[str, str]) -> Row:
+    """Return a device of a run as a row."""
+    is_left = one.host in run.unrestored
+    word = f"{one.label}, {NOT_RESTORED}" if is_left else one.label
+    share = 100 * one.acked_bytes // one.size_bytes if one.size_bytes else 0
+    is_still = one.phase is Phase.UNDER_WAY and 0 < one.acked_bytes < one.size_bytes and not one.rate_bytes_per_s
+    limit = one.verdict if one.phase is Phase.UNDER_WAY and one.rate_bytes_per_s else ""
+    text = one.text or ("nothing moves" if is_still else limit) or ""
+    return {
+        "host": Cell(shown(one.host), "", device_path(run.run_id, one.host)),
+        "site": Cell(shown(site_names.get(one.site, one.site) or _SITELESS)),
+        "wave": Cell(str(one.wave)) if one.wave >= 0 else _NONE,
+        "state": Cell(word, "bad" if is_left else "" if not one.phase.is_over else one.phase.tone),
+        "step": Cell(shown(one.step)) if one.phase is Phase.UNDER_WAY else Cell(""),
+        "share": Cell(str(min(100, share))),
+        "percent": Cell(f"{min(100, share)} %") if one.size_bytes and one.acked_bytes else Cell(""),
+        "rate": Cell(coarse_rate(one.rate_bytes_per_s)) if one.rate_bytes_per_s else Cell(""),
+        "left": Cell(rough_duration(one.left_bytes / one.rate_bytes_per_s)) if one.rate_bytes_per_s else Cell(""),
+        "text": Cell(shown(text), "warn" if is_still else ""),
+    }
+
+
+def device_path(run_id: str, host: str) -> str:
+    """Return the page of a device in a run."""
+    return f"/runs/{quote(run_id, safe='')}/devices/{quote(host, safe='')}"
+
+
+def _hold_words(run: RunNow, now: datetime) -> str:
+    at = time_of(run.hold_since)
+    since = f" since {clock(at, now)}" if at is not None else ""
+    if run.waiting_wave is not None:
+        return f"Wave {run.waiting_wave} waits for approval{since}."
+    words = {"paused": "Paused", "stopping": "Stopping: what is under way ends, then all is restored"}
+    return f"{words[run.hold]}{since}." if run.hold in words else ""
+
+
+def time_of(text: str) -> datetime | None:
+    """Return a time of the journal, or None where it is none."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -1,0 +1,136 @@
+"""Figures of runs, their sites and devices, of the same scene that the wall screen shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+
+from flashferry.model.states import Phase, State
+from flashferry.monitor.metrics.fleet_collector import DOING, STATES
+from flashferry.monitor.metrics.names import COPY_SECONDS_BUCKETS
+from flashferry.service.live.collect import Scene
+from flashferry.service.live.snapshot import DeviceNow, RunNow, sum_up
+from flashferry.service.metrics.counting import Counted
+from flashferry.service.metrics.exposition import Sheet
+from flashferry.service.metrics.names import COPY_RATE_BUCKETS, MOST_NAMED
+from flashferry.store.service.database import moment_of
+from flashferry.store.service.overview import WaitingPlan
+from flashferry.store.status import RunState
+
+_HOLDS = ("paused", "waiting", "stopping")
+_BY_JOURNAL: Mapping[str, str] = {
+    State.PLANNED: "checking",
+    State.CHECKED: "checking",
+    State.JOURNALED: "tuning",
+    State.TUNED: "tuning",
+    State.COPYING: "copying",
+    State.COPIED: "verifying",
+    State.VERIFIED: "restoring",
+    State.RESTORED: "restoring",
+}
+"""What a device does by the last state that the journal has, where its run writes no events."""
+
+
+def put_scene(sheet: Sheet, scene: Scene) -> None:
+    """Put down what goes on."""
+    sheet.put("journal_readable", float(not scene.trouble))
+    sheet.put_time("journal_read_timestamp_seconds", scene.read_at)
+    newest = _newest(scene.runs)
+    sites = {one.site for one in newest.values()}
+    _put_devices(sheet, newest.values(), sites)
+    _put_unrestored(sheet, scene, newest, sites)
+    for state in RunState:
+        sheet.put("runs", sum(one.state is state for one in scene.tonight), state)
+    alive = [one for one in scene.runs if one.is_alive]
+    for run in alive:
+        _put_run(sheet, run)
+    for site in sites:
+        _put_site(sheet, site, alive, scene)
+    _put_plans(sheet, scene.plans)
+
+
+def put_counted(sheet: Sheet, counted: Counted) -> None:
+    """Put down what ended copies come to."""
+    for (site, transport, is_tuned, outcome, verdict), one in counted.copies.items():
+        sheet.add("transfers", one.number, site, outcome, verdict)
+        sheet.add("transport_transfers", one.number, site, transport, outcome, str(is_tuned).lower())
+        sheet.add("copied_bytes", one.acked_bytes, site, transport)
+    for (site, transport), spread in counted.rates.items():
+        sheet.put_spread("copy_rate_bytes_per_second", COPY_RATE_BUCKETS, spread, site, transport)
+    for site, spread in counted.durations.items():
+        sheet.put_spread("copy_seconds", COPY_SECONDS_BUCKETS, spread, site)
+
+
+def state_of(device: DeviceNow) -> str:
+    """Return a device's state as a label; those of a run's own figures, but for `retrying`, which waits."""
+    if device.phase is not Phase.UNDER_WAY:
+        return str(device.phase)
+    if device.rate_bytes_per_s > 0:
+        return "copying"
+    if device.text:
+        return "waiting"
+    return DOING.get(device.step) or _BY_JOURNAL.get(device.step, "other")
+
+
+def _newest(runs: Iterable[RunNow]) -> dict[str, DeviceNow]:
+    """Return each device as the last run has it: one under way before any other, else the latest."""
+    found: dict[str, DeviceNow] = {}
+    for run in sorted(runs, key=lambda one: not one.is_alive):
+        for device in run.devices:
+            found.setdefault(device.host, device)
+    return found
+
+
+def _put_devices(sheet: Sheet, devices: Iterable[DeviceNow], sites: Iterable[str]) -> None:
+    counts = Counter((one.site, state_of(one)) for one in devices)
+    for site in sites:
+        for state in STATES:
+            sheet.add("devices", counts[site, state], site, state.replace(" ", "_"))
+
+
+def _put_unrestored(sheet: Sheet, scene: Scene, newest: Mapping[str, DeviceNow], sites: Iterable[str]) -> None:
+    """Put down what is changed and not restored: by the journal, and by the files beside it that it does not know."""
+    run_of: dict[str, str] = {}
+    site_of = {host: one.site for host, one in newest.items()}
+    for run in scene.runs:
+        site_of |= {one.host: one.site for one in run.devices if one.host in run.unrestored}
+        for host in run.unrestored:
+            run_of.setdefault(host, run.run_id)
+    for lost in scene.lost:
+        run_of.setdefault(lost.host, lost.run_id)
+    # A rule whose series is missing until the first trouble is never true; whose site nobody knows has none here.
+    for site in {"", *sites}:
+        sheet.put("unrestored_devices", 0, site)
+    for host in run_of:
+        sheet.add("unrestored_devices", 1, site_of.get(host, ""))
+    for host, run_id in sorted(run_of.items())[:MOST_NAMED]:
+        sheet.put("unrestored_device", 1, site_of.get(host, ""), host, run_id)
+
+
+def _put_run(sheet: Sheet, run: RunNow) -> None:
+    sheet.put("run_info", 1, run.run_id, run.verb)
+    sheet.put_time("last_event_timestamp_seconds", run.heard_at or None, run.run_id)
+    sheet.put_time("run_window_end_timestamp_seconds", run.until, run.run_id)
+    sheet.put_time("run_forecast_end_timestamp_seconds", run.ends_at, run.run_id)
+    for reason in _HOLDS:
+        is_held = run.hold == reason or (reason == "waiting" and run.waiting_wave is not None)
+        sheet.put("run_held", float(is_held), run.run_id, reason)
+
+
+def _put_site(sheet: Sheet, site: str, alive: Iterable[RunNow], scene: Scene) -> None:
+    whole = sum_up([one.sites[site] for one in alive if site in one.sites], scene.at)
+    sheet.add("copies_running", whole.copying, site)
+    sheet.add("acknowledged_bytes_per_second", whole.rate_bytes_per_s, site)
+    sheet.add("remaining_bytes", whole.left_bytes, site)
+    if whole.cap_bytes_per_s is not None:
+        sheet.put("site_cap_bytes_per_second", whole.cap_bytes_per_s, site)
+
+
+def _put_plans(sheet: Sheet, plans: Iterable[WaitingPlan]) -> None:
+    waiting = tuple(plans)
+    sheet.put("plans_waiting", len(waiting))
+    if waiting:
+        sheet.put_time("oldest_waiting_plan_timestamp_seconds", min(one.made_at for one in waiting))
+    starts = [moment_of(one.ends_at) - timedelta(seconds=one.duration_s) for one in waiting if one.ends_at is not None]
+    sheet.put_time("waiting_plan_latest_start_timestamp_seconds", min(starts, default=None))

@@ -1,0 +1,164 @@
+"""What differs between two plans, for who approves the second one: devices, images, waves, lines, its end. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+
+from flashferry.core.codec import to_json
+from flashferry.model.fleet_plan import FleetPlan, PlannedDevice
+from flashferry.service.plans.config_lines import expected_lines
+
+_FORECAST = frozenset(
+    {
+        *("host", "hint", "notes", "rtt_s", "wave", "image_reason", "transport_reason", "tune_reason", "ceilings"),
+        *("expected_bytes_per_s", "expected_source", "is_assumed", "hash_bytes_per_s"),
+        *("starts_s", "copy_s", "hash_s", "finish_s", "total_s"),
+    }
+)
+"""What of a device is not compared: reasons and its forecast, which is told for the whole. Waves go by their names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differs:
+    """Something that is not the same in two plans.
+
+    Attributes:
+        what: Which value: `image`, `wave`, `limits: site_copies`.
+        before: How it was, in words; empty where there was none.
+        after: How it is; empty where there is none.
+    """
+
+    what: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceDiffers:
+    """A device that is not the same in two plans; what changed, in order."""
+
+    host: str
+    changes: tuple[Differs, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanDifference:
+    """What differs between two plans.
+
+    Attributes:
+        added: Devices that only the new plan has.
+        removed: Devices that only the old one has.
+        changed: Devices that both have, and not alike.
+        images: Images that are new, gone or another file, by name.
+        waves: Waves that are new, gone or have other devices, by name.
+        rules: Limits, policy and the like.
+        ends: Its window and its forecast end.
+    """
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: tuple[DeviceDiffers, ...]
+    images: tuple[Differs, ...]
+    waves: tuple[Differs, ...]
+    rules: tuple[Differs, ...]
+    ends: tuple[Differs, ...]
+
+    @property
+    def is_none(self) -> bool:
+        """Return whether nothing differs but when the plans were made."""
+        return not any(getattr(self, one.name) for one in fields(self))
+
+
+def difference(old: FleetPlan, new: FleetPlan) -> PlanDifference:
+    """Return what differs between two plans."""
+    before, after = ({device.host: device for device in plan.devices} for plan in (old, new))
+    return PlanDifference(
+        added=tuple(host for host in after if host not in before),
+        removed=tuple(host for host in before if host not in after),
+        changed=tuple(_devices(old, new, [(before[host], after[host]) for host in after if host in before])),
+        images=tuple(
+            _differing(*({one.name: _image(one.size_bytes, one.sha512) for one in p.images} for p in (old, new)))
+        ),
+        waves=tuple(_differing(*({one.name: _hosts(one.hosts) for one in plan.waves} for plan in (old, new)))),
+        rules=tuple(_differing(_rules(old), _rules(new))),
+        ends=tuple(_differing(_ends(old), _ends(new))),
+    )
+
+
+def forecast_end(plan: FleetPlan) -> str:
+    """Return when a plan says that its run ends, ISO 8601; empty where it cannot be told."""
+    try:
+        return (datetime.fromisoformat(plan.starts_at) + timedelta(seconds=plan.duration_s)).isoformat(
+            timespec="seconds"
+        )
+    except (ValueError, OverflowError):
+        return ""
+
+
+def _devices(
+    old: FleetPlan, new: FleetPlan, pairs: Iterable[tuple[PlannedDevice, PlannedDevice]]
+) -> Iterator[DeviceDiffers]:
+    lines, waves = [expected_lines(plan) for plan in (old, new)], [_waves(plan) for plan in (old, new)]
+    for one, other in pairs:
+        changes = tuple(_differing(*(_of_device(device, lines[n], waves[n]) for n, device in enumerate((one, other)))))
+        if changes:
+            yield DeviceDiffers(host=other.host, changes=changes)
+
+
+def _of_device(device: PlannedDevice, lines: Mapping[str, tuple[str, ...]], waves: Mapping[str, str]) -> dict[str, str]:
+    values = {one.name: _word(getattr(device, one.name)) for one in fields(device) if one.name not in _FORECAST}
+    return values | {"wave": waves.get(device.host, ""), "lines": "; ".join(lines.get(device.host, ()))}
+
+
+def _waves(plan: FleetPlan) -> dict[str, str]:
+    return {host: wave.name for wave in plan.waves for host in wave.hosts}
+
+
+def _image(size_bytes: int, sha512: str) -> str:
+    return f"{size_bytes:,} bytes, SHA-512 {sha512}"
+
+
+def _hosts(hosts: tuple[str, ...]) -> str:
+    return f"{len(hosts)}: {', '.join(hosts)}"
+
+
+def _rules(plan: FleetPlan) -> dict[str, str]:
+    found = {"image_folders": _word(plan.image_folders)} | dict(_flat(to_json(plan.of_plan())))
+    found |= {f"depot of {site.site}": site.depot for site in plan.sites if site.depot is not None}
+    return found
+
+
+def _flat(values: Mapping[str, object], before: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}: ")
+        else:
+            yield f"{before}{name}", _word(value)
+
+
+def _ends(plan: FleetPlan) -> dict[str, str]:
+    return {
+        "begins": plan.starts_at,
+        "must end by": plan.ends_at or "",
+        "forecast end": forecast_end(plan),
+        "fits": plan.fit.sentence,
+    }
+
+
+def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Differs]:
+    for name in dict.fromkeys((*before, *after)):
+        was, now = before.get(name, ""), after.get(name, "")
+        if was != now:
+            yield Differs(what=name, before=was, after=now)
+
+
+def _word(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return str(value)
