@@ -7,7 +7,7 @@ imported when the first device is logged in to, so that a command which talks to
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -128,9 +128,23 @@ def open_driver(login: Login) -> Driver:
         with _enabling(login):
             driver.enable()
     except BaseException:
-        driver.device.paramiko_cleanup()
+        hang_up(driver.device)
         raise
     return driver
+
+
+def hang_up(device: Any) -> None:
+    """Close a netmiko connection without a word; one that breaks off in that very moment is no error.
+
+    netmiko's own way to log out begins with Enter, which at `Destination filename [x]?` means yes.
+    """
+    try:
+        device.paramiko_cleanup()
+    except lost():
+        # The channel could not say goodbye; what is behind it is closed all the same.
+        device.remote_conn = None
+        with suppress(*lost()):
+            device.paramiko_cleanup()
 
 
 def _check_lines(login: Login) -> None:

@@ -9,7 +9,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from flashferry.core.errors import FlashferryError
@@ -17,7 +17,7 @@ from flashferry.core.safe_quote import counted
 from flashferry.devices.conversation import Exchange, await_echo, hold
 from flashferry.devices.dialogue import Dialogue
 from flashferry.devices.errors import SESSION_LOST, DeviceRefused, DeviceUnreachable, OutputNotUnderstood, QuestionLeft
-from flashferry.devices.login import Login, failed, lost, open_driver, too_late
+from flashferry.devices.login import Login, failed, hang_up, lost, open_driver, too_late
 from flashferry.devices.other_systems import not_ios, other_system
 from flashferry.devices.platforms import recognize
 from flashferry.devices.platforms.platform import Platform
@@ -100,21 +100,12 @@ class DeviceSession:
             self._driver.device = None
 
     def abandon(self) -> None:
-        """Hang up without a word; a connection that breaks off in that very moment is no error.
-
-        netmiko's own way to log out begins with Enter, which at `Destination filename [x]?` means yes.
-        """
+        """Hang up without a word."""
         device, self._driver.device = self._driver.device, None
         if device is None:
             return
         self._ended("hung up")
-        try:
-            device.paramiko_cleanup()
-        except lost():
-            # The channel could not say goodbye; what is behind it is closed all the same.
-            device.remote_conn = None
-            with suppress(*lost()):
-                device.paramiko_cleanup()
+        hang_up(device)
 
     def _ended(self, how: str) -> None:
         self.recorder.note(how)

@@ -457,6 +457,29 @@ def test_a_password_that_is_asked_for_twice_is_typed_once(device):
     assert router.typed.count(("Password", "s3cret")) == 1
 
 
+def test_a_refusal_is_not_hidden_by_a_device_that_hangs_up(device, monkeypatch):
+    """The connection may break off in the moment in which our side closes it."""
+    close = driver.Connection.paramiko_cleanup
+
+    def broken(connection):
+        close(connection)
+        raise EOFError
+
+    def scene(play):
+        play.show("\r\nr1>")
+        for _ in range(3):
+            play.line()
+            play.show("r1>")
+        play.line()
+        for _ in range(2):
+            play.show("Password: ")
+            play.line("Password", echo=False)
+
+    monkeypatch.setattr(driver.Connection, "paramiko_cleanup", broken)
+    with pytest.raises(LoginRefused, match="the enable secret was refused"):
+        DeviceSession(replace(device(scene).login, enable_secret="s3cret"))
+
+
 def test_facts_ask_for_nothing_that_is_not_shown(device):
     """The table of all interfaces and of all names may be thousands of lines."""
 
