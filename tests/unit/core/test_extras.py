@@ -64,7 +64,7 @@ def test_pipx_installs_once_more(installed, tmp_path):
         None,
         {},
         {"url": "file:///gone/flashferry-0.1.0-py3-none-any.whl"},
-        {"url": "https://ann:word@example.net/f.whl"},
+        {"url": "https://ann:word@example.net/"},
     ],
 )
 def test_where_the_source_is_not_known_the_wheel_is_asked_for(installed, direct_url):
