@@ -8,7 +8,7 @@ export PYTHONSAFEPATH := 1
 unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo night service-demo sites-demo test soak measured matrix adversary check wheel lock clean
+.PHONY: demo night service-demo sites-demo test soak measured matrix adversary check wheel release lock clean
 demo: $(VENV)/.ready
 	$(BIN)/flashferry lab demo
 
@@ -60,12 +60,19 @@ check: $(VENV)/.ready
 wheel: $(VENV)/.ready
 	$(BIN)/python .ci/wheel_test.py
 
+# What a release consists of, in dist/: wheel and sdist (built twice, the same bytes), components and licences (CycloneDX),
+# checksums. Needs a clean checkout and a dated section of CHANGELOG.md.
+release: $(VENV)/.ready
+	$(BIN)/python .ci/release.py
+
 # Pins anew. Index lines are left out on purpose: the file must not name a registry.
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --extra cml --extra lab --extra scp --extra service --extra sites \
 	  --no-header --no-emit-index-url --quiet pyproject.toml -o requirements.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --extra cml --extra lab --extra scp --extra service --extra sites --extra netbox --group dev -c requirements.txt \
 	  --no-strip-extras --no-header --no-emit-index-url --quiet pyproject.toml -o requirements-dev.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --group release \
+	  --no-header --no-emit-index-url --quiet -o requirements-release.txt
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "flashferry needs Python >= 3.11, found %d.%d; run make PYTHON=python3.11" % sys.version_info[:2])'
