@@ -25,6 +25,7 @@ from flashferry.service.app import build_app
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import ServiceDatabase
+from tests.patience import PATIENCE_S
 
 LIBRARY = library
 """The public entry for scripts."""
@@ -103,7 +104,7 @@ def started(
 def run(folder: Path, *arguments: object, world: World | None = None, more: Mapping[str, str] | None = None) -> Done:
     """Run flashferry to its end."""
     with started(folder, *arguments, world=world, more=more) as process:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE_S)
     return Done(code=process.returncode, out=out, err=err)
 
 
@@ -123,7 +124,7 @@ def run_each(folder: Path, asked: Mapping[str, Sequence[object]], *, at_s: float
         text=True,
         cwd=folder,
         env=environment(folder) | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        timeout=120,
+        timeout=PATIENCE_S * len(asked),
         check=False,
     )
     assert done.returncode == 0, done.stderr
