@@ -52,7 +52,7 @@ class Fault:
         perhaps: Points that it may pass.
         never_set: Lines of ours that do not come into force.
         stuck: Lines of ours that cannot be taken back until it is mended.
-        locks: Nothing can be configured until it is mended: nobody can make sure that a line is gone.
+        locks: Nothing can be configured until it is mended: where our mark is, no line can be proven gone.
         fails_at: The step named by a run that is not killed; None: it ends with the image done; empty: either.
         transport: By what the copy goes.
         dead_man: Whether the run leaves an applet with the device.

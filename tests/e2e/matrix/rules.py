@@ -79,7 +79,9 @@ def expected(point: KillPoint, fault: Fault) -> Expectation:
     saved = _saved(point, fault, ends_itself=ends_itself) if "other_user_saves" in strikes else frozenset()
     changed = "other_user_configures" in strikes or bool(saved)
     in_hand = ends_itself or point.leased or is_behind(point, fault.strikes_at)
-    stuck = bool(_stuck(point, fault, ends_itself=ends_itself)) or (fault.locks and (point.leased or ends_itself))
+    # Without its mark on the router a run sent no line: its recovery types nothing, and no lock is in its way.
+    locked = fault.locks and (ends_itself or (point.leased and is_behind(point, "tune.started")))
+    stuck = bool(_stuck(point, fault, ends_itself=ends_itself)) or locked
     hidden = fault.name == "ignored line" and (ends_itself or is_behind(point, "tune.reread"))
     awaits = hidden or (in_hand and "other_user_configures" in strikes)
     held = stuck or bool(saved) or awaits

@@ -153,13 +153,14 @@ def test_whose_change_is_named(point: str, is_named: bool):
         ("record.kept", "undo refused", True),
         ("none", "undo refused", True),
         ("tune.mode", "locked", True),
-        ("entry.kept", "locked", True),
+        ("entry.kept", "locked", False),
+        ("tune.started", "locked", False),
         ("tune.between", "locked", True),
         ("none", "locked", True),
     ],
 )
 def test_a_refused_undo_must_be_told(point: str, fault: str, is_stuck: bool):
-    """As soon as a line is in force that cannot be taken back, the first recovery must say so."""
+    """As soon as a line or our mark is there that cannot be taken back, the first recovery must say so."""
     wanted = expected(points.BY_NAME[point], faults.BY_NAME[fault])
     assert (wanted.first_is_incomplete, wanted.pending) == (is_stuck, True)
 
