@@ -142,7 +142,7 @@ def _run_add(session: DeviceSession, command: str, tell: Callable[[str], None]) 
         tell(line)
 
     try:
-        return run_install(session, command, step=STEP, tell=take)
+        return run_install(session, command, step=STEP, report=take)
     except (DeviceUnreachable, OutputNotUnderstood) as error:
         answer = read_answer(command, "\n".join(printed))
         if answer.outcome not in _FAILURES:

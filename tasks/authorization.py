@@ -16,16 +16,16 @@ Facts
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from flashferry.core.errors import FlashferryError
-from flashferry.devices.dialogue import Dialogue
+from flashferry.devices.dialogue import Dialogue, PromptWait, WaitLimits
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.devices.prompts import open_question, refusal_in
 from flashferry.devices.session import BREAK, DeviceSession
+from tasks.step import CHECK_WORD
 from templates.rows import CommandAuthorization, LoweredCommand, LoweredLine, Privilege, first, rows
 
 FULL_LEVEL = 15
@@ -189,26 +189,17 @@ def _level(session: DeviceSession) -> int | None:
 
 def _refused(session: DeviceSession, command: str) -> str | None:
     """Return the device's words where it refuses a command, or None."""
-    dry_command = DryCommand(host=session.name, command=command, prompt_pattern=session.prompt_pattern)
-    session.converse(command, dry_command, dry_command.check)
-    return dry_command.refusal
+    dialogue = DryCommand(prompt_pattern=session.prompt_pattern)
+    hint = "Give the command by hand and see what the device asks"
+    wait = PromptWait(dialogue, command, WaitLimits(total_s=LIMIT_S), host=session.name, step=CHECK_WORD, hint=hint)
+    session.converse(command, dialogue, wait.check)
+    return dialogue.refusal
 
 
 class DryCommand(Dialogue):
-    """A command that is broken off at the first question: what asks has been accepted.
+    """A command that is broken off at the first question: what asks has been accepted."""
 
-    Args:
-        host: Inventory name, for errors.
-        command: The command.
-        prompt_pattern: Regular expression of the privileged prompt, alone on a line.
-    """
-
-    def __init__(self, *, host: str, command: str, prompt_pattern: str) -> None:
-        super().__init__(prompt_pattern=prompt_pattern)
-        self._host = host
-        self._command = command
-        self._is_accepted = False
-        self._deadline = time.monotonic() + LIMIT_S
+    _is_accepted = False
 
     @property
     def due(self) -> str | None:
@@ -219,19 +210,6 @@ class DryCommand(Dialogue):
         """Note that a question was broken off."""
         self._is_accepted = True
         self._answered_to = len(self.text)
-
-    def check(self) -> None:
-        """End the wait at the limit.
-
-        Raises:
-            OutputNotUnderstood: The prompt did not come back in time.
-        """
-        if time.monotonic() > self._deadline:
-            raise OutputNotUnderstood(
-                f"'{self._command}': no prompt within {LIMIT_S:.0f} s",
-                host=self._host,
-                hint="Give the command by hand and look at what the device asks",
-            )
 
     @property
     def refusal(self) -> str | None:

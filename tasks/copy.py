@@ -117,9 +117,8 @@ def copy_image(
         platform=session.platform,
     )
     watch = CopyWatch(session.name, dialogue, size_bytes, limits, witness, interrupted)
-    started = time.monotonic()
-    session.converse(copy_command(offer, target, session.platform), watch, watch.check)
-    wall_s = time.monotonic() - started
+    session.converse(copy_command(offer, target, session.platform), dialogue, watch.check)
+    wall_s = dialogue.elapsed_s
     seen = _last_view(dialogue, witness)
     result = checked_result(session, dialogue, size_bytes, target, seen)
     _check_delivered(session.name, result, size_bytes, target, seen)

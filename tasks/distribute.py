@@ -13,23 +13,21 @@ Facts
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
-from flashferry.devices.dialogue import STUCK_S, Dialogue
+from flashferry.devices.dialogue import Dialogue, PromptWait, WaitLimits
 from flashferry.devices.errors import (
     CopyFailed,
     DeviceRefused,
     FileInTheWay,
     ImageCorrupt,
     Interrupted,
-    OutputNotUnderstood,
 )
-from flashferry.devices.platforms.platform import CopyQuestion, Offered, Platform
+from flashferry.devices.platforms.platform import CopyQuestion, Offered, Platform, file_name
 from flashferry.devices.session import DeviceSession
 from flashferry.images.image import Image
 from tasks.file_system import file_named, free_bytes
@@ -295,34 +293,29 @@ class _Work:
         """Copy to a member and return how long that took, in seconds."""
         platform = self.session.platform
         command = platform.copy_command(self.source, target)
-        limit_s = 60 + self.image.size_bytes / platform.defaults.flash_bytes_per_s
-        dialogue = _LocalCopy(self.session.prompt_pattern, platform, self.image.name, limit_s, self.interrupted)
-        started_s = time.monotonic()
-        try:
-            self.session.converse(command, dialogue, dialogue.check)
-        except _Silent as silent:
-            kind = Interrupted if self.interrupted() else OutputNotUnderstood
-            raise kind(
-                f"'{command}': {silent}", host=self.session.name, step=STEP, hint=f"{target} may be there in part"
-            ) from None
+        dialogue = _LocalCopy(self.session.prompt_pattern, platform, self.image.name)
+        total_s = 60 + self.image.size_bytes / platform.defaults.flash_bytes_per_s
+        wait = PromptWait(
+            dialogue,
+            command,
+            WaitLimits(silence_s=SILENCE_LIMIT_S, total_s=total_s, sign="mark"),
+            host=self.session.name,
+            step=STEP,
+            hint=f"{target} may be there in part",
+            interrupted=self.interrupted,
+        )
+        self.session.converse(command, dialogue, wait.check)
         if (reason := dialogue.failure(self.image.size_bytes)) is not None:
             raise CopyFailed(f"'{command}': {reason}", host=self.session.name, step=STEP, hint=f"Look at {target}")
-        return time.monotonic() - started_s
-
-
-class _Silent(Exception):
-    """The device was silent for too long, waits for an answer, or the operator stops."""
+        return dialogue.elapsed_s
 
 
 class _LocalCopy(Dialogue):
     """A copy inside the box: the name of the target is confirmed where it is ours, nothing is overwritten."""
 
-    def __init__(
-        self, prompt_pattern: str, platform: Platform, name: str, limit_s: float, interrupted: Callable[[], bool]
-    ) -> None:
+    def __init__(self, prompt_pattern: str, platform: Platform, name: str) -> None:
         super().__init__(prompt_pattern=prompt_pattern, questions=platform.copying.questions)
-        self._grammar, self._name, self._limit_s, self._interrupted = platform.copying, name, limit_s, interrupted
-        self._started_s = self._heard_s = time.monotonic()
+        self._name = name
 
     @property
     def objection(self) -> str | None:
@@ -331,26 +324,8 @@ class _LocalCopy(Dialogue):
         if not isinstance(question, CopyQuestion) or question.offers is None:
             return None
         offered = str(question.pattern.findall(self.text)[-1])
-        is_ours = question.offers is Offered.TARGET and offered.rpartition(":")[2].lstrip("/") == self._name
+        is_ours = question.offers is Offered.TARGET and file_name(offered) == self._name
         return None if is_ours else f"expected the name {self._name!r}, which the command gave"
-
-    def take(self, received: str) -> None:
-        """Take output."""
-        if received:
-            self._heard_s = time.monotonic()
-        super().take(received)
-
-    def check(self) -> None:
-        """Raise where waiting makes no sense any more."""
-        now_s = time.monotonic()
-        if self._interrupted():
-            raise _Silent("stopped by the operator")
-        if now_s - self._heard_s > STUCK_S and (reason := self.stuck_at) is not None:
-            raise _Silent(reason)
-        if now_s - self._heard_s > SILENCE_LIMIT_S:
-            raise _Silent(f"no mark for {SILENCE_LIMIT_S:.0f} s")
-        if now_s - self._started_s > self._limit_s:
-            raise _Silent(f"not over after {self._limit_s:.0f} s")
 
     def failure(self, size_bytes: int) -> str | None:
         """Return why the file was not copied, or None: only the line that counts its bytes means that it was."""

@@ -152,16 +152,3 @@ def file_named(listing: str, name: str) -> DirFile | None:
 def is_plain(name: str) -> bool:
     """Return whether a name stands for one file in a command: no wild card (`*`, `?`, `[a]`), blank or pipe in it."""
     return _PLAIN.fullmatch(name) is not None
-
-
-def same_file(asked: str, answered: str, names: FileSystems) -> bool:
-    """Return whether a device answers about the file that it was asked about: the same name on the same file system.
-
-    Args:
-        asked: For example `flash:image.bin`.
-        answered: For example `bootflash:/image.bin`.
-        names: What the platform calls its file systems.
-    """
-    (where, name), (there, found) = (path.rpartition(":")[::2] for path in (asked, answered))
-    same_device = where.casefold() == there.casefold() or {where, there} <= names.aliases
-    return same_device and name.lstrip("/") == found.lstrip("/")

@@ -1,4 +1,4 @@
-"""Have a device hash a file, and wait for it: three limits, cheap on half a million dots.
+"""Have a device hash a file and wait for it: three limits, cheap on half a million dots.
 
 Facts
 -----
@@ -10,32 +10,22 @@ Facts
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flashferry.devices.dialogue import STUCK_S, Dialogue
-from flashferry.devices.errors import HashStopped, OutputNotUnderstood
+from flashferry.devices.dialogue import Dialogue, PromptWait, WaitLimits
+from flashferry.devices.errors import HashStopped
 from flashferry.devices.platforms.platform import Defaults
 from flashferry.devices.session import DeviceSession
 
 START_LIMIT_S = 45.0
-"""Without any sign of life for so long, not even the echo, the device did not take the command."""
+"""Without any output for so long, not even the echo, the device did not take the command."""
 
 SILENCE_LIMIT_S = 120.0
 """Each dot is progress; without one for this long the device is taken as hung."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HashLimits:
-    """How long to wait, in seconds: for a sign of life, without progress, in all."""
-
-    start_s: float
-    silence_s: float
-    total_s: float
-
-
-def hash_limits(size_bytes: int, defaults: Defaults, known_bytes_per_s: float | None = None) -> HashLimits:
+def hash_limits(size_bytes: int, defaults: Defaults, known_bytes_per_s: float | None = None) -> WaitLimits:
     """Return the limits for a file: in all, a minute and four times what it should take.
 
     Args:
@@ -43,17 +33,16 @@ def hash_limits(size_bytes: int, defaults: Defaults, known_bytes_per_s: float | 
         defaults: What to expect of the platform.
         known_bytes_per_s: How fast this device hashed before, or None: as slow as the platform is at worst.
     """
-    if known_bytes_per_s is None:
-        total_s = 60 + size_bytes / defaults.hash_bytes_per_s
-    else:
-        # Never more patience than with an unknown device, which is the slowest there is.
-        total_s = 60 + min(4 * size_bytes / known_bytes_per_s, size_bytes / defaults.hash_bytes_per_s)
-    return HashLimits(start_s=START_LIMIT_S, silence_s=SILENCE_LIMIT_S, total_s=total_s)
+    # An unknown device counts as the slowest there is; no known speed gives it longer.
+    hash_s = size_bytes / defaults.hash_bytes_per_s
+    if known_bytes_per_s is not None:
+        hash_s = min(4 * size_bytes / known_bytes_per_s, hash_s)
+    return WaitLimits(start_s=START_LIMIT_S, silence_s=SILENCE_LIMIT_S, total_s=60 + hash_s, sign="dot", end="result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hashed:
-    """What a device printed for `verify`, its dots taken out, and how long it took."""
+    """What a device printed for `verify`, without its dots, and how long it took."""
 
     text: str
     duration_s: float
@@ -63,7 +52,7 @@ def run_verify(
     session: DeviceSession,
     command: str,
     *,
-    limits: HashLimits,
+    limits: WaitLimits,
     dot_bytes: int,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Hashed:
@@ -73,7 +62,7 @@ def run_verify(
         session: An open session.
         command: The command, without a digest: it would be echoed, and found by a reader that looks for it.
         limits: How long to wait for what.
-        dot_bytes: What a dot stands for, to tell how far the device came.
+        dot_bytes: What a dot stands for.
         interrupted: Whether the operator wants to stop; asked about once a second.
 
     Raises:
@@ -81,79 +70,34 @@ def run_verify(
         OutputNotUnderstood: A limit was reached; the device is back at its prompt.
         DeviceUnreachable: The session was lost.
     """
-    started = time.monotonic()
-    dots = Dots(
-        prompt_pattern=session.prompt_pattern,
-        limits=limits,
-        dot_bytes=dot_bytes,
-        interrupted=interrupted,
-        clock=time.monotonic,
+    dots = Dots(prompt_pattern=session.prompt_pattern, dot_bytes=dot_bytes)
+    wait = PromptWait(
+        dots, command, limits, host=session.name, step="verify", interrupted=interrupted, stopped=HashStopped
     )
-    try:
-        session.converse(command, dots, dots.check)
-    except LimitReached as reached:
-        kind = HashStopped if isinstance(reached, Ended) else OutputNotUnderstood
-        raise kind(f"'{command}': {reached}", host=session.name, step="verify") from None
-    return Hashed(text=dots.text, duration_s=time.monotonic() - started)
-
-
-class LimitReached(Exception):
-    """The device was silent, or at it, for too long. Not a TimeoutError: that is an OSError, a lost session."""
-
-
-class Ended(LimitReached):
-    """The operator wants to stop."""
+    session.converse(command, dots, wait.check)
+    return Hashed(text=dots.text, duration_s=dots.elapsed_s)
 
 
 class Dots(Dialogue):
-    """Collects output until the prompt, counting the dots and throwing them away; `verify` asks nothing."""
+    """Output until the prompt, the dots counted and left out; `verify` asks nothing."""
 
-    def __init__(
-        self,
-        *,
-        prompt_pattern: str,
-        limits: HashLimits,
-        dot_bytes: int,
-        interrupted: Callable[[], bool],
-        clock: Callable[[], float],
-    ) -> None:
-        super().__init__(prompt_pattern=prompt_pattern)
+    def __init__(self, *, prompt_pattern: str, dot_bytes: int, clock: Callable[[], float] | None = None) -> None:
+        super().__init__(prompt_pattern=prompt_pattern, clock=clock)
         self.dots = 0
-        self._limits = limits
         self._dot_bytes = dot_bytes
-        self._interrupted = interrupted
-        self._started_s = self._heard_s = clock()
-        self._has_heard = False
-        self._clock = clock
 
     @property
     def bytes_hashed(self) -> int:
-        """Return how far the device came, by its dots."""
+        """Return how far the device has come, by its dots."""
         return self.dots * self._dot_bytes
 
-    def take(self, received: str) -> None:
-        """Take output."""
-        if received:
-            self._heard_s, self._has_heard = self._clock(), True
-        runs = re.findall(r"\.{2,}|^\.+$", received)
-        self.dots += sum(map(len, runs))
+    @property
+    def progress(self) -> str:
+        """Return how far the device has come, to follow an error."""
+        return f" (about {self.bytes_hashed:,} bytes hashed)" if self.dots else ""
+
+    def _kept(self, received: str) -> str:
+        self.dots += sum(map(len, re.findall(r"\.{2,}|^\.+$", received)))
         # The dots of two pieces of output meet: squeeze the joint too, or a slow device's single dots pile up.
         fresh = re.sub(r"\.{2,}", ".", received)
-        super().take(fresh.lstrip(".") if self.text[-1:] == "." else fresh)
-
-    def check(self) -> None:
-        """Raise LimitReached where waiting makes no sense any more."""
-        now_s = self._clock()
-        if self._interrupted():
-            raise Ended(f"interrupted by the operator{self._progress()}")
-        if not self._has_heard and now_s - self._started_s > self._limits.start_s:
-            raise LimitReached(f"no sign of life for {self._limits.start_s:.0f} s")
-        if now_s - self._heard_s > STUCK_S and (reason := self.stuck_at) is not None:
-            raise LimitReached(f"{reason}{self._progress()}")
-        if now_s - self._heard_s > self._limits.silence_s:
-            raise LimitReached(f"no dot for {self._limits.silence_s:.0f} s{self._progress()}")
-        if now_s - self._started_s > self._limits.total_s:
-            raise LimitReached(f"no result after {self._limits.total_s:.0f} s{self._progress()}")
-
-    def _progress(self) -> str:
-        return f" (about {self.bytes_hashed:,} bytes hashed)" if self.dots else ""
+        return fresh.lstrip(".") if self.text[-1:] == "." else fresh

@@ -25,26 +25,21 @@ Facts
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flashferry.devices.dialogue import STUCK_S, Dialogue
-from flashferry.devices.errors import OutputNotUnderstood
+from flashferry.devices.dialogue import Dialogue, PromptWait, WaitLimits
 from flashferry.devices.prompts import is_syslog
 from flashferry.devices.session import DeviceSession
 from tasks.software_state import Mode, mode_of
 from templates.version import SoftwareVersion
 
-START_LIMIT_S = 60.0
-"""Without any sign of life for so long, the device did not take the command."""
-
-SILENCE_LIMIT_S = 900.0
-"""An install command may be silent while it takes an image apart; Genie waits as long."""
-
 TOTAL_LIMIT_S = 2400.0
-"""No install command takes longer than 40 minutes; what is not over by then is told as not known."""
+"""No install command takes longer than 40 minutes; what is not over by then counts as not known."""
+
+_LIMITS = WaitLimits(start_s=60.0, silence_s=900.0, total_s=TOTAL_LIMIT_S)
+"""An install command may be silent while it unpacks an image; Genie waits as long."""
 
 _TOLD_LINES = 6
 
@@ -167,7 +162,7 @@ def _telling(lines: tuple[str, ...], outcome: InstallOutcome) -> tuple[str, ...]
 
 
 def run_install(
-    session: DeviceSession, command: str, *, step: str, tell: Callable[[str], None] = lambda _: None
+    session: DeviceSession, command: str, *, step: str, report: Callable[[str], None] = lambda _: None
 ) -> InstallAnswer:
     """Give an install command that asks nothing, and follow it to the prompt.
 
@@ -177,41 +172,28 @@ def run_install(
     Args:
         session: An open session.
         command: The command.
-        step: The step that errors are told as.
-        tell: Told each new line of progress.
+        step: The step, for errors.
+        report: Takes each new line of progress.
 
     Raises:
         OutputNotUnderstood: A limit was reached, or the device asks something. What became of it, `show install
             summary` knows.
         DeviceUnreachable: The session was lost.
     """
-    started_s = time.monotonic()
-    progress = _Progress(prompt_pattern=session.prompt_pattern, tell=tell)
-    try:
-        session.converse(command, progress, progress.check)
-    except _Silent as silent:
-        raise OutputNotUnderstood(
-            f"'{command}': {silent}",
-            host=session.name,
-            step=step,
-            hint=f"Look with '{session.platform.commands.install_summary}' at what became of it before anything else",
-        ) from None
-    return read_answer(command, progress.shown, duration_s=time.monotonic() - started_s)
-
-
-class _Silent(Exception):
-    """The device was silent, or at it, for too long, or waits for an answer."""
+    progress = _Progress(prompt_pattern=session.prompt_pattern, report=report)
+    hint = f"Check with '{session.platform.commands.install_summary}' what became of it before anything else"
+    wait = PromptWait(progress, command, _LIMITS, host=session.name, step=step, hint=hint)
+    session.converse(command, progress, wait.check)
+    return read_answer(command, progress.shown, duration_s=progress.elapsed_s)
 
 
 class _Progress(Dialogue):
-    """Collects output until the prompt, and tells each line as it is whole."""
+    """Output until the prompt; each line is reported as it is whole."""
 
-    def __init__(self, *, prompt_pattern: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, *, prompt_pattern: str, report: Callable[[str], None]) -> None:
         super().__init__(prompt_pattern=prompt_pattern)
-        self._tell = tell
-        self._told = 0
-        self._started_s = self._heard_s = time.monotonic()
-        self._has_heard = False
+        self._report = report
+        self._reported_chars = 0
         self._pattern = re.compile(prompt_pattern)
 
     @property
@@ -221,27 +203,12 @@ class _Progress(Dialogue):
         return self.text[: found[-1].start()] if found else self.text
 
     def take(self, received: str) -> None:
-        """Take output."""
-        if received:
-            self._heard_s, self._has_heard = time.monotonic(), True
         super().take(received)
-        *whole, _ = self.text[self._told :].split("\n")
+        *whole, _ = self.text[self._reported_chars :].split("\n")
         for line in whole:
-            self._told += len(line) + 1
+            self._reported_chars += len(line) + 1
             if line.strip() and not is_syslog(line):
-                self._tell(line.strip())
-
-    def check(self) -> None:
-        """Raise where waiting makes no sense any more."""
-        now_s = time.monotonic()
-        if not self._has_heard and now_s - self._started_s > START_LIMIT_S:
-            raise _Silent(f"no sign of life for {START_LIMIT_S:.0f} s")
-        if now_s - self._heard_s > STUCK_S and (reason := self.stuck_at) is not None:
-            raise _Silent(reason)
-        if now_s - self._heard_s > SILENCE_LIMIT_S:
-            raise _Silent(f"nothing was heard for {SILENCE_LIMIT_S:.0f} s")
-        if now_s - self._started_s > TOTAL_LIMIT_S:
-            raise _Silent(f"it was not over after {TOTAL_LIMIT_S:.0f} s")
+                self._report(line.strip())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,18 +14,17 @@ Facts
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import dataclass
 
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError
 from flashferry.devices.connection import session_of
-from flashferry.devices.dialogue import Dialogue, Question
+from flashferry.devices.dialogue import Dialogue, PromptWait, Question, WaitLimits
 from flashferry.devices.errors import DeviceRefused, FlashBusy, OutputNotUnderstood
-from flashferry.devices.platforms.platform import FileSystems
+from flashferry.devices.platforms.platform import FileSystems, file_name, split_path
 from flashferry.devices.session import DeviceSession
-from tasks.file_system import is_plain, read_listing, same_file
+from tasks.file_system import is_plain, read_listing
 from tasks.read_config import read_running, read_startup
 from tasks.removable import is_named
 from tasks.step import Step
@@ -81,11 +80,11 @@ def file_at(session: DeviceSession, path: str) -> FlashFile:
         return FlashFile(path=path, size_bytes=None)
     command = platform.list_command(path)
     output = session.ask(command, limit_s=60)
-    name, listing = _name(path), read_listing(output)
+    name, listing = file_name(path), read_listing(output)
     shown_as = f"{listing.path}{name}" if listing.path.endswith((":", ":/")) else listing.path
     is_ours = not shown_as or _is_answer_about(path, shown_as, platform.file_systems)
     for row in listing.files if is_ours else ():
-        if _name(row.name) == name and not row.permissions.startswith("d"):
+        if file_name(row.name) == name and not row.permissions.startswith("d"):
             return FlashFile(path=path, size_bytes=row.size_bytes, modified=row.modified, shown_as=shown_as)
     error = first(DirError, output)
     is_absent = error is not None and "no such file" in error.reason.lower() and not listing.files
@@ -97,7 +96,7 @@ def file_at(session: DeviceSession, path: str) -> FlashFile:
 
 def _is_answer_about(path: str, answered: str, names: FileSystems) -> bool:
     """Tell whether a device answers about a file, on the file system that was asked; some leave that out."""
-    return same_file(path, answered, names) if ":" in answered else _name(path) == _name(answered)
+    return names.same_file(path, answered) if ":" in answered else file_name(path) == file_name(answered)
 
 
 def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int) -> None:
@@ -124,7 +123,7 @@ def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int)
             step=STEP,
             hint="Find out whose it is; delete it by hand if nobody needs it",
         )
-    if is_named(_name(path), f"{read_running(session).text}\n{read_startup(session).text}"):
+    if is_named(file_name(path), f"{read_running(session).text}\n{read_startup(session).text}"):
         raise DeviceRefused(
             f"{path} stays: a line of the device's configuration names it",
             host=session.name,
@@ -155,7 +154,7 @@ def delete_file(session: DeviceSession, path: str) -> None:
 
 def _delete(session: DeviceSession, present: FlashFile) -> None:
     path = present.path
-    if not is_plain(_name(path)):
+    if not is_plain(file_name(path)):
         raise DeviceRefused(
             f"{path} stays: its name holds what a command may take for a pattern, which fits other files",
             host=session.name,
@@ -164,14 +163,14 @@ def _delete(session: DeviceSession, present: FlashFile) -> None:
         )
     command = session.platform.delete_command(path)
     dialogue = DeleteDialogue(
-        host=session.name,
         path=path,
         shown_as=present.shown_as,
-        command=command,
         prompt_pattern=session.prompt_pattern,
         questions=session.platform.deleting,
     )
-    session.converse(command, dialogue, dialogue.check)
+    hint = "Delete it by hand and see what the device asks"
+    wait = PromptWait(dialogue, command, WaitLimits(total_s=LIMIT_S), host=session.name, step=STEP, hint=hint)
+    session.converse(command, dialogue, wait.check)
     if file_at(session, path).size_bytes is not None:
         raise DeviceRefused(
             f"{path} is still there after 'delete': {dialogue.words}",
@@ -185,31 +184,17 @@ class DeleteDialogue(Dialogue):
     """Answers the two questions of `delete` about one file, and no other question.
 
     Args:
-        host: Inventory name, for errors.
         path: The file.
-        command: The command that deletes it, for errors.
+        shown_as: The path as the device itself has it, which stands for the same file; empty where that is not known.
         prompt_pattern: Regular expression of the privileged prompt, alone on a line.
         questions: What the command asks; the first group of each names the file, that of the last one its whole path.
-        shown_as: The path as the device itself has it, which stands for the same file.
     """
 
-    def __init__(
-        self,
-        *,
-        host: str,
-        path: str,
-        command: str,
-        prompt_pattern: str,
-        questions: tuple[Question, ...],
-        shown_as: str = "",
-    ) -> None:
+    def __init__(self, *, path: str, shown_as: str = "", prompt_pattern: str, questions: tuple[Question, ...]) -> None:
         super().__init__(prompt_pattern=prompt_pattern, questions=questions)
-        self._host = host
-        self._command = command
         self._path = path
         self._paths = {_whole(path), _whole(shown_as or path)}
         self._confirmation = questions[-1]
-        self._deadline = time.monotonic() + LIMIT_S
 
     @property
     def objection(self) -> str | None:
@@ -220,25 +205,13 @@ class DeleteDialogue(Dialogue):
         shown = str(asked.pattern.findall(self.text)[-1])
         # The first question may leave out the file system, which the command has; the last one must name all of it.
         if asked is not self._confirmation and ":" not in shown:
-            shown = f"{self._path.partition(':')[0]}:{shown}"
+            shown = f"{split_path(self._path)[0]}:{shown}"
         return None if _whole(shown) in self._paths else f"expected a question about {self._path}"
 
-    def check(self) -> None:
-        """End the wait at a question that is not ours to answer, and at the limit.
-
-        Raises:
-            OutputNotUnderstood: The device asks something else, or the prompt did not come back in time.
-        """
-        reason = self.objection and self.stuck_at
-        if reason is None and time.monotonic() > self._deadline:
-            reason = self.stuck_at or f"no prompt within {LIMIT_S:.0f} s"
-        if reason is not None:
-            raise OutputNotUnderstood(
-                f"'{self._command}': {reason}",
-                host=self._host,
-                step=STEP,
-                hint="Delete it by hand and look at what the device asks",
-            )
+    @property
+    def is_refused_at_once(self) -> bool:
+        """Return whether the question is about another file: it is never confirmed."""
+        return self.objection is not None
 
     @property
     def words(self) -> str:
@@ -249,12 +222,8 @@ class DeleteDialogue(Dialogue):
 
 def _whole(path: str) -> tuple[str, str]:
     """Return file system and name of a path, so that two paths that are equal stand for one file."""
-    return path.partition(":")[0].casefold() if ":" in path else "", _name(path)
-
-
-def _name(path: str) -> str:
-    """Return a path without file system and leading slash."""
-    return path.rpartition(":")[2].lstrip("/")
+    system, name = split_path(path)
+    return system.casefold(), name
 
 
 CANNOT_TELL = "cannot tell: "

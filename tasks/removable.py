@@ -24,11 +24,11 @@ from fnmatch import fnmatchcase
 
 from flashferry.core.safe_quote import counted
 from flashferry.devices.errors import DeviceUnreachable, OutputNotUnderstood
-from flashferry.devices.platforms.platform import FileSystems
+from flashferry.devices.platforms.platform import FileSystems, file_name
 from flashferry.devices.session import DeviceSession
 from flashferry.images.file_name import FileKind, read_file_name
 from flashferry.images.release import release_in, release_of_image
-from tasks.file_system import file_named, is_plain, read_listing, same_file
+from tasks.file_system import file_named, is_plain, read_listing
 from tasks.software_state import Issu, Mode, Outcome, SoftwareState, Topic, read_software
 from templates.rows import DirFile, DirTotals, first
 
@@ -150,8 +150,8 @@ def _strange(software: SoftwareState, listing: str, file_system: str, names: Fil
     running = software.running_file
     if running is None:
         return "what it runs is not told"
-    name = running.rpartition(":")[2].lstrip("/")
-    if "/" in name or not same_file(f"{file_system}{name}", running, names):
+    name = file_name(running)
+    if "/" in name or not names.same_file(f"{file_system}{name}", running):
         return f"what it runs, {running}, is elsewhere"
     try:
         found = file_named(listing, name)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 from flashferry.devices.platforms.platform import FileSystems
-from tasks.file_system import same_file
 from templates.rows import ImageHash, SignatureRefused, SignatureVerified, VerifyError, first, rows
 
 
@@ -59,7 +58,7 @@ def read_signature(output: str, path: str, names: FileSystems) -> SignatureRepor
     signed = ""
     hashed = ""
     for row in rows(SignatureVerified, output):
-        if row.file and not same_file(path, row.file.rstrip("."), names):
+        if row.file and not names.same_file(path, row.file.rstrip(".")):
             continue
         if "ignature" in row.by:
             signed = signed or row.by

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
+from flashferry.devices.dialogue import WaitLimits
 from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
 from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.session import DeviceSession
 from flashferry.images.image import Digests
-from tasks.file_system import same_file
-from tasks.hashing import HashLimits, hash_limits, run_verify
+from tasks.hashing import hash_limits, run_verify
 from tasks.signature import Signature, SignatureReport, read_signature
 from tasks.step import Step
-from templates.rows import Refusal, first, rows
+from templates.rows import Refusal, VerifyDigest, VerifyError, first, rows
 
 STEP = "verify"
 VERIFY = Step(
@@ -131,7 +131,7 @@ def verify_signature(
     session: DeviceSession,
     path: str,
     *,
-    limits: HashLimits,
+    limits: WaitLimits,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> SignatureReport:
     """Have the device verify the vendor's signature inside an image.
@@ -180,7 +180,7 @@ def digest_of(
 
 
 def _hashed(
-    session: DeviceSession, path: str, expected: Digests, limits: HashLimits, interrupted: Callable[[], bool]
+    session: DeviceSession, path: str, expected: Digests, limits: WaitLimits, interrupted: Callable[[], bool]
 ) -> VerifyReport:
     """Return what the device computed, by the best algorithm that both sides have."""
     *better, always_there = session.platform.verifying.algorithms
@@ -193,7 +193,7 @@ def _hashed(
 
 
 def _digest(
-    session: DeviceSession, path: str, algorithm: str, limits: HashLimits, interrupted: Callable[[], bool]
+    session: DeviceSession, path: str, algorithm: str, limits: WaitLimits, interrupted: Callable[[], bool]
 ) -> VerifyReport:
     found = _attempt(session, path, algorithm, limits, interrupted)
     if isinstance(found, Refusal):
@@ -208,13 +208,13 @@ def _digest(
 
 
 def _attempt(
-    session: DeviceSession, path: str, algorithm: str, limits: HashLimits, interrupted: Callable[[], bool]
+    session: DeviceSession, path: str, algorithm: str, limits: WaitLimits, interrupted: Callable[[], bool]
 ) -> VerifyReport | Refusal:
     platform, grammar = session.platform, session.platform.verifying
     command = platform.digest_command(algorithm, path)
     done = run_verify(session, command, limits=limits, dot_bytes=grammar.digest_dot_bytes, interrupted=interrupted)
-    found = [row for row in rows(grammar.digest, done.text) if len(row.digest) == _DIGITS[algorithm]]
-    ours = [row for row in found if same_file(path, row.file, platform.file_systems)]
+    found = [row for row in rows(VerifyDigest, done.text) if len(row.digest) == _DIGITS[algorithm]]
+    ours = [row for row in found if platform.file_systems.same_file(path, row.file)]
     if found and not ours:
         raise OutputNotUnderstood(
             f"'{command}': expected a digest of {path}, found one of {found[-1].file or 'a file without a name'}",
@@ -226,7 +226,7 @@ def _attempt(
         digest = ours[-1].digest.lower()
         md5 = digest if algorithm == "md5" else ""
         return VerifyReport(path=path, md5=md5, duration_s=done.duration_s, algorithm=algorithm, digest=digest)
-    if (error := first(grammar.error, done.text)) is not None:
+    if (error := first(VerifyError, done.text)) is not None:
         raise DeviceRefused(
             f"{path}: {error.reason}",
             host=session.name,

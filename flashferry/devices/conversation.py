@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from flashferry.devices.dialogue import Dialogue
 from flashferry.devices.errors import OutputNotUnderstood, QuestionLeft
 from flashferry.devices.prompts import EchoGate
 
@@ -20,36 +21,6 @@ STANDS_S = 1.0
 
 MOST_CHARS = 4 * 1024 * 1024
 """No dialogue shows more: half a million dots of a hash, or eight thousand marks of a copy, are the most we know of."""
-
-
-class Exchange(Protocol):
-    """What a dialogue is held by: see `flashferry.devices.dialogue.Dialogue`."""
-
-    @property
-    def due(self) -> str | None:
-        """Return what is to be typed into the question that is the last thing shown."""
-        ...
-
-    @property
-    def settles_in_s(self) -> float | None:
-        """Return how long the last thing shown must stay that until it counts; None while the device is at work."""
-        ...
-
-    @property
-    def is_over(self) -> bool:
-        """Return whether the prompt is back."""
-        ...
-
-    @property
-    def passed_over(self) -> str | None:
-        """Return a question that something like a prompt stands behind though nobody answered it, or None."""
-        ...
-
-    def take(self, received: str) -> None:
-        """Take the next piece of output."""
-
-    def typed(self) -> None:
-        """Note that what was due was typed."""
 
 
 class Line(Protocol):
@@ -90,7 +61,7 @@ def await_echo(
         line.wait_for_text(1.0)
 
 
-def hold(line: Line, gate: EchoGate, dialogue: Exchange, on_wait: Callable[[], None]) -> None:
+def hold(line: Line, gate: EchoGate, dialogue: Dialogue, on_wait: Callable[[], None]) -> None:
     """Answer what is asked, until the dialogue is over.
 
     What is typed, and the end, wait until the question or the prompt has been the last thing shown for a moment.
@@ -123,12 +94,12 @@ def hold(line: Line, gate: EchoGate, dialogue: Exchange, on_wait: Callable[[], N
     _check_nothing_is_left(line, dialogue)
 
 
-def _stands(dialogue: Exchange, since_s: float) -> bool:
+def _stands(dialogue: Dialogue, since_s: float) -> bool:
     """Tell whether a prompt that only log lines follow has been there for long enough."""
     return dialogue.is_over and time.monotonic() - since_s >= STANDS_S
 
 
-def _check_nothing_is_left(line: Line, dialogue: Exchange) -> None:
+def _check_nothing_is_left(line: Line, dialogue: Dialogue) -> None:
     if (question := dialogue.passed_over) is not None:
         raise QuestionLeft(
             f"the device asked {question!r}, and something like a prompt came without an answer; nothing was typed",

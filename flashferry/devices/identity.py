@@ -12,13 +12,12 @@ import re
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from nornir.core.task import Task
 
 from flashferry.devices.errors import OtherDevice
-from flashferry.devices.session import Facts
+from flashferry.devices.session import DeviceSession, Facts
 from templates.config_sections import global_lines
 
 _NO_SERIAL = frozenset({"", "unknown", "none", "n/a"})
@@ -41,24 +40,6 @@ class Identity:
     members: frozenset[str] = frozenset()
 
 
-class Identifiable(Protocol):
-    """What is needed of a session to tell who answers."""
-
-    name: str
-
-    def running_config(self) -> str:
-        """Return the whole running configuration."""
-        ...
-
-    def facts(self) -> Facts:
-        """Return what `show version` tells; it is asked once per session."""
-        ...
-
-    def show_version(self) -> str:
-        """Return the output of `show version`, which is asked once per session."""
-        ...
-
-
 def identity_of(facts: Facts) -> str:
     """Return what a device calls itself: `serial number/host name`."""
     return f"{facts.serial_number}/{facts.hostname}"
@@ -74,7 +55,7 @@ def serial_in(identity: str) -> str | None:
     return None if serial.casefold() in _NO_SERIAL else serial
 
 
-def identity_seen(session: Identifiable) -> Identity:
+def identity_seen(session: DeviceSession) -> Identity:
     """Return what the device at the other end of a session calls itself."""
     return Identity(name=identity_of(session.facts()), members=member_serials(session.show_version()))
 
@@ -121,7 +102,7 @@ def is_same(
 
 
 def is_ours(
-    session: Identifiable, expected: Identity, marks: Iterable[str], others: Callable[[], Iterable[str]] = tuple
+    session: DeviceSession, expected: Identity, marks: Iterable[str], others: Callable[[], Iterable[str]] = tuple
 ) -> bool:
     """Tell whether the device that answers is the one that a run has in hand.
 
@@ -165,7 +146,7 @@ class LoginGuard:
         self.expected = expected
         self.marks: tuple[str, ...] = ()
 
-    def check(self, session: Identifiable) -> None:
+    def check(self, session: DeviceSession) -> None:
         """Check who answers; the first one is remembered.
 
         Only `show version` is sent, and `show running-config` where the device has another host name by now.

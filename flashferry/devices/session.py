@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.safe_quote import counted
-from flashferry.devices.conversation import Exchange, await_echo, hold
+from flashferry.devices.conversation import await_echo, hold
 from flashferry.devices.dialogue import Dialogue
 from flashferry.devices.errors import SESSION_LOST, DeviceRefused, DeviceUnreachable, OutputNotUnderstood, QuestionLeft
 from flashferry.devices.login import Login, failed, hang_up, lost, open_driver, too_late
@@ -321,7 +321,7 @@ class DeviceSession:
         sent = ("configure terminal", *lines, "end")
         return "\n".join(f"{line}\n{one.text}\n{one.prompt}" for line, one in zip(sent, answers, strict=True))
 
-    def converse(self, command: str, dialogue: Exchange, on_wait: Callable[[], None]) -> None:
+    def converse(self, command: str, dialogue: Dialogue, on_wait: Callable[[], None]) -> None:
         """Send a command and hold the dialogue that follows, waiting for text without polling.
 
         Nothing counts before the command's own echo is whole: a prompt that is drawn again while the command is on its

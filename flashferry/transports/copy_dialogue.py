@@ -20,10 +20,11 @@ Facts
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from flashferry.devices.dialogue import Dialogue
-from flashferry.devices.platforms.platform import CopyQuestion, Offered, Platform
+from flashferry.devices.platforms.platform import CopyQuestion, Offered, Platform, file_name
 from flashferry.transports.transport import Messages, Offer
 from templates.rows import CopyError, CopyResult, SshAborted, SshNoMatch, first, last, rows
 
@@ -67,11 +68,20 @@ class CopyDialogue(Dialogue):
         platform: The device's.
     """
 
-    def __init__(self, *, prompt_pattern: str, offer: Offer, target: str, platform: Platform) -> None:
+    def __init__(
+        self,
+        *,
+        prompt_pattern: str,
+        offer: Offer,
+        target: str,
+        platform: Platform,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
         self._grammar = platform.copying
         # The transport's first: its question may end like one that any copy asks.
         asked = (*offer.transport.questions, *self._grammar.questions)
-        super().__init__(prompt_pattern=prompt_pattern, questions=[_with_secret(one, offer) for one in asked])
+        questions = [_with_secret(one, offer) for one in asked]
+        super().__init__(prompt_pattern=prompt_pattern, questions=questions, clock=clock)
         self._offer = offer
         self._target = target
 
@@ -135,9 +145,9 @@ class CopyDialogue(Dialogue):
 
     def _is_offered_ours(self, what: Offered, offered: str) -> bool:
         if what is Offered.TARGET:
-            return _name_of(offered) in self._names
+            return file_name(offered) in self._names
         offered = offered.strip()
-        return (_name_of(offered) if what is Offered.SOURCE else offered) in self._own(what)
+        return (file_name(offered) if what is Offered.SOURCE else offered) in self._own(what)
 
     def _own(self, what: Offered) -> frozenset[str]:
         """Return what the device may offer of the server's side."""
@@ -159,13 +169,13 @@ class CopyDialogue(Dialogue):
         """Return what the device may offer as the name: that of the target, or the image's where there is no target."""
         nowhere = self._grammar.no_file
         if self._target == nowhere:
-            return frozenset({_name_of(self._offer.image), nowhere.rstrip(":"), ""})
-        return frozenset({_name_of(self._target)})
+            return frozenset({file_name(self._offer.image), nowhere.rstrip(":"), ""})
+        return frozenset({file_name(self._target)})
 
     def outcome(self) -> CopyOutcome:
         """Return how the copy ended."""
-        result = last(self._grammar.result, self.text)
-        errors = [row for row in rows(self._grammar.error, self.text) if self._is_ours(row)]
+        result = last(CopyResult, self.text)
+        errors = [row for row in rows(CopyError, self.text) if self._is_ours(row)]
         error = errors[-1].reason if errors else None
         if error is None and (aborted := last(SshAborted, self.text)) is not None:
             error = f"connection aborted, error status {aborted.status}"
@@ -191,7 +201,7 @@ class CopyDialogue(Dialogue):
         if "://" in subject:
             place = subject.removeprefix(f"{self._offer.transport.scheme}://").replace("//", "/")
             return place in {self._offer.place, self._offer.place_without_port}
-        return _name_of(subject) == _name_of(self._target)
+        return file_name(subject) == file_name(self._target)
 
 
 def _stands_in(fingerprint: str, shown: str) -> bool:
@@ -204,8 +214,3 @@ def _stands_in(fingerprint: str, shown: str) -> bool:
 def _with_secret(asked: CopyQuestion, offer: Offer) -> CopyQuestion:
     """Return a question with the ticket's password for its answer where it is what the device wants."""
     return replace(asked, answer=f"{offer.password}\n") if asked.wants_password else asked
-
-
-def _name_of(path: str) -> str:
-    """Return a path without its file system and leading slash, as the device may spell it."""
-    return path.rpartition(":")[2].lstrip("/")

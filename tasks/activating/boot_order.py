@@ -18,12 +18,11 @@ Facts
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from flashferry.devices.dialogue import STUCK_S, Dialogue, Question
-from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
+from flashferry.devices.dialogue import Dialogue, PromptWait, Question, WaitLimits
+from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms import PLATFORMS
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
@@ -207,36 +206,20 @@ def save(session: DeviceSession, *, expected: tuple[str, ...]) -> None:
         OutputNotUnderstood: The device asks something else, or a limit was reached.
         DeviceUnreachable: The session was lost; the startup configuration tells whether it was saved.
     """
-    dialogue = _Saving(prompt_pattern=session.prompt_pattern, questions=(_OVERWRITE,))
-    session.converse(session.platform.commands.save, dialogue, lambda: dialogue.check(session.name))
+    command = session.platform.commands.save
+    dialogue = Dialogue(prompt_pattern=session.prompt_pattern, questions=(_OVERWRITE,))
+    hint = "Check the device: its configuration may not be saved"
+    wait = PromptWait(dialogue, command, WaitLimits(total_s=SAVE_LIMIT_S), host=session.name, step=STEP, hint=hint)
+    session.converse(command, dialogue, wait.check)
     found = boot_lines(read_startup(session).lines)
     if found != expected:
         said, shown = " ".join(dialogue.text.split())[-120:], ", ".join(found) or "no line"
         raise _refusal(
             session,
             f"expected the boot order {', '.join(expected) or 'without a line'} in the startup configuration behind "
-            f"'{session.platform.commands.save}', found {shown}; the device said: {said}",
+            f"'{command}', found {shown}; the device said: {said}",
             "Look at its startup configuration before it restarts",
         )
-
-
-class _Saving(Dialogue):
-    """Follows `write memory` to the prompt."""
-
-    def __init__(self, *, prompt_pattern: str, questions: Iterable[Question]) -> None:
-        super().__init__(prompt_pattern=prompt_pattern, questions=questions)
-        self._started_s = time.monotonic()
-
-    def check(self, host: str) -> None:
-        """End the wait at a question that is not ours to answer, and at the limit."""
-        waited_s = time.monotonic() - self._started_s
-        reason = self.stuck_at if waited_s > STUCK_S else None
-        if reason is None and waited_s > SAVE_LIMIT_S:
-            reason = f"no prompt within {SAVE_LIMIT_S:.0f} s"
-        if reason is not None:
-            raise OutputNotUnderstood(
-                f"saving: {reason}", host=host, step=STEP, hint="Look at the device: it may not be saved"
-            )
 
 
 def _swapped(present: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[str, ...]:

@@ -17,11 +17,10 @@ Facts
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flashferry.devices.dialogue import STUCK_S, Dialogue, Question
+from flashferry.devices.dialogue import Dialogue, PromptWait, Question, WaitLimits
 from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, InstallRefused, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
 from tasks.install import InstallAnswer, InstallOutcome, run_install
@@ -66,7 +65,7 @@ def activate_added(session: DeviceSession, *, timer_min: int, tell: Callable[[st
         tell(line)
 
     try:
-        answer = run_install(session, command, step=STEP, tell=keep)
+        answer = run_install(session, command, step=STEP, report=keep)
     except DeviceUnreachable:
         return Gone(command=command, lines=tuple(lines[-_TOLD_LINES:]))
     if answer.outcome is InstallOutcome.DONE:
@@ -83,7 +82,7 @@ def commit_active(session: DeviceSession, *, tell: Callable[[str], None] = lambd
         OutputNotUnderstood: It asks something, or a limit was reached.
         DeviceUnreachable: The session was lost. In both cases `show install summary` tells whether it is committed.
     """
-    return run_install(session, session.platform.commands.install_commit, step="commit", tell=tell)
+    return run_install(session, session.platform.commands.install_commit, step="commit", report=tell)
 
 
 def reload_device(session: DeviceSession) -> Gone:
@@ -94,9 +93,17 @@ def reload_device(session: DeviceSession) -> Gone:
         OutputNotUnderstood: It asks something else, or goes on.
     """
     command = session.platform.commands.reload
-    dialogue = _Reloading(command, prompt_pattern=session.prompt_pattern)
+    dialogue = Dialogue(prompt_pattern=session.prompt_pattern, questions=(_PROCEED,))
+    limits = WaitLimits(total_s=RELOAD_LIMIT_S, end="end of the session")
+    hint = "Check the device's console: it may restart yet"
+    wait = PromptWait(dialogue, command, limits, host=session.name, step=STEP, hint=hint)
+
+    def check() -> None:
+        _check_left_open(session.name, command, dialogue.since_answer.rstrip(" "))
+        wait.check()
+
     try:
-        session.converse(command, dialogue, lambda: dialogue.check(session.name))
+        session.converse(command, dialogue, check)
     except DeviceUnreachable:
         if not dialogue.answered:
             raise
@@ -122,35 +129,15 @@ _LEFT_OPEN = (
 )
 
 
-class _Reloading(Dialogue):
-    """Confirms a reload, and answers nothing else."""
-
-    def __init__(self, command: str, *, prompt_pattern: str) -> None:
-        super().__init__(prompt_pattern=prompt_pattern, questions=(_PROCEED,))
-        self._command = command
-        self._started_s = time.monotonic()
-
-    def check(self, host: str) -> None:
-        """End the wait at a question that is not ours to answer, and at the limit."""
-        shown = self.since_answer.rstrip(" ")
-        for pattern, why in _LEFT_OPEN:
-            if pattern.search(shown + " ") or pattern.search(shown):
-                raise DeviceRefused(
-                    f"'{self._command}': {why}; nothing was answered, and it was not restarted",
-                    host=host,
-                    step=STEP,
-                    hint="Look at the device, and ask again whether it is ready ('flashferry ready')",
-                )
-        waited_s = time.monotonic() - self._started_s
-        reason = self.stuck_at if waited_s > STUCK_S else None
-        if reason is None and waited_s > RELOAD_LIMIT_S:
-            reason = f"the session is still there after {RELOAD_LIMIT_S:.0f} s"
-        if reason is not None:
-            raise OutputNotUnderstood(
-                f"'{self._command}': {reason}",
+def _check_left_open(host: str, command: str, shown: str) -> None:
+    """Refuse what must not be answered, as soon as it is asked."""
+    for pattern, why in _LEFT_OPEN:
+        if pattern.search(shown + " ") or pattern.search(shown):
+            raise DeviceRefused(
+                f"'{command}': {why}; nothing was answered, and it was not restarted",
                 host=host,
                 step=STEP,
-                hint="Look at the device's console: it may restart yet",
+                hint="Check the device, and ask again whether it is ready ('flashferry ready')",
             )
 
 

@@ -11,6 +11,7 @@ Facts
 from __future__ import annotations
 
 from flashferry.devices.errors import DeviceRefused
+from flashferry.devices.platforms.platform import file_name
 from flashferry.devices.session import DeviceSession
 from flashferry.images.image import Image
 from tasks.file_system import file_named, free_bytes, read_listing
@@ -103,8 +104,7 @@ def _asked_by_name(session: DeviceSession, path: str) -> DirFile | None:
     found = file_at(session, path)
     if found.size_bytes is None:
         return None
-    name = path.partition(":")[2]
-    return DirFile(permissions="-", size_bytes=found.size_bytes, modified=found.modified, name=name)
+    return DirFile(permissions="-", size_bytes=found.size_bytes, modified=found.modified, name=file_name(path))
 
 
 def image_refusal(room: Room, image: Image, present: DirFile | None) -> str | None:

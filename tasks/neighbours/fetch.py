@@ -7,7 +7,6 @@ longer than the WAN would have taken. What came counts by the device's own line,
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from nornir.core.task import Result, Task
@@ -97,10 +96,9 @@ def fetch_image(
     dialogue = CopyDialogue(
         prompt_pattern=session.prompt_pattern, offer=offer, target=target, platform=session.platform
     )
-    started = time.monotonic()
 
     def witness() -> ServerView:
-        if time.monotonic() - started > longest_s:
+        if dialogue.elapsed_s > longest_s:
             raise TransferStalled(
                 f"the neighbour is slower than the WAN: not through after {longest_s:.0f} s",
                 host=session.name,
@@ -112,8 +110,8 @@ def fetch_image(
         return ServerView(client_seen=True, logged_in=True, acked_bytes=max(0, at_least))
 
     watch = CopyWatch(session.name, dialogue, size_bytes, limits, witness, interrupted)
-    session.converse(copy_command(offer, target, session.platform), watch, watch.check)
-    wall_s = time.monotonic() - started
+    session.converse(copy_command(offer, target, session.platform), dialogue, watch.check)
+    wall_s = dialogue.elapsed_s
     result = checked_result(session, dialogue, size_bytes, target, ServerView(client_seen=True, logged_in=True))
     return CopyReport(target=target, device=result, wall_s=wall_s, transcript=dialogue.transcript)
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
+from flashferry.devices.platforms.platform import file_name
 from flashferry.devices.platforms.serving import ServingLine
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
@@ -101,7 +102,7 @@ def service_plan(
     serving = session.platform.serving
     if serving is None:
         return ServicePlan(reason=f"{session.platform.name} has no lines for that")
-    if theirs := serving.serves(path.rpartition(":")[2].lstrip("/"), (*running.lines, *startup.lines)):
+    if theirs := serving.serves(file_name(path), (*running.lines, *startup.lines)):
         return ServicePlan(reason=f"somebody has it serve that file already ('{theirs[0]}'), which stays as it is")
     if (threat := pending_change(session, running)) is not None:
         return ServicePlan(reason=threat.reason)

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from flashferry.devices.platforms.platform import split_path
 from flashferry.images.file_name import read_file_name
 from flashferry.images.release import release_in
-from tasks.file_system import file_named, free_bytes, same_file
+from tasks.file_system import file_named, free_bytes
 from tasks.readiness.values import Asked, Condition, Evidence, Held, Met
 from tasks.software.boot_variables import STANDBY, Boot
 from tasks.software_state import Answer, Mode, Topic
@@ -62,7 +63,7 @@ def _boots(evidence: Evidence, boot: Boot) -> tuple[Met, str]:
         return Met.NOT_MET, f"{first} is booted next, and is not there, or empty"
     if mode is not Mode.INSTALL and _is(evidence, first, evidence.image.name):
         return Met.MET, f"{first}, the image itself, is booted next, and is there"
-    if not same_file(_own(first), _own(running), evidence.names):
+    if not evidence.names.same_file(_own(first), _own(running)):
         return Met.NOT_MET, f"{first} is booted next, but {running} is what it runs"
     return _without_packages(evidence, boot.place, first) or (
         Met.MET,
@@ -127,7 +128,7 @@ def _boots_installed(evidence: Evidence) -> tuple[Met, str]:
 
 def _is(evidence: Evidence, path: str, name: str) -> bool:
     held = evidence.held[0] if evidence.held else None
-    return held is not None and same_file(_own(path), f"{held.file_system}{name}", evidence.names)
+    return held is not None and evidence.names.same_file(_own(path), f"{held.file_system}{name}")
 
 
 def _own(path: str) -> str:
@@ -138,8 +139,7 @@ def _own(path: str) -> str:
 def _is_there(evidence: Evidence, place: str, path: str) -> bool | None:
     """Tell whether a file that is booted is on the flash of the place that boots it; None where nobody can."""
     held = _flash_of(evidence, place, path)
-    system, _, rest = _own(path).partition(":")
-    name = rest.lstrip("/")
+    system, name = split_path(_own(path))
     if held is not None and "/" not in name:
         listing = held.listing
     elif place in {"", _active(evidence)} and path in evidence.boot_listings:
@@ -180,8 +180,7 @@ def _flash_of(evidence: Evidence, place: str, path: str) -> Held | None:
     if held is None or not evidence.held:
         return None
     active = evidence.held[0].file_system
-    same = same_file(f"{active}x", f"{_own(path).partition(':')[0]}:x", evidence.names)
-    return held if same else None
+    return held if evidence.names.same_file(f"{active}x", f"{split_path(_own(path))[0]}:x") else None
 
 
 def _active(evidence: Evidence) -> str:

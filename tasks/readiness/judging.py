@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from flashferry.images.release import release_in
-from tasks.file_system import same_file
 from tasks.readiness.boot import boot_variable, manual_boot, register
 from tasks.readiness.conditions import images, installed, issu, members, ours, peer, room, saved, signature, timer
 from tasks.readiness.values import Asked, Condition, Evidence, Met, Readiness, Verdict
@@ -71,4 +70,4 @@ def runs_it(evidence: Evidence, conditions: Iterable[Condition]) -> bool:
         return False
     path = f"{evidence.held[0].file_system}{evidence.image.name}"
     proven = all(one.met is Met.MET for one in conditions if one.name is Asked.IMAGE)
-    return same_file(path, software.running_file, evidence.names) and proven
+    return evidence.names.same_file(path, software.running_file) and proven

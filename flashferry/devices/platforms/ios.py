@@ -36,8 +36,7 @@ Facts
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from flashferry.devices.dialogue import Question
 from flashferry.devices.platforms.platform import (
@@ -48,82 +47,15 @@ from flashferry.devices.platforms.platform import (
     Defaults,
     FileSystems,
     Offered,
+    Platform,
     Setting,
     SshSettings,
     TcpSettings,
     ValueKind,
     VerifyGrammar,
 )
-from flashferry.devices.platforms.serving import SERVING, Serving
+from flashferry.devices.platforms.serving import SERVING
 from flashferry.tcp.receive_window import LARGEST_WINDOW_BYTES, SMALLEST_WINDOW_BYTES
-from templates.rows import CopyError, CopyResult, IpTcp, VerifyDigest, VerifyError, rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ios:
-    """A platform of the IOS family; see `Platform`.
-
-    Attributes:
-        shown_by: Finds it in `show version`.
-    """
-
-    name: str
-    shown_by: re.Pattern[str]
-    commands: Commands
-    tcp: TcpSettings
-    ssh: SshSettings
-    copying: CopyGrammar
-    verifying: VerifyGrammar
-    deleting: tuple[Question, ...]
-    neighbors: Mapping[str, str]
-    file_systems: FileSystems
-    defaults: Defaults
-    serving: Serving | None = SERVING
-
-    def is_shown_by(self, version: str) -> bool:
-        """Tell whether a device is one of this platform, by its `show version`."""
-        return self.shown_by.search(version) is not None
-
-    def tcp_lines(self, lines: Iterable[str]) -> tuple[str, ...]:
-        """Return those of a configuration's global lines that are about TCP, with single blanks between words."""
-        found = rows(IpTcp, "\n".join(lines))
-        return tuple(
-            " ".join(part for part in (row.negated, self.tcp.family, row.keyword, *row.value.split()) if part)
-            for row in found
-        )
-
-    def copy_command(self, source: str, target: str, vrf: str | None = None) -> str:
-        """Return the command that copies a URL or a file to a target, by a VRF where one is named."""
-        return f"copy {source} {target}" + (f" vrf {vrf}" if vrf else "")
-
-    def list_command(self, path: str) -> str:
-        """Return the command that lists a file, or a file system."""
-        return f"dir {path}"
-
-    def read_command(self, path: str) -> str:
-        """Return the command that prints a text file."""
-        return f"more {path}"
-
-    def delete_command(self, path: str) -> str:
-        """Return the command that deletes one file, and asks before it does."""
-        return f"delete {path}"
-
-    def digest_command(self, algorithm: str, path: str) -> str:
-        """Return the command that computes a file's digest by one of `verifying.algorithms`."""
-        return f"verify /{algorithm} {path}"
-
-    def add_command(self, path: str) -> str:
-        """Return the command that has install mode take an image apart, and activates nothing."""
-        return f"install add file {path}"
-
-    def activate_command(self, timer_min: int) -> str:
-        """Return the command that has install mode restart into what is added, and asks nothing."""
-        return f"install activate auto-abort-timer {timer_min} prompt-level none"
-
-    def signature_command(self, path: str) -> str:
-        """Return the command that verifies the vendor's signature inside an image."""
-        return f"verify {path}"
-
 
 _TAIL = r"(?: [\w-]+){0,3}"
 
@@ -163,7 +95,7 @@ def _question(name: str, pattern: str, answer: str, *, ends_copy: bool = False) 
     return CopyQuestion(name=name, pattern=found, answer=answer, ends_copy=ends_copy)
 
 
-IOS = Ios(
+IOS = Platform(
     name="ios",
     shown_by=re.compile(r"\bIOS\b"),
     commands=Commands(
@@ -198,7 +130,7 @@ IOS = Ios(
         smallest_window_bytes=SMALLEST_WINDOW_BYTES,
         largest_window_bytes=LARGEST_WINDOW_BYTES,
     ),
-    ssh=SshSettings(windows=(), default_bytes=8192, default_is_seen=False),
+    ssh=SshSettings(windows=(), default_bytes=8192),
     copying=CopyGrammar(
         questions=(
             CopyQuestion(
@@ -224,16 +156,12 @@ IOS = Ios(
             _question("with erase", r"WITH erase\? ?\[yes/no\]:? ?", "no\n"),
             _question("not executable", r"Abort Copy\? ?\[confirm\]", "\n", ends_copy=True),
         ),
-        result=CopyResult,
-        error=CopyError,
         overload=re.compile(r"I/O error|memory|buffer", re.IGNORECASE),
         longest_command=253,
         no_file="null:",
     ),
     verifying=VerifyGrammar(
         algorithms=("sha512", "md5"),
-        digest=VerifyDigest,
-        error=VerifyError,
         digest_dot_bytes=65_536,
         signature_dot_bytes=4_096,
     ),
@@ -263,13 +191,14 @@ IOS = Ios(
         typical_flash_bytes_per_s=610_000.0,
         typical_add_bytes_per_s=610_000.0,
     ),
+    serving=SERVING,
 )
 
 IOS_XE = replace(
     IOS,
     name="ios-xe",
     shown_by=re.compile(r"IOS[- ]?XE|IOSD"),
-    ssh=SshSettings(windows=(_BULK_MODE, _SSH_WINDOW), default_bytes=8192, default_is_seen=True),
+    ssh=SshSettings(windows=(_BULK_MODE, _SSH_WINDOW), default_bytes=8192),
     defaults=replace(
         IOS.defaults,
         typical_window_bytes=14_900,

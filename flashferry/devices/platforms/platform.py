@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from flashferry.devices.dialogue import Question
-from templates.rows import CopyError, CopyResult, VerifyDigest, VerifyError
+from templates.rows import IpTcp, rows
 
 if TYPE_CHECKING:
     from flashferry.devices.platforms.serving import Serving
@@ -132,12 +132,10 @@ class SshSettings:
     Attributes:
         windows: What widens it, the best first; a release has all of them, some, or none, and tells by refusing.
         default_bytes: The window without any of them.
-        default_is_seen: Whether that was seen on a device, or is assumed.
     """
 
     windows: tuple[ChannelWindow, ...]
     default_bytes: int
-    default_is_seen: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,11 +226,6 @@ class CopyQuestion(Question):
     finds_file: bool = False
     wants_password: bool = False
 
-    @property
-    def offers_name(self) -> bool:
-        """Return whether the device offers a name for the target."""
-        return self.offers is Offered.TARGET
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyGrammar:
@@ -240,16 +233,12 @@ class CopyGrammar:
 
     Attributes:
         questions: What it may ask, whatever the transport.
-        result: Row of the line that alone means success.
-        error: Row of a line about a copy that failed, ours or somebody else's.
         overload: Finds in an error's reason that the device failed for want of memory, so that less may do.
         longest_command: Longest command line, in characters.
         no_file: The target that takes every byte and writes none.
     """
 
     questions: tuple[CopyQuestion, ...]
-    result: type[CopyResult]
-    error: type[CopyError]
     overload: re.Pattern[str]
     longest_command: int
     no_file: str
@@ -261,15 +250,11 @@ class VerifyGrammar:
 
     Attributes:
         algorithms: Digests that it may compute, the best one first; only the last is there on every release.
-        digest: Row of the line with a digest.
-        error: Row of a line that tells why there is none.
         digest_dot_bytes: What a dot stands for while a digest is computed.
         signature_dot_bytes: The same while a signature is verified.
     """
 
     algorithms: tuple[str, ...]
-    digest: type[VerifyDigest]
-    error: type[VerifyError]
     digest_dot_bytes: int
     signature_dot_bytes: int
 
@@ -291,8 +276,24 @@ class FileSystems:
     member: re.Pattern[str]
 
     def may_hold_image(self, name: str) -> bool:
-        """Tell whether images can be put on a file system."""
+        """Return whether a file system can hold images."""
         return name not in self.network and name not in self.not_flash
+
+    def same_file(self, asked: str, answered: str) -> bool:
+        """Return whether two paths mean one file: `flash:image.bin` and the device's `bootflash:/image.bin`."""
+        (where, name), (there, found) = split_path(asked), split_path(answered)
+        return name == found and (where.casefold() == there.casefold() or {where, there} <= self.aliases)
+
+
+def split_path(path: str) -> tuple[str, str]:
+    """Return file system and name of `bootflash:/image.bin`: `bootflash`, `image.bin`; either may be empty."""
+    system, _, name = path.rpartition(":")
+    return system, name.lstrip("/")
+
+
+def file_name(path: str) -> str:
+    """Return a path without its file system and leading slash."""
+    return split_path(path)[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,104 +319,74 @@ class Defaults:
     typical_add_bytes_per_s: float
 
 
-class Platform(Protocol):
-    """An operating system with a command line; its members are frozen values."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """An operating system with a command line.
 
-    @property
-    def name(self) -> str:
-        """Return the word for it, as inventories, plans and journals have it."""
-        ...
+    Attributes:
+        name: As inventories, plans and journals have it.
+        shown_by: Finds it in `show version`.
+        deleting: Questions of the delete command; the first group names the file, that of the last one its whole path.
+        neighbors: Commands that list the neighbours of a protocol, by its name.
+        serving: How it serves files to devices beside it; None where it cannot.
+    """
 
-    @property
-    def commands(self) -> Commands:
-        """Return its commands without an argument."""
-        ...
-
-    @property
-    def tcp(self) -> TcpSettings:
-        """Return how its TCP is configured."""
-        ...
-
-    @property
-    def ssh(self) -> SshSettings:
-        """Return how the window of its SSH channels is configured."""
-        ...
-
-    @property
-    def copying(self) -> CopyGrammar:
-        """Return what its copy command asks and says."""
-        ...
-
-    @property
-    def verifying(self) -> VerifyGrammar:
-        """Return what its verify commands can, and print."""
-        ...
-
-    @property
-    def deleting(self) -> tuple[Question, ...]:
-        """Return what its delete command asks; the first group names the file, that of the last one its whole path."""
-        ...
-
-    @property
-    def neighbors(self) -> Mapping[str, str]:
-        """Return the commands that list the neighbours of protocols, by the protocol's name."""
-        ...
-
-    @property
-    def file_systems(self) -> FileSystems:
-        """Return the names of its file systems."""
-        ...
-
-    @property
-    def defaults(self) -> Defaults:
-        """Return what to expect where nothing was measured."""
-        ...
-
-    @property
-    def serving(self) -> Serving | None:
-        """Return how it hands files on to devices beside it; None where it cannot."""
-        ...
+    name: str
+    shown_by: re.Pattern[str]
+    commands: Commands
+    tcp: TcpSettings
+    ssh: SshSettings
+    copying: CopyGrammar
+    verifying: VerifyGrammar
+    deleting: tuple[Question, ...]
+    neighbors: Mapping[str, str]
+    file_systems: FileSystems
+    defaults: Defaults
+    serving: Serving | None
 
     def is_shown_by(self, version: str) -> bool:
-        """Tell whether a device is one of this platform, by its `show version`."""
-        ...
+        """Return whether a `show version` is of this platform."""
+        return self.shown_by.search(version) is not None
 
     def tcp_lines(self, lines: Iterable[str]) -> tuple[str, ...]:
-        """Return those of a configuration's global lines that are about TCP, with single blanks between words."""
-        ...
+        """Return the lines about TCP of a configuration's global lines, with single blanks between words."""
+        found = rows(IpTcp, "\n".join(lines))
+        return tuple(
+            " ".join(part for part in (row.negated, self.tcp.family, row.keyword, *row.value.split()) if part)
+            for row in found
+        )
 
     def copy_command(self, source: str, target: str, vrf: str | None = None) -> str:
-        """Return the command that copies a URL or a file to a target, by a VRF where one is named."""
-        ...
+        """Return the command that copies a URL or a file to a target."""
+        return f"copy {source} {target}" + (f" vrf {vrf}" if vrf else "")
 
     def list_command(self, path: str) -> str:
-        """Return the command that lists a file, or a file system."""
-        ...
+        """Return the command that lists a file or a file system."""
+        return f"dir {path}"
 
     def read_command(self, path: str) -> str:
         """Return the command that prints a text file."""
-        ...
+        return f"more {path}"
 
     def delete_command(self, path: str) -> str:
-        """Return the command that deletes one file, and asks before it does."""
-        ...
+        """Return the command that deletes one file and asks first."""
+        return f"delete {path}"
 
     def digest_command(self, algorithm: str, path: str) -> str:
-        """Return the command that computes a file's digest by one of `verifying.algorithms`."""
-        ...
+        """Return the command that computes a digest, by one of `verifying.algorithms`."""
+        return f"verify /{algorithm} {path}"
 
     def add_command(self, path: str) -> str:
-        """Return the command that has install mode take an image apart, and activates nothing."""
-        ...
+        """Return the command that unpacks an image in install mode and activates nothing."""
+        return f"install add file {path}"
 
     def activate_command(self, timer_min: int) -> str:
-        """Return the command that has install mode restart into what is added, and asks nothing.
+        """Return the command that restarts into the added image without a question.
 
-        Args:
-            timer_min: Minutes after which the device brings the old image back unless the new one is committed.
+        Unless it is committed within `timer_min` minutes (30 to 1200), the device boots the old image again.
         """
-        ...
+        return f"install activate auto-abort-timer {timer_min} prompt-level none"
 
     def signature_command(self, path: str) -> str:
         """Return the command that verifies the vendor's signature inside an image."""
-        ...
+        return f"verify {path}"

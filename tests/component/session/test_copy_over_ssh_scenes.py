@@ -33,7 +33,7 @@ def held(router, *, failure: str | None = None) -> tuple[CopyDialogue, Recent]:
     seen = ServerView(client_seen=True, failure=failure)
     watch = CopyWatch("r1", talk, 3, copy_limits(size_bytes=3, expected_bytes_per_s=1e6), lambda: seen, lambda: False)
     try:
-        session.converse(copy_command(OFFER, "flash:x.bin", IOS_XE), watch, watch.check)
+        session.converse(copy_command(OFFER, "flash:x.bin", IOS_XE), talk, watch.check)
     finally:
         assert PASSWORD not in "".join(recent.lines()) + talk.transcript
         session.abandon()

@@ -36,12 +36,12 @@ def dialogue() -> CopyDialogue:
     return CopyDialogue(prompt_pattern=r"(?m)^r1#\s*$", offer=offer, target="flash:x.bin", platform=IOS_XE)
 
 
-def watched(talk: CopyDialogue) -> tuple[CopyWatch, Callable[[], None]]:
+def watched(talk: CopyDialogue) -> tuple[CopyDialogue, Callable[[], None]]:
     """Return what a copy is held by: the dialogue, and the look at it once a second."""
     limits = copy_limits(size_bytes=3, expected_bytes_per_s=1e6)
     seen = ServerView(client_seen=True, logged_in=True, acked_bytes=0, failure=None)
     watch = CopyWatch("r1", talk, 3, limits, lambda: seen, lambda: False)
-    return watch, watch.check
+    return talk, watch.check
 
 
 def copied(router) -> CopyDialogue:
@@ -277,14 +277,8 @@ def test_a_prompt_drawn_anew_behind_the_whole_echo(device):
 
     router = device(scene)
     session = DeviceSession(router.login)
-    talk = DeleteDialogue(
-        host="r1",
-        path="flash:x.bin",
-        command=command,
-        prompt_pattern=session.prompt_pattern,
-        questions=IOS_XE.deleting,
-    )
-    session.converse(command, talk, talk.check)
+    talk = DeleteDialogue(path="flash:x.bin", prompt_pattern=session.prompt_pattern, questions=IOS_XE.deleting)
+    session.converse(command, talk, lambda: None)
     assert router.typed[-1] == ("Delete filename", "")
     assert "Delete filename" in talk.text
     session.close()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flashferry.devices.conversation import Exchange
+from flashferry.devices.dialogue import Dialogue
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import Facts
@@ -39,7 +39,7 @@ class TableDevice:
             raise DeviceRefused(f"'{command}': {refusal.text}", host=self.name)
         return output
 
-    def converse(self, command: str, dialogue: Exchange, on_wait: Callable[[], None]) -> None:
+    def converse(self, command: str, dialogue: Dialogue, on_wait: Callable[[], None]) -> None:
         dialogue.take(f"{command}\r\n")
         assert not dialogue.is_over
         on_wait()

@@ -304,7 +304,7 @@ def test_another_file_of_that_name(table_device, size, words):
 def test_the_operator_stops_a_hash(table_device):
     """Ctrl-C while the device hashes ends the check with a word on it."""
     told = answers(dir=listing(file())) | {"verify": ""}
-    with pytest.raises(OutputNotUnderstood, match="interrupted by the operator"):
+    with pytest.raises(OutputNotUnderstood, match="stopped by the operator"):
         check_device(table_device(told), IMAGE, interrupted=lambda: True)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import tasks.connectivity
-from flashferry.devices.conversation import Exchange
+from flashferry.devices.dialogue import Dialogue
 from flashferry.devices.errors import DeviceRefused, TransferStalled
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.transports import USUAL
@@ -79,7 +79,7 @@ class FakeSession:
     def __init__(self, output: str) -> None:
         self._output = output
 
-    def converse(self, command: str, dialogue: Exchange, on_wait: Callable[[], None]) -> None:
+    def converse(self, command: str, dialogue: Dialogue, on_wait: Callable[[], None]) -> None:
         assert command.endswith("null:")
         dialogue.take(self._output)
         until(lambda: dialogue.is_over or on_wait(), "the dialogue ends itself")

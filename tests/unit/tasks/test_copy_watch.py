@@ -24,10 +24,14 @@ class Rig:
         self.acked_bytes = 0
         self.interrupted = False
         offer = Offer(transport=transport, server="192.0.2.1", port=21, image="x.bin", username="q7Zk", password="Gf4t")
-        dialogue = CopyDialogue(prompt_pattern=r"(?m)^r1#\s*$", offer=offer, target="flash:x.bin", platform=IOS_XE)
-        self.watch = CopyWatch(
-            "r1", dialogue, size_bytes, LIMITS, self._witness, lambda: self.interrupted, lambda: self.now_s
+        self.dialogue = CopyDialogue(
+            prompt_pattern=r"(?m)^r1#\s*$",
+            offer=offer,
+            target="flash:x.bin",
+            platform=IOS_XE,
+            clock=lambda: self.now_s,
         )
+        self.watch = CopyWatch("r1", self.dialogue, size_bytes, LIMITS, self._witness, lambda: self.interrupted)
 
     def _witness(self) -> ServerView:
         return ServerView(client_seen=True, logged_in=True, acked_bytes=self.acked_bytes, failure=None)
@@ -37,7 +41,7 @@ class Rig:
         self.now_s += seconds
         self.acked_bytes += acked_bytes
         if heard:
-            self.watch.take(heard)
+            self.dialogue.take(heard)
         self.watch.check()
 
 
@@ -102,15 +106,15 @@ def test_interruption_and_unknown_questions_end_the_wait():
 def test_a_password_that_was_refused_ends_the_copy():
     """Typed once, asked for twice: a failed copy with what to look at; silence behind the first time is a login."""
     rig = Rig(transport=transport_named("scp"))
-    rig.watch.take("Password: ")
-    assert rig.watch.due == "Gf4t\n"
-    rig.watch.typed()
+    rig.dialogue.take("Password: ")
+    assert rig.dialogue.due == "Gf4t\n"
+    rig.dialogue.typed()
     rig.after(30)
     rig.after(0, heard="\r\nPassword: ")
     with pytest.raises(CopyFailed, match="asks for the password again") as caught:
         rig.after(6)
     assert "SSH-3-NO_MATCH" in str(caught.value.hint)
-    assert rig.watch.due is None
+    assert rig.dialogue.due is None
 
 
 def test_limits_scale_with_size_and_expected_rate():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from flashferry.devices.errors import OutputNotUnderstood
@@ -103,7 +105,7 @@ def test_the_success_of_another_command_is_none_of_ours() -> None:
 def test_progress_is_told_line_by_line(table_device) -> None:
     """Whoever watches sees what the device does, without log lines."""
     told: list[str] = []
-    answer = run_install(table_device({"install add": ADDED + LOG}), ADD, step="add", tell=told.append)
+    answer = run_install(table_device({"install add": ADDED + LOG}), ADD, step="add", report=told.append)
     assert answer.outcome is InstallOutcome.DONE
     assert "[1] Add package(s) on R0" in told
     assert not any("CONFIG_I" in line for line in told)
@@ -116,13 +118,15 @@ def test_progress_is_told_line_by_line(table_device) -> None:
         "Press Quit(q) to exit, you may save configuration and re-enter the command. [y/n/q] ",
     ],
 )
-def test_a_question_is_left(table_device, question) -> None:
-    """The command asks something that nobody has an answer for: that is told, and nothing is typed."""
+def test_a_question_is_left(table_device, question, monkeypatch) -> None:
+    """The command asks something that we have no answer for: the error says so, and nothing is typed."""
+    now_s = [0.0]
+    monkeypatch.setattr("flashferry.devices.dialogue.time", SimpleNamespace(monotonic=lambda: now_s[0]))
 
     class Asking(type(table_device({}))):  # type: ignore[misc]
         def converse(self, command, dialogue, on_wait) -> None:
             dialogue.take(f"{command}\r\n{question}")
-            dialogue._heard_s -= 60
+            now_s[0] += 60
             on_wait()
 
     with pytest.raises(OutputNotUnderstood, match="which we have no answer for"):

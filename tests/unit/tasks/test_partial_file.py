@@ -160,9 +160,7 @@ def test_a_file_that_stays_is_told():
 def test_questions_that_come_in_pieces():
     """Byte by byte or at once, each question is answered once."""
     talk = DeleteDialogue(
-        host="r1",
         path="flash:x.bin",
-        command="delete flash:x.bin",
         prompt_pattern=r"(?m)^r1#\s*$",
         questions=IOS_XE.deleting,
     )

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
+from flashferry.devices.dialogue import PromptWait, WaitLimits
+from flashferry.devices.errors import DeviceRefused, HashStopped, ImageCorrupt, OutputNotUnderstood
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.images.image import Digests
-from tasks.hashing import Dots, Ended, HashLimits, LimitReached, hash_limits
+from tasks.hashing import Dots, hash_limits
 from tasks.signature import Signature, read_signature
 from tasks.verify import commands_for, digest_of, verify_image
 
@@ -41,9 +42,15 @@ def test_another_digest_is_a_corrupt_image(table_device, algorithm, digits):
 
 def test_the_speed_of_a_hash_that_took_a_while(table_device, monkeypatch):
     """Two seconds for eight megabytes are four megabytes a second."""
-    times = iter([10.0, 10.0, 10.0, 10.0, 12.0, 12.0])
-    monkeypatch.setattr("tasks.hashing.time", SimpleNamespace(monotonic=lambda: next(times)))
-    found = verify_image(table_device(result(GOOD)), "bootflash:x.bin", Digests(md5=GOOD), size_bytes=8_000_000)
+    now_s = [10.0]
+    monkeypatch.setattr("flashferry.devices.dialogue.time", SimpleNamespace(monotonic=lambda: now_s[0]))
+
+    class Busy(type(table_device({}))):
+        def converse(self, command, dialogue, on_wait):
+            super().converse(command, dialogue, on_wait)
+            now_s[0] += 2
+
+    found = verify_image(Busy(result(GOOD)), "bootflash:x.bin", Digests(md5=GOOD), size_bytes=8_000_000)
     assert (found.duration_s, found.hash_bytes_per_s) == (2.0, 4_000_000)
 
 
@@ -172,10 +179,17 @@ class Wait:
         self.now_s = 0.0
         self.dots = Dots(
             prompt_pattern=r"(?m)^r1#\s*$",
-            limits=HashLimits(start_s=10, silence_s=20, total_s=100),
             dot_bytes=IOS_XE.verifying.digest_dot_bytes,
-            interrupted=lambda: interrupted,
             clock=lambda: self.now_s,
+        )
+        self._wait = PromptWait(
+            self.dots,
+            "verify /md5 flash:x",
+            WaitLimits(start_s=10, silence_s=20, total_s=100, sign="dot", end="result"),
+            host="r1",
+            step="verify",
+            interrupted=lambda: interrupted,
+            stopped=HashStopped,
         )
 
     def hears(self, text: str, at_s: float) -> None:
@@ -184,7 +198,7 @@ class Wait:
 
     def looks(self, at_s: float) -> None:
         self.now_s = at_s
-        self.dots.check()
+        self._wait.check()
 
 
 def test_dots_are_counted_and_thrown_away():
@@ -208,7 +222,7 @@ def test_each_limit_has_its_own_words(heard_s, now_s, words):
     wait = Wait()
     if heard_s is not None:
         wait.hears("verify /md5 flash:x\r\n..", heard_s)
-    with pytest.raises(LimitReached, match=words):
+    with pytest.raises(OutputNotUnderstood, match=words):
         wait.looks(now_s)
 
 
@@ -217,7 +231,7 @@ def test_a_hash_that_asks_something_is_given_up():
     wait = Wait()
     wait.hears("Verify another file? [confirm]", 1)
     wait.looks(5)
-    with pytest.raises(LimitReached, match=r"asks 'Verify another file\? \[confirm\]'"):
+    with pytest.raises(OutputNotUnderstood, match=r"asks 'Verify another file\? \[confirm\]'"):
         wait.looks(7)
 
 
@@ -238,5 +252,5 @@ def test_a_known_speed_shortens_the_patience_and_never_lengthens_it():
 
 def test_a_hash_that_is_stopped_is_no_limit_of_the_device():
     """The operator's stop is told as that, not as an answer that nobody understood."""
-    with pytest.raises(Ended, match="interrupted by the operator"):
+    with pytest.raises(HashStopped, match="stopped by the operator"):
         Wait(interrupted=True).looks(1.0)

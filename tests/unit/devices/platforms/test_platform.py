@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.devices.platforms import PLATFORMS, platform_named, recognize
-from flashferry.devices.platforms.platform import Platform, Setting, ValueKind
+from flashferry.devices.platforms.platform import Offered, Platform, Setting, ValueKind
 from flashferry.transports import USUAL
 from tasks.tcp_config import is_ours_to_type, plan_tune, tcp_lines
 
@@ -89,7 +89,7 @@ def test_no_answer_destroys_anything(platform: Platform):
     """Enter goes where a name is offered or the copy is given up; all else is answered with no."""
     for one in platform.copying.questions:
         assert one.answer.strip() in {"", "n", "no"}, one.name
-        assert one.answer.strip() or one.offers_name or one.ends_copy, one.name
+        assert one.answer.strip() or one.offers is Offered.TARGET or one.ends_copy, one.name
 
 
 @each_platform
@@ -97,7 +97,7 @@ def test_a_question_names_what_it_is_about(platform: Platform):
     """The name that is confirmed is the one group of the pattern."""
     for one in platform.deleting:
         assert one.pattern.groups == 1, one.name
-    assert [one.pattern.groups for one in platform.copying.questions if one.offers_name] == [1]
+    assert [one.pattern.groups for one in platform.copying.questions if one.offers is Offered.TARGET] == [1]
 
 
 @each_platform
