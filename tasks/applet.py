@@ -19,7 +19,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 
 from flashferry.devices.errors import DeviceRefused
-from tasks.config_line_named import NamedLine
+from flashferry.devices.platforms.named_line import NamedLine
 from tasks.run_marker import first_mark, in_other_hands
 
 COMMAND = "event manager applet"
@@ -33,10 +33,13 @@ SESSION_USER = "event manager session cli username "
 
 MAXRUN_S = 60
 _PREFIX = "FLASHFERRY-"
-APPLET = NamedLine(command=COMMAND, name=rf"{_PREFIX}[0-9A-F]{{4}}", what="applet")
+APPLET = NamedLine.of(COMMAND, rf"{_PREFIX}[0-9A-F]{{4}}", "applet")
 
-applet_line = APPLET.line
-"""Returns the line that begins an applet of ours; the device may show it with words behind it."""
+
+def applet_line(name: str) -> str:
+    """Return the first line of an applet of ours; the device may show it with more words."""
+    return f"{COMMAND} {name}"
+
 
 _MOST_ACTIONS = 99
 

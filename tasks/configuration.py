@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tasks.tcp_config import is_told_whole
@@ -89,74 +89,77 @@ class Difference:
         return f"{added}; gone: {self.gone or 'none'}"
 
 
-def fingerprint(configuration: str, *, salt: str) -> Fingerprint:
+Configuration = str | Sequence[Section]
+"""Output of `show running-config` or `show startup-config`, or its sections where it was read already."""
+
+
+def fingerprint(configuration: Configuration, *, salt: str) -> Fingerprint:
     """Return the digests of a configuration.
 
     Args:
-        configuration: Output of `show running-config` or `show startup-config`.
-        salt: Random text kept with the fingerprint, so that equal lines of two devices don't look alike.
+        configuration: The configuration.
+        salt: Random text kept with the fingerprint, so that equal lines of two devices differ in it.
 
     Raises:
         ConfigNotUnderstood: A text in it does not end.
     """
-    kept = _kept(configuration)
-    blocks = [_block(one) for one in kept]
-    order = _hashed([salt, *_in_order(kept)])
-    return Fingerprint(
-        whole=_hashed([salt, order, *sorted(blocks)]),
-        lines=tuple(_digest(line, salt) for line in _lines(kept)),
-    )
+    return _fingerprint(_kept(configuration), salt)
 
 
-def difference(before: Fingerprint, configuration: str, *, salt: str) -> Difference:
+def difference(before: Fingerprint, configuration: Configuration, *, salt: str) -> Difference:
     """Return how a configuration differs from what a fingerprint was taken of.
 
     Raises:
         ConfigNotUnderstood: A text in it does not end.
     """
-    now = fingerprint(configuration, salt=salt)
-    if now.whole == before.whole:
+    kept = _kept(configuration)
+    if _fingerprint(kept, salt).whole == before.whole:
         return Difference(added=(), gone=0, reordered=False)
-    return _compared(before, _lines(_kept(configuration)), salt)
+    new, missing = _unknown(before, _lines(kept), salt)
+    return Difference(added=tuple(map(_shown, new)), gone=missing, reordered=not new and not missing)
 
 
-def new_lines(before: Fingerprint, configuration: str, *, salt: str) -> tuple[str, ...]:
+def new_lines(before: Fingerprint, configuration: Configuration, *, salt: str) -> tuple[str, ...]:
     """Return the global lines that were not there when a fingerprint was taken, in full: they may hold secrets.
 
     Raises:
         ConfigNotUnderstood: A text in the configuration does not end.
     """
-    known = Counter(before.lines)
-    found = []
-    for one in _kept(configuration):
-        if known[digest := _digest(one.line, salt)]:
-            known[digest] -= 1
-        else:
-            found.append(one.line)
-    return tuple(found)
+    return tuple(_unknown(before, (one.line for one in _kept(configuration)), salt)[0])
 
 
-def holds_syslog(configuration: str) -> bool:
-    """Return whether a log line may have fallen into a reading of a configuration: another reading then tells."""
-    found = sections(configuration)
+def holds_syslog(configuration: Configuration) -> bool:
+    """Return whether a log line may have been written into a configuration: reading it again shows that."""
+    found = _sections(configuration)
     return any(_SYSLOG.search(one.line) for one in found if not one.line.startswith(("event ", "logging ")))
 
 
-def _compared(before: Fingerprint, lines: Iterable[str], salt: str) -> Difference:
-    missing = Counter(before.lines)
-    added = []
+def _fingerprint(kept: Sequence[Section], salt: str) -> Fingerprint:
+    order = _hashed([salt, *_in_order(kept)])
+    return Fingerprint(
+        whole=_hashed([salt, order, *sorted(map(_block, kept))]),
+        lines=tuple(_digest(line, salt) for line in _lines(kept)),
+    )
+
+
+def _unknown(before: Fingerprint, lines: Iterable[str], salt: str) -> tuple[list[str], int]:
+    """Return the lines that a fingerprint does not have, and how many of its own are not among them."""
+    missing, new = Counter(before.lines), []
     for line in lines:
         if missing[digest := _digest(line, salt)]:
             missing[digest] -= 1
         else:
-            added.append(_shown(line))
-    gone = missing.total()
-    return Difference(added=tuple(added), gone=gone, reordered=not added and not gone)
+            new.append(line)
+    return new, missing.total()
 
 
-def _kept(configuration: str) -> list[Section]:
-    """Return the sections that count: not the head in front of `version`, no comment, nothing that moves by itself."""
-    found = sections(configuration)
+def _sections(configuration: Configuration) -> Sequence[Section]:
+    return sections(configuration) if isinstance(configuration, str) else configuration
+
+
+def _kept(configuration: Configuration) -> list[Section]:
+    """Return the sections that count: not the head before `version`, no comment, nothing that moves by itself."""
+    found = _sections(configuration)
     heads = (number for number, one in enumerate(found[:_HEAD_SECTIONS]) if one.line.startswith("version "))
     return [one for one in found[next(heads, 0) :] if not one.is_comment and not _moves(one)]
 

@@ -32,6 +32,7 @@ from tasks.applet import (
     may_be_carried,
     without_applet,
 )
+from tasks.configuration import Configuration
 from tasks.read_config import Configured, read_running, told
 from tasks.restore_plan import undo_rank
 from tasks.step import Step
@@ -233,7 +234,7 @@ class _Arming:
         for pause_s in (0.0, *LATE_PAUSES_S):
             time.sleep(pause_s)
             running = read_running(self._session)
-            body = applet_shown(running.text, self._change)
+            body = applet_shown(running.sections, self._change)
             # All of it: without `authorization bypass` in its head its commands may be refused when it runs.
             if body is not None and is_as_typed(body, self._body) and head in running.lines:
                 break
@@ -251,9 +252,9 @@ def _is_authorized(running: Configured) -> bool:
     return not has_user and first(CommandAuthorization, running.commands) is not None
 
 
-def applet_shown(configuration: str, change: Change) -> tuple[str, ...] | None:
+def applet_shown(configuration: Configuration, change: Change) -> tuple[str, ...] | None:
     """Return the lines below an applet of ours as a configuration has them; None where it is not there."""
-    for section in sections(configuration):
+    for section in sections(configuration) if isinstance(configuration, str) else configuration:
         if (section.line + " ").startswith(change.ours + " "):
             return tuple(line.strip() for line in section.body)
     return None

@@ -8,7 +8,7 @@ from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
 from tasks.configuration import holds_syslog
 from tasks.tcp_config import TcpLines, tcp_lines_of
-from templates.config_sections import ConfigNotUnderstood, lines_of, sections
+from templates.config_sections import ConfigNotUnderstood, Section, lines_of, sections
 
 READINGS = 3
 """So often a configuration is read that a log line fell into."""
@@ -23,12 +23,14 @@ class Configured:
 
     Attributes:
         text: All of it.
+        sections: The same as IOS reads it.
         lines: Its global lines, a standard list's entries among them, however the list is shown.
         comments: Its comments in the first column, the stamps among them, as one text.
         tcp: The lines that staging may change.
     """
 
     text: str = field(repr=False)
+    sections: tuple[Section, ...] = field(repr=False)
     lines: tuple[str, ...] = field(repr=False)
     comments: str = field(repr=False)
     tcp: TcpLines
@@ -52,7 +54,7 @@ def read_running(session: DeviceSession, *, without_syslog: bool = False) -> Con
     """
     for _ in range(READINGS - 1 if without_syslog else 0):
         found = _configured(session, session.running_config())
-        if not holds_syslog(found.text):
+        if not holds_syslog(found.sections):
             return found
     return _configured(session, session.running_config())
 
@@ -93,4 +95,6 @@ def _configured(session: DeviceSession, text: str) -> Configured:
         )
     lines = lines_of(found)
     comments = "\n".join(one.line for one in found if one.is_comment)
-    return Configured(text=text, lines=lines, comments=comments, tcp=tcp_lines_of(lines, session.platform))
+    return Configured(
+        text=text, sections=found, lines=lines, comments=comments, tcp=tcp_lines_of(lines, session.platform)
+    )

@@ -347,7 +347,7 @@ class _Restoring:
         if closing:
             raise self._incomplete(closing)
         for _ in range(READINGS - 1):
-            if not holds_syslog(seen.text) or not self._difference(seen):
+            if not holds_syslog(seen.sections) or not self._difference(seen):
                 break
             seen = read_running(self._session)
         return self._checked(seen)
@@ -413,7 +413,7 @@ class _Restoring:
         unseen = [change for change in self._changes if change.shown is None]
         if not unseen:
             return []
-        new = new_lines(self._before.running_fingerprint, seen.text, salt=self._before.salt)
+        new = new_lines(self._before.running_fingerprint, seen.sections, salt=self._before.salt)
         strange = [line for line in new if line not in seen.tcp.lines]
         return [
             (one.ours, one.shown)
@@ -425,7 +425,7 @@ class _Restoring:
         """Return the lines of the start that are missing, and what leads back to the start; both as far as known."""
         if not self._difference(seen):
             return (), ()
-        new = new_lines(self._before.running_fingerprint, seen.text, salt=self._before.salt)
+        new = new_lines(self._before.running_fingerprint, seen.sections, salt=self._before.salt)
         return way_back(self._before.beside or self._before.running.lines, seen.lines, new)
 
     def _plan(self, seen: Configured, *, is_sure: bool = False) -> RestorePlan:
@@ -433,13 +433,13 @@ class _Restoring:
         return plan_restore(self._changes, seen.tcp, others=seen.lines, sent=sent, is_sure=is_sure)
 
     def _difference(self, seen: Configured) -> Difference:
-        return difference(self._before.running_fingerprint, seen.text, salt=self._before.salt)
+        return difference(self._before.running_fingerprint, seen.sections, salt=self._before.salt)
 
     def _threat(self, seen: Configured, startup: Configured) -> Threat | None:
         """Return what could bring our lines back; nothing can where none was ever set."""
         if not self._changes:
             return None
-        if holds_ours(self._changes, startup.text, self._session.platform):
+        if holds_ours(self._changes, startup.sections, self._session.platform):
             return Threat(
                 reason="somebody saved while our lines were set, so the startup configuration holds them, and a reload "
                 "would bring them back",

@@ -23,6 +23,7 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.session import DeviceSession
 from tasks.config_line_state import LineState, line_state
+from tasks.configuration import Configuration
 from tasks.configuration_state import lock_holder, pending_rollback
 from tasks.read_config import Configured, read_startup, told
 from tasks.tcp_config import Change, TcpLines, tcp_lines_of
@@ -154,7 +155,7 @@ def kept_meanwhile(
     if not gone:
         return None
     startup = read_startup(session)
-    if startup.tcp != startup_before and holds_ours(gone, startup.text, session.platform):
+    if startup.tcp != startup_before and holds_ours(gone, startup.sections, session.platform):
         return Threat(
             reason="somebody saved while our lines were set, so the startup configuration holds them",
             hint="Save the running configuration once the device is as it was ('write memory'), then run "
@@ -200,10 +201,10 @@ def _is_elsewhere(path: str, platform: Platform) -> bool:
     return path.partition(":")[0] in platform.file_systems.network
 
 
-def holds_ours(changes: tuple[Change, ...], configuration: str, platform: Platform) -> bool:
+def holds_ours(changes: tuple[Change, ...], configuration: Configuration, platform: Platform) -> bool:
     """Tell whether a stored configuration holds lines of ours; of one that is no configuration nobody can tell."""
     try:
-        shown = lines_of(sections(configuration))
+        shown = lines_of(sections(configuration) if isinstance(configuration, str) else configuration)
     except ConfigNotUnderstood:
         return True
     lines = tcp_lines_of(shown, platform)

@@ -16,7 +16,7 @@ import socket
 from collections.abc import Iterable
 
 from flashferry.devices.errors import DeviceRefused
-from tasks.config_line_named import NamedLine
+from flashferry.devices.platforms.named_line import NamedLine
 
 COMMAND = "alias exec"
 """How a mark begins: the one command that changes nothing, is shown and can be taken back, on all platforms so far."""
@@ -29,7 +29,7 @@ A list of ours shows by its remark, whose number takes all of it back. The parse
 """
 
 _PREFIX = "flashferry-"
-MARK = NamedLine(command=COMMAND, name=rf"{_PREFIX}[\w-]+(?= [\w.-]*@[\w.@-]*$|$)", what="mark")
+MARK = NamedLine.of(COMMAND, rf"{_PREFIX}[\w-]+(?= [\w.-]*@[\w.@-]*$|$)", "mark")
 """An owner `user@host` follows the name, and nothing else: an alias of a colleague's stands for a command."""
 
 _NOT_PLAIN = re.compile(r"[^\w.@-]+")
@@ -48,7 +48,7 @@ def mark_line(run_id: str, owner: str) -> str:
     """
     plain = _NOT_PLAIN.sub("-", owner).strip("-")[:_LONGEST_OWNER]
     plain = plain if "@" in plain else f"{plain}@unknown"
-    return f"{MARK.line(_PREFIX + run_id)} {plain}"
+    return f"{COMMAND} {_PREFIX}{run_id} {plain}"
 
 
 def local_owner() -> str:

@@ -64,7 +64,7 @@ def take_snapshot(session: DeviceSession) -> Snapshot:
     return Snapshot(
         running=running.tcp,
         startup=read_startup(session).tcp,
-        running_fingerprint=fingerprint(running.text, salt=salt),
+        running_fingerprint=fingerprint(running.sections, salt=salt),
         salt=salt,
         archives=tuple(sorted(archives(session, running))),
         beside=tuple(line for line in running.lines if is_told_whole(line)),

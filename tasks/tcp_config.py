@@ -29,13 +29,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from flashferry.devices.platforms import PLATFORMS
+from flashferry.devices.platforms.named_line import NamedLine
 from flashferry.devices.platforms.platform import ChannelWindow, Platform, Setting, TcpSettings, ValueKind
-from flashferry.devices.platforms.serving import ServingLine
 from flashferry.tcp.receive_window import LARGEST_UNSCALED_BYTES
 from flashferry.transports import ALL_WAYS
 from flashferry.transports.transport import Transport
 from tasks.applet import APPLET, is_applet
-from tasks.config_line_named import NamedLine
+from tasks.applet import COMMAND as APPLET_COMMAND
+from tasks.run_marker import COMMAND as MARK_COMMAND
 from tasks.run_marker import MARK, is_mark, is_shown_of, mark_of
 from templates.config_sections import global_lines
 
@@ -70,7 +71,7 @@ _NEIGHBOURS = (
 
 def _beginnings(commands: Iterable[str]) -> Iterator[str]:
     """Return how a line may begin that sets one of these; a device may print more than one blank between words."""
-    for words in {tuple(command.split()[:2]) for command in (*commands, MARK.command, APPLET.command)}:
+    for words in {tuple(command.split()[:2]) for command in (*commands, MARK_COMMAND, APPLET_COMMAND)}:
         begin = " ".join(words)
         yield from (begin, f"no {begin}", f"{words[0]}  ", "no  ")
 
@@ -125,10 +126,9 @@ def is_told_whole(line: str) -> bool:
 _SERVED = tuple(kind for serving in _SERVING for kind in serving.lines)
 
 
-def _own(line: str) -> NamedLine | ServingLine | None:
+def _own(line: str) -> NamedLine | None:
     """Return what kind of line with a name of its own a line is: a mark, an applet, or one that serves a neighbour."""
-    kinds: tuple[NamedLine | ServingLine, ...] = (MARK, APPLET, *_SERVED)
-    return next((kind for kind in kinds if kind.is_one(line)), None)
+    return next((kind for kind in (MARK, APPLET, *_SERVED) if kind.is_one(line)), None)
 
 
 def _settings(keyword: str) -> tuple[Setting, ...]:
@@ -185,7 +185,7 @@ class Change:
         return is_applet(self.ours)
 
     @property
-    def serves(self) -> ServingLine | None:
+    def serves(self) -> NamedLine | None:
         """Return what kind of line it is by which the device serves others of its site; None of any other."""
         return next((kind for kind in _SERVED if kind.is_one(self.ours)), None)
 

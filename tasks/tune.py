@@ -331,7 +331,7 @@ class _Tuning:
         found = match_lines(changes, seen.tcp)
         if not found.unmatched or self._before is None:
             return found
-        new = new_lines(self._before.running_fingerprint, seen.text, salt=self._before.salt)
+        new = new_lines(self._before.running_fingerprint, seen.sections, salt=self._before.salt)
         own = {seen.tcp.of(change.keyword) for change in changes}
         return match_lines(changes, seen.tcp, new_lines=[line for line in new if line not in own])
 

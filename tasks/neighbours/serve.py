@@ -17,13 +17,14 @@ from dataclasses import dataclass, replace
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
+from flashferry.devices.platforms.named_line import NamedLine
 from flashferry.devices.platforms.platform import file_name
-from flashferry.devices.platforms.serving import ServingLine
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
 from tasks.read_config import Configured, read_running, read_startup
 from tasks.restore_plan import undo_rank
 from tasks.rollback_risks import archives, kept_meanwhile, pending_change
+from tasks.run_marker import COMMAND as MARK_COMMAND
 from tasks.run_marker import MARK, first_mark, is_mark, is_shown_of, mark_of, whose
 from tasks.step import Step
 from tasks.tcp_config import Change
@@ -125,7 +126,7 @@ def entries_for(session: DeviceSession, number: int, addresses: tuple[str, ...])
     return tuple(_change(serving.access_list, serving.permit_line(number, one)) for one in addresses)
 
 
-def _change(kind: ServingLine, line: str) -> Change:
+def _change(kind: NamedLine, line: str) -> Change:
     return Change(keyword=kind.name_of(line), before=None, ours=line)
 
 
@@ -220,7 +221,7 @@ def _in_other_hands(running: Configured, name: str) -> str:
 
 def _is_named(line: str, name: str) -> bool:
     """Return whether a mark has a name; a device may keep no more than its beginning."""
-    return is_shown_of(line, f"{MARK.line(name)} {MARK.rest_of(line)}")
+    return is_shown_of(line, f"{MARK_COMMAND} {name} {MARK.rest_of(line)}")
 
 
 def _taken_meanwhile(plan: ServicePlan, seen: Configured) -> str:

@@ -20,105 +20,13 @@ Facts
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from flashferry.devices.platforms.named_line import NamedLine
 from flashferry.devices.platforms.platform import ChannelWindow, Setting, ValueKind
 
 _NUMBER = re.compile(r"(?<![\w.:/-])\d{1,2}(?![\w.:/-])")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServingLine:
-    """A kind of global line by which a device serves others: it has a name of its own and is switched off by that.
-
-    Attributes:
-        what: What it is, in words, for errors.
-        keyword: What journals and reports call one, with `{name}` in it.
-        shown_as: A line that sets one, however it is shown, with the groups `name` (or `head`) and `rest`.
-        off: What switches one off, with the name of a group in it.
-        brings: Ends of further lines of that name that we type, one for each device that is let in; None: there are
-            none of that name but ours.
-    """
-
-    what: str
-    keyword: str
-    shown_as: re.Pattern[str]
-    off: str
-    brings: re.Pattern[str] | None = None
-
-    def is_one(self, line: str) -> bool:
-        """Tell whether a line is one of them, ours or somebody else's."""
-        return self.shown_as.fullmatch(line) is not None
-
-    def name_of(self, line: str) -> str:
-        """Return what journals call the line.
-
-        Raises:
-            ValueError: It is none of them.
-        """
-        return self.keyword.format(**self._parts(line))
-
-    def without(self, line: str) -> str:
-        """Return what takes one back.
-
-        Raises:
-            ValueError: It is none of them.
-        """
-        return self.off.format(**self._parts(line))
-
-    def stands_for(self, ours: str, shown: str) -> bool:
-        """Tell whether a line that a device shows is one that we typed: of the same name, and ending alike."""
-        if not self.is_one(ours) or not self.is_one(shown):
-            return False
-        own, other = self._parts(ours), self._parts(shown)
-        return own["name"] == other["name"] and own["rest"] == other["rest"]
-
-    def line_in(self, ours: str, lines: Iterable[str], typed: Iterable[str] = ()) -> str | None:
-        """Return the line that stands where ours is meant to be, or None.
-
-        Where it goes with further ones (a list) and there is one that is none of ours, that one is told: what is taken
-        back then would be somebody's, too. Elsewhere ours is told if it is there.
-
-        Args:
-            ours: The line that we type.
-            lines: All global lines.
-            typed: All lines of ours, those that let somebody in among them; see `goes_with`.
-        """
-        name = self.name_of(ours)
-        same = [line for line in lines if self.is_one(line) and self.name_of(line) == name]
-        own = [line for line in same if self.stands_for(ours, line)]
-        if self.is_entry(ours):
-            return next(iter(own), None)
-        entries = [line for line in typed if self.is_entry(line)]
-        strange = [line for line in same if line not in own and not self.goes_with(line, entries)]
-        found = (*strange, *own, *same) if self.brings is not None else (*own, *same)
-        return next(iter(found), None)
-
-    def is_entry(self, line: str) -> bool:
-        """Tell whether a line is of the kind of those that we type beside ours, whoever typed it."""
-        return self.brings is not None and self.is_one(line) and bool(self.brings.fullmatch(self._parts(line)["rest"]))
-
-    def goes_with(self, line: str, entries: Collection[str]) -> bool:
-        """Tell whether a line of that name is one that we typed beside ours, or says nothing.
-
-        Args:
-            line: The line, as it is shown.
-            entries: What we typed, as far as that is known. Journals of early releases know none: each of that kind is
-                taken for ours then.
-        """
-        if self.brings is None or not self._parts(line)["rest"]:
-            return self.brings is not None
-        return self.is_entry(line) and (not entries or any(self.stands_for(one, line) for one in entries))
-
-    def _parts(self, line: str) -> dict[str, str]:
-        """Return name, path and end of a line; two forms of one line may have their name at different places."""
-        found = self.shown_as.fullmatch(line)
-        if found is None:
-            raise ValueError(f"no {self.what}: {line!r}")
-        parts = {key: " ".join((one or "").split()) for key, one in found.groupdict().items()}
-        parts["rest"] = parts["rest"].replace("permit host ", "permit ")
-        return parts | {"name": parts["name"] or parts.get("head", "")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,13 +42,13 @@ class Serving:
     """
 
     command: str
-    file: ServingLine
-    access_list: ServingLine
+    file: NamedLine
+    access_list: NamedLine
     numbers: tuple[int, ...]
     blocks: tuple[ChannelWindow, ...]
 
     @property
-    def lines(self) -> tuple[ServingLine, ...]:
+    def lines(self) -> tuple[NamedLine, ...]:
         """Return the kinds of lines."""
         return (self.file, self.access_list)
 
@@ -181,20 +89,20 @@ COMMAND = "tftp-server"
 
 SERVING = Serving(
     command=COMMAND,
-    file=ServingLine(
+    file=NamedLine(
         what="served file",
         keyword="served file {name}",
         shown_as=re.compile(rf"{COMMAND} (?P<path>[\w-]+:/?(?P<name>[^\s:/][^\s:]*))(?P<rest> .*|)"),
         off=f"no {COMMAND} {{path}}",
     ),
-    access_list=ServingLine(
+    access_list=NamedLine(
         what="access list",
         keyword="access list {name}",
         shown_as=re.compile(
             r"(?:access-list (?P<name>\d{1,2})(?P<rest> .*)|ip access-list standard (?P<head>\d{1,2}))"
         ),
         off="no access-list {name}",
-        brings=re.compile(r"permit \d{1,3}(?:\.\d{1,3}){3}"),
+        entries=re.compile(r"permit \d{1,3}(?:\.\d{1,3}){3}"),
     ),
     numbers=tuple(range(99, 0, -1)),
     blocks=(

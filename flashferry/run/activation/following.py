@@ -341,7 +341,7 @@ class Following:
 
     def _check_nothing_else(self, session: DeviceSession, order: BootOrder) -> None:
         """Raise where somebody else's lines would be saved with the boot order."""
-        changed = difference(self._before.running_fingerprint, read_running(session).text, salt=self._before.salt)
+        changed = difference(self._before.running_fingerprint, read_running(session).sections, salt=self._before.salt)
         if changed:
             raise RestoreIncomplete(
                 f"the startup configuration boots {', '.join(order.wanted)}, and the running one has somebody else's "
@@ -361,7 +361,7 @@ class Following:
     def is_as_before(self) -> bool:
         """Return whether the running configuration is what it was."""
         running = read_running(self.session(), without_syslog=True)
-        return not difference(self._before.running_fingerprint, running.text, salt=self._before.salt)
+        return not difference(self._before.running_fingerprint, running.sections, salt=self._before.salt)
 
     def report(
         self, outcome: ActivationOutcome, look: Look, after: ServiceState, lacks: tuple[str, ...]
