@@ -1,8 +1,8 @@
-"""Step `add`: have a device in install mode take the proven image apart (`install add`), and read back that it did.
+"""Step `add`: have a device in install mode unpack the proven image (`install add`), and check that it did.
 
-Nothing is activated, removed or saved. It follows the restore: a device whose running configuration is not the saved
-one refuses to add, and our lines would be what differs. What the device says of the command is one thing; what
-`show install summary` shows before and behind it decides.
+Nothing is activated, removed or saved. It comes after the restore: a device whose running configuration is not saved
+refuses to add, and our lines would be the difference. `show install summary` before and after decides, not what the
+device prints for the command.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from nornir.core.task import Result, Task
 
@@ -35,10 +36,8 @@ class AddOutcome(StrEnum):
     """What became of adding an image.
 
     Attributes:
-        ADDED: The device took it apart; it is inactive.
-        ALREADY_ADDED: It was added before.
-        RUNS_IT: The device runs it already.
-        NOT_APPLICABLE: The device boots from image files: there is nothing to be added to.
+        ADDED: The device unpacked it; it is inactive.
+        NOT_APPLICABLE: The device boots from image files.
     """
 
     ADDED = "added"
@@ -52,12 +51,10 @@ class AddReport:
     """What became of adding an image.
 
     Attributes:
-        outcome: What became of it.
         command: The command that was given; empty where none was.
-        version: The version as `show install summary` has it, or None.
+        version: The version in `show install summary`, or None.
         lines: The device's lines that this rests on.
-        duration_s: How long the device took, in seconds.
-        bytes_per_s: How fast it went through the image; None where that was not looked at, or took too short to tell.
+        bytes_per_s: How fast it went through the image; None where that was not measured, or took too little time.
     """
 
     outcome: AddOutcome
@@ -68,17 +65,9 @@ class AddReport:
     bytes_per_s: float | None = None
 
 
-def add(
-    task: Task,
-    path: str,
-    release: ImageRelease | None,
-    size_bytes: int | None = None,
-    failed_before: str | None = None,
-    tell: Callable[[str], None] = lambda _: None,
-) -> Result:
+def add(task: Task, **given: Any) -> Result:
     """Nornir task: return an AddReport. See `add_image`."""
-    report = add_image(session_of(task), path, release, size_bytes=size_bytes, failed_before=failed_before, tell=tell)
-    return Result(host=task.host, result=report)
+    return Result(host=task.host, result=add_image(session_of(task), **given))
 
 
 def add_image(
@@ -90,22 +79,21 @@ def add_image(
     failed_before: str | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> AddReport:
-    """Have a device add an image that lies on its flash, unless that was done before.
+    """Have a device add an image on its flash, unless that was done before.
 
     Args:
         session: An open session.
-        path: The image's file, for example `bootflash:image.bin`; it was proven by its hash.
-        release: The image's release, or None where its name tells none.
-        size_bytes: The file's size, or None: then how fast it was added is not told.
-        failed_before: Why the image may lack parts where it is listed as added, by an earlier run; or None.
-        tell: Told the device's lines of progress.
+        path: The image's file, for example `bootflash:image.bin`, proven by its hash.
+        release: The image's release, or None where its name has none.
+        size_bytes: The file's size, or None: then the speed is not reported.
+        failed_before: Why the image may lack parts although it is listed as added, or None.
+        tell: Takes the device's lines of progress.
 
     Raises:
         InstallRefused: The device does not add it now, its release has no command that only adds, another version is
             added, or this one is listed as added by a command that failed.
         InstallFailed: It printed that it failed, whatever its tables show, and also where its session was lost then.
-        OutputNotUnderstood: What the device shows cannot be read, or behind the command it does not show the image.
-        DeviceUnreachable: The session was lost.
+        OutputNotUnderstood: What the device shows cannot be read, or it does not show the image after the command.
     """
     named = read_file_name(path)
     if not named.is_image:
@@ -134,7 +122,7 @@ def add_image(
 
 
 def _run_add(session: DeviceSession, command: str, tell: Callable[[str], None]) -> InstallAnswer:
-    """Give the command. What it printed until its session was lost, or it was left, is evidence, too."""
+    """Give the command; what it printed before the session was lost counts too."""
     printed: list[str] = []
 
     def take(line: str) -> None:
@@ -156,7 +144,7 @@ def _run_add(session: DeviceSession, command: str, tell: Callable[[str], None]) 
 
 
 def already(state: SoftwareState, release: ImageRelease | None) -> AddReport | None:
-    """Return that there is nothing to be done since the device has the image in its tables, or None. Pure."""
+    """Return the report of a device that has the image in its tables, or None. Pure."""
     if release is None:
         return None
     for states, outcome in (("C", AddOutcome.RUNS_IT), ("I", AddOutcome.ALREADY_ADDED)):
@@ -167,13 +155,7 @@ def already(state: SoftwareState, release: ImageRelease | None) -> AddReport | N
 
 
 def objection(host: str, state: SoftwareState, release: ImageRelease | None) -> Exception | None:
-    """Return why nothing is added to a device as it is, or None. Pure.
-
-    Args:
-        host: Name of the device.
-        state: What it shows.
-        release: The image's release, or None where its name tells none.
-    """
+    """Return why nothing is added to a device in this state, or None. Pure."""
     summary = state.answers[Topic.INSTALL]
     if state.mode is Mode.UNKNOWN or not summary.is_read or not state.versions("C", "U"):
         return OutputNotUnderstood(
@@ -190,9 +172,9 @@ def objection(host: str, state: SoftwareState, release: ImageRelease | None) -> 
     if others:
         seen = ", ".join(others)
         return _refused(host, f"expected no other version added, found {seen}: a device keeps one at a time", _OTHER)
-    if state.untold_members:
-        seen = ", ".join(state.untold_members)
-        return _refused(host, f"expected the packages of every member, nothing is told of member {seen}", _MEMBERS)
+    if state.unlisted_members:
+        seen = ", ".join(state.unlisted_members)
+        return _refused(host, f"expected the packages of every member, found none of member {seen}", _MEMBERS)
     for states in ("I", "C"):
         there = next((each for each in state.versions(states) if release_in(each) == release), None)
         if release is not None and there is not None:
@@ -206,12 +188,15 @@ def objection(host: str, state: SoftwareState, release: ImageRelease | None) -> 
 def _other_feature_set(
     host: str, state: SoftwareState, release: ImageRelease | None, named: FileName
 ) -> InstallRefused | None:
-    """Return why nothing is added to a device that runs the release in another feature set: no table separates them."""
+    """Return why nothing is added to a device that runs the release in another feature set, or None.
+
+    No table distinguishes the two.
+    """
     runs = release is not None and release_in(state.version.release) == release
     if not runs or state.mode is not Mode.INSTALL or state.encryption == named.encryption:
         return None
-    seen, wanted = (one or "the full one" for one in (state.encryption, named.encryption))
-    return _refused(host, f"expected feature set {wanted} of {release}, the device runs it in {seen}", _FEATURE_SET)
+    seen, expected = (one or "the full one" for one in (state.encryption, named.encryption))
+    return _refused(host, f"expected feature set {expected} of {release}, the device runs it in {seen}", _FEATURE_SET)
 
 
 def _knows_summary(state: SoftwareState) -> bool:
@@ -225,28 +210,21 @@ def _refused(host: str, reason: str, hint: str) -> InstallRefused:
 def judge(
     host: str, answer: InstallAnswer, *, before: SoftwareState, after: SoftwareState, release: ImageRelease | None
 ) -> AddReport:
-    """Return what became of an add, by what the device said and what its tables show behind it. Pure.
-
-    Args:
-        host: Name of the device.
-        answer: What it answered.
-        before: What it showed before.
-        after: What it shows now.
-        release: The image's release, or None where its name tells none.
+    """Return what became of an add, by what the device printed and what its tables show afterwards. Pure.
 
     Raises:
         InstallRefused: It did not add the image, and says why.
         InstallFailed: It printed that it failed, or shows a part of the image as added.
-        OutputNotUnderstood: It says that it did, and does not show it; or it says nothing that we know.
+        OutputNotUnderstood: It printed success and does not show it, or nothing that we know.
     """
     summary = after.answers[Topic.INSTALL]
     found = [each for each in after.versions("I") if each not in before.versions("I")]
     lacking = after.lacking(found[0], "I") if len(found) == 1 else ()
-    # Without a release to compare, what appeared may be what somebody else added.
-    is_wanted = answer.outcome is InstallOutcome.DONE if release is None else release in map(release_in, found)
+    # Without a release to compare, what appeared may be what was added otherwise.
+    is_expected = answer.outcome is InstallOutcome.DONE if release is None else release in map(release_in, found)
     # A device that says it failed has not done it all, whatever a table shows of it: a member may lack packages.
     may_be_done = answer.outcome in {InstallOutcome.DONE, InstallOutcome.UNKNOWN}
-    if may_be_done and summary.is_read and len(found) == 1 and is_wanted and not lacking:
+    if may_be_done and summary.is_read and len(found) == 1 and is_expected and not lacking:
         return AddReport(
             outcome=AddOutcome.ADDED,
             command=answer.command,
@@ -277,10 +255,10 @@ def _rows_of(state: SoftwareState, version: str) -> tuple[str, ...]:
     return state.answers[Topic.INSTALL].lines_with(version)
 
 
-_FAILURES = frozenset({InstallOutcome.FAILED, InstallOutcome.NO_ROOM})
+_FAILURES = frozenset({InstallOutcome.FAILED, InstallOutcome.NO_SPACE})
 """The device had begun: what its tables show afterwards may lack parts."""
 
-_PENDING = "Somebody's upgrade is not over: have it committed or aborted, then stage again with --add"
+_PENDING = "An upgrade is not over: have it committed or aborted, then stage again with --add"
 _OTHER = (
     "'install remove inactive' discards it, and with it every image file that was only copied: look at the list that "
     "the device shows before you confirm, then stage again with --add"
@@ -300,11 +278,11 @@ _FEATURE_SET = (
 _MEMBERS = "See to that member, or have what is half added discarded, then stage again with --add"
 _HINTS = {
     InstallOutcome.ALREADY_ADDED: "A package is added already and not shown as inactive: look at the device",
-    InstallOutcome.NO_ROOM: "Adding needs the image's size once more on each member: make room ('flashferry check' "
+    InstallOutcome.NO_SPACE: "Adding needs the image's size once more on each member: make room ('flashferry check' "
     "names files that could go), then stage again with --add; the copy stays where it is",
     InstallOutcome.CONFIGURATION_MODIFIED: "The running configuration is not the saved one. Saving is its owner's "
     "decision: it would save other people's lines too. Then stage again with --add",
-    InstallOutcome.IN_PROGRESS: "Somebody else's install operation is going on: wait, then stage again with --add",
+    InstallOutcome.IN_PROGRESS: "Another install operation is going on: wait, then stage again with --add",
     InstallOutcome.PENDING_COMMIT: _PENDING,
     InstallOutcome.ISSU_IN_PROGRESS: "An upgrade in service is going on: wait until it is over",
     InstallOutcome.FAILED: "The image stays on the flash, nothing was activated. Look at the device's lines",

@@ -1,15 +1,15 @@
-"""The applet that undoes our lines on the device when nobody comes back to do it: its name and its lines. Pure.
+"""The applet that undoes our lines on the device where no controller does: its name and its lines. Pure.
 
 Facts
 -----
 * `event manager applet NAME [authorization bypass]` opens a mode of its own; a countdown fires once, that many seconds
-  behind leaving it, and an applet's actions may remove the applet itself (a published applet does, pnp guide).
+  after leaving it, and an applet's actions may remove the applet itself (a published applet does, pnp guide).
 * Actions run in the order of their labels as text, so that 10.0 comes before 9.0: ours have leading zeros.
-* An applet's command line begins in user EXEC, so that `enable` comes first (debug of the same).
+* An applet's command line starts in user EXEC, so that `enable` comes first (debug of the same).
 * It has 20 seconds to run unless `maxrun` says otherwise (Cisco EEM command reference).
 * What stands between quotes in an action cannot hold a quote itself.
 * It is a global line with lines below it. In the journal it is a change like any other, with nothing before it: taken
-  back by `no`, proven gone with the whole configuration, and found where somebody saved it.
+  back by `no`, proven gone with the whole configuration, and found where it was saved.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def new_name(lines: Iterable[str]) -> str:
 
 
 is_applet = APPLET.is_one
-"""Tells whether a line of a configuration begins an applet of a run's."""
+"""Returns whether a line of a configuration begins an applet of a run's."""
 
 first_applet = APPLET.first
 """Returns the first line that begins an applet of a run's, or None."""
@@ -66,7 +66,7 @@ without_applet = APPLET.without
 
 
 def may_be_carried(undo: Iterable[str]) -> bool:
-    """Tell whether an applet can hold these lines: none has a quote in it, and there are not too many."""
+    """Return whether an applet can hold these lines: no quotes, and not too many."""
     lines = tuple(undo)
     return len(lines) <= _MOST_ACTIONS - 5 and not any('"' in line or "'" in line for line in lines)
 
@@ -78,7 +78,7 @@ def applet_body(name: str, undo: Sequence[str], countdown_s: int, *, configure: 
         name: Its name.
         undo: What it sends; see `may_be_carried`.
         countdown_s: How long it waits, in seconds.
-        configure: What enters configuration mode there.
+        configure: The command that enters configuration mode.
     """
     typed = ("enable", configure, *undo, f"no {COMMAND} {name}", "end")
     actions = [f'cli command "{line}"' for line in typed]
@@ -90,14 +90,9 @@ def applet_body(name: str, undo: Sequence[str], countdown_s: int, *, configure: 
 
 
 def is_as_typed(body: Iterable[str], typed: Iterable[str]) -> bool:
-    """Tell whether the lines below an applet are those that were typed: none less, none more, whatever their order.
+    """Return whether the lines below an applet are those that were typed, in any order.
 
-    A device may print a figure with decimals, or a word of its own behind the timer; actions run in the order of their
-    labels, however they are printed.
-
-    Args:
-        body: The lines as the device shows them.
-        typed: What was typed.
+    A device may print a figure with decimals, or a word more after the timer; actions run in the order of their labels.
     """
     return sorted(map(_plain, body)) == sorted(map(_plain, typed))
 
@@ -106,8 +101,8 @@ def _plain(line: str) -> str:
     return re.sub(r"(\d)\.0+\b", r"\1", " ".join(line.split()))
 
 
-def left_behind(host: str, step: str, line: str) -> DeviceRefused:
-    """Return the refusal of a device that carries an applet of another run's."""
+def leftover_applet(host: str, step: str, line: str) -> DeviceRefused:
+    """Return the refusal of a device that carries an applet of another run."""
     return DeviceRefused(
         f"an earlier run left '{line}' there, which changes the configuration when its time is over",
         host=host,
@@ -118,7 +113,7 @@ def left_behind(host: str, step: str, line: str) -> DeviceRefused:
 
 
 def of_another_run(host: str, step: str, lines: Iterable[str]) -> DeviceRefused | None:
-    """Return the refusal of a device that another run has in its hands, or left an applet on; None of any other.
+    """Return the refusal of a device that another run stages, or left an applet on; None of any other.
 
     Args:
         host: Inventory name.
@@ -129,4 +124,4 @@ def of_another_run(host: str, step: str, lines: Iterable[str]) -> DeviceRefused 
     mark, applet = first_mark(there), first_applet(there)
     if mark is not None:
         return in_other_hands(host, step, mark)
-    return left_behind(host, step, applet) if applet is not None else None
+    return leftover_applet(host, step, applet) if applet is not None else None

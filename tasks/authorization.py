@@ -43,8 +43,8 @@ class Authorization:
     """What the user may do.
 
     Attributes:
-        level: Privilege level, or None where the device does not tell.
-        aaa: The `aaa authorization` lines that decide about commands, without what follows them.
+        level: Privilege level, or None where the device does not show it.
+        aaa: Scopes of the `aaa authorization` lines that decide about commands.
         refused: Commands that were tried and refused, with the device's words.
         unproven: Commands that could not be tried without an effect.
         protocols_refused: Copy commands by protocol that were tried and refused, with the device's words.
@@ -71,7 +71,7 @@ class Authorization:
         """Return what the operator should know."""
         notes = []
         if self.unproven:
-            why = "AAA decides about each command" if self.aaa else "the device does not tell the privilege level"
+            why = "AAA decides about each command" if self.aaa else "the device does not show the privilege level"
             names = ", ".join(f"'{name}'" for name in self.unproven)
             notes.append(f"{why}; {names} could not be tried without entering configuration mode")
         if self.protocols_refused:
@@ -82,7 +82,7 @@ class Authorization:
         return tuple(notes)
 
 
-def look_at_authorization(
+def check_authorization(
     session: DeviceSession,
     running: str,
     file_system: str,
@@ -94,10 +94,10 @@ def look_at_authorization(
 
     Args:
         session: An open session with the prompt `#`.
-        running: The running configuration, or its `aaa authorization` lines.
+        running: The running configuration, or its `aaa authorization` and `privilege` lines.
         file_system: Where the image is to go.
-        protocols: Names of the protocols that copies may go by, where they are to be tried.
-        lines: Configuration lines that a run may set, without their values, where those are to be looked at.
+        protocols: Protocols that copies may use, to be tried.
+        lines: Configuration lines that a run may set, without their values.
     """
     level = _level(session)
     aaa = tuple(dict.fromkeys(row.scope for row in rows(CommandAuthorization, running)))
@@ -131,38 +131,37 @@ def look_at_authorization(
 
 
 def may_set(level: int, running: str, line: str) -> bool:
-    """Return whether a level may set a line, by the `privilege configure` lines of a configuration.
-
-    Args:
-        level: The level.
-        running: The running configuration, or those lines.
-        line: The line, without its value.
-    """
+    """Return whether a level may set a line, by the `privilege configure` lines of a configuration."""
     return level >= FULL_LEVEL or any(
         row.level <= level and f"{line} ".startswith(f"{row.command} ") for row in rows(LoweredLine, running)
     )
 
 
 def may_configure(level: int, running: str, command: str) -> bool:
-    """Return whether a level may enter configuration mode, by the `privilege exec` lines of a configuration.
-
-    Args:
-        level: The level.
-        running: The running configuration, or those lines.
-        command: What enters configuration mode.
-    """
+    """Return whether a level may enter configuration mode, by the `privilege exec` lines of a configuration."""
     return level >= FULL_LEVEL or any(
         row.level <= level and f"{command} ".startswith(f"{row.command} ") for row in rows(LoweredCommand, running)
     )
 
 
+def check_privileged(session: DeviceSession, step: str) -> None:
+    """Check that a session has the privileged prompt.
+
+    Raises:
+        DeviceRefused: It has not.
+    """
+    if not session.privileged:
+        raise DeviceRefused(
+            "expected the privileged prompt '#', found '>'",
+            host=session.name,
+            step=step,
+            hint="Give a user with privilege 15 or an enable secret",
+        )
+
+
 @contextmanager
 def naming_level(session: DeviceSession) -> Iterator[None]:
-    """Have a refusal name the privilege level where it is below 15: then that is most likely the cause.
-
-    Args:
-        session: The session that the refusal comes from.
-    """
+    """Name the privilege level in a refusal where it is below 15: that is most likely the cause."""
     try:
         yield
     except (DeviceRefused, OutputNotUnderstood) as error:
@@ -203,7 +202,7 @@ class DryCommand(Dialogue):
 
     @property
     def due(self) -> str | None:
-        """Return what breaks off a question that is the last thing shown; it answers none."""
+        """Return the keys that break off a question that is the last thing shown, or None; no question is answered."""
         return CANCEL + BREAK if open_question(self.text[self._answered_to :]) is not None else None
 
     def typed(self) -> None:

@@ -1,9 +1,9 @@
 """Step `check`: may this device be staged, and does it have the image already? Changes nothing.
 
-Each command costs a round trip or two, so what can be read together is: one look at the running configuration brings
-the TCP lines, the stamps, the VRFs and who decides about commands; what only some devices have (a stack, a lock, an
-archive, AAA) is asked of those only; a device that has the image already is asked nothing more. Configurations are read
-whole: a filter would print a banner's text beside the lines that it was made for.
+Each command costs a round trip or two, so what can be read together is: one running configuration has the TCP lines,
+the stamps, the VRFs and who decides about commands. What only some devices have (a stack, a lock, an archive, AAA) is
+asked of those only; a device that has the image is asked nothing more. Configurations are read whole: a filter would
+print a banner's text beside the lines that it was made for.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from functools import cached_property
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
-from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
+from flashferry.devices.errors import ImageCorrupt
 from flashferry.devices.session import DeviceSession
 from flashferry.images.fit import INSIST, Fits, ImageFit, image_fit, platform_of
 from flashferry.images.image import Image
 from flashferry.tcp.receive_window import ASSUMED_RTT_S, choose_window
 from inventory.host_view import view
 from tasks.applet import of_another_run
-from tasks.authorization import Authorization, look_at_authorization, naming_level
+from tasks.authorization import Authorization, check_authorization, check_privileged, naming_level
 from tasks.check_report import CheckReport, Fetching, ReturnPath, Wanted
 from tasks.configuration_state import (
     ConfigurationState,
@@ -43,18 +43,17 @@ from tasks.fetching.target import (
     overwrites_silently,
     present_file,
 )
-from tasks.file_system import default_file_system, file_system_of_image, free_bytes
-from tasks.flash_space import MemberRoom, Room, room_of_members
+from tasks.file_system import free_bytes, target_file_system
+from tasks.flash_space import FlashSpace, MemberSpace, space_of_members
 from tasks.hashing import hash_limits
 from tasks.install import OlderTrain, without_add
-from tasks.read_config import Configured, read_running, read_startup, told
+from tasks.read_config import Configured, ask_or_empty, read_running, read_startup
 from tasks.removable import could_go
 from tasks.software_state import mode_of
 from tasks.source_address import interface_refusal, vrf_refusal
 from tasks.step import CHECK_WORD, CostPhase, Step
 from tasks.verify import VerifyReport, verify_image, verify_signature
 from templates.rows import ArchiveSection, ExclusiveMode, first
-from templates.version import parse_version
 
 __all__ = ["CheckReport", "ReturnPath", "Wanted", "check", "check_device"]
 
@@ -104,37 +103,29 @@ def check_device(
     interrupted: Callable[[], bool] = lambda: False,
     hashing: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> CheckReport:
-    """Look at a device without changing anything.
+    """Check a device without changing anything.
 
     Args:
         session: An open session.
-        wanted: The image that it is to have, or None for a look without one.
+        wanted: The image that it is to have, or None.
         return_path: VRF and source interface that it is to use, or None for neither.
         fetching: By what it may fetch, or None where that is not asked.
-        signature: Whether the signature of an image that is there already is to be verified too.
+        signature: Whether the signature of an image that is there already is verified too.
         interrupted: Whether the operator wants to stop, asked while an image that is there is hashed.
         hashing: Held while an image that is there is hashed: a run has a limit of those.
 
     Raises:
         ImageCorrupt: The image that is there already has no good signature, and that was asked.
         DeviceRefused: The session is not privileged, or a command is not authorised.
-        OutputNotUnderstood: The device answered something we have no reading for.
-        DeviceUnreachable: The session was lost.
     """
-    if not session.privileged:
-        raise DeviceRefused(
-            "expected the privileged prompt '#', found '>'",
-            host=session.name,
-            step=STEP,
-            hint="Give a user with privilege 15 or an enable secret",
-        )
+    check_privileged(session, STEP)
     with naming_level(session):
-        look = _Look(session, wanted, return_path or ReturnPath(), fetching or Fetching(), interrupted, hashing)
-        return look.report(signature=signature)
+        found = _DeviceCheck(session, wanted, return_path or ReturnPath(), fetching or Fetching(), interrupted, hashing)
+        return found.report(signature=signature)
 
 
-class _Look:
-    """One look at one device: what was read is kept, so that nothing is asked twice."""
+class _DeviceCheck:
+    """One check of one device; what was read is kept, so that nothing is asked twice."""
 
     def __init__(
         self,
@@ -152,15 +143,14 @@ class _Look:
         self._interrupted = interrupted
         self._hashing = hashing
         self._platform = session.platform
-        printed = session.show_version()
-        self._version = parse_version(printed)
+        self._version = session.version
         self._file_systems: str | None = None
-        self._file_system = self._find_file_system()
+        self._file_system = target_file_system(session, self._version, self._show_file_systems, STEP)
         self._listing = list_files(session, self._file_system)
         self._present = (
             present_file(session, self._listing, wanted.image, self._file_system) if wanted is not None else None
         )
-        self._image = self._fit(printed)
+        self._image = self._fit()
 
     def report(self, *, signature: bool) -> CheckReport:
         proof = self._proof(signature=signature)
@@ -184,7 +174,7 @@ class _Look:
             already_there=proof is not None and refusal is None,
             refusal=refusal,
             notes=self._notes(configuration, user, running) if proof is None else (),
-            members=self._room.members if proof is None else (),
+            members=self._space.members if proof is None else (),
             configuration=configuration,
             authorization=user,
             proof=proof,
@@ -198,7 +188,7 @@ class _Look:
     def _authorization(self, running: Configured) -> Authorization:
         asked = self._fetching.transports if self._fetching.is_stated else ()
         windows = [window for one in asked for window in one.windows(self._platform)]
-        return look_at_authorization(
+        return check_authorization(
             self._session,
             running.commands,
             self._file_system,
@@ -218,20 +208,6 @@ class _Look:
             link_rate_bps=link,
         )
         return trusting(found, trustpoints(running.commands)) if self._fetching.is_stated else found
-
-    def _find_file_system(self) -> str:
-        """Return where the running image lives; a device booted over the network tells its default instead."""
-        found = file_system_of_image(self._version, self._platform.file_systems) or default_file_system(
-            self._show_file_systems(), self._platform.file_systems
-        )
-        if found is None:
-            raise OutputNotUnderstood(
-                f"expected a default (*) in '{self._platform.commands.file_systems}' that takes files, found none",
-                host=self._session.name,
-                step=STEP,
-                hint="A device without flash (IOL) cannot take an image",
-            )
-        return found
 
     def _show_file_systems(self) -> str:
         if self._file_systems is None:
@@ -260,8 +236,8 @@ class _Look:
         return replace(proof, signature=seal)
 
     @cached_property
-    def _room(self) -> Room:
-        return Room(
+    def _space(self) -> FlashSpace:
+        return FlashSpace(
             file_system=self._file_system,
             free_bytes=free_bytes(self._listing),
             members=self._members(),
@@ -271,22 +247,22 @@ class _Look:
 
     @cached_property
     def _older_train(self) -> OlderTrain | None:
-        """Return the train of a device that cannot only add the image, where it is to add it."""
+        """Return the train of a device that is to add the image and has no command that only adds."""
         if self._wanted is None or not self._wanted.adds:
             return None
         return without_add(self._version, f"{self._file_system}{self._wanted.image.name}")
 
-    def _members(self) -> tuple[MemberRoom, ...]:
+    def _members(self) -> tuple[MemberSpace, ...]:
         if len(self._version.members) < 2:
             return ()
-        return room_of_members(self._show_file_systems(), self._file_system, self._platform.file_systems)
+        return space_of_members(self._show_file_systems(), self._file_system, self._platform.file_systems)
 
     def _configuration(self, running: Configured, startup: Configured) -> ConfigurationState:
         commands = self._platform.commands
         saved, differing = saved_by_stamps(running.comments, startup.comments), None
         if saved is False:
             # The stamp moves without a change, too: let the device compare.
-            differing = differing_lines(told(self._session, commands.unsaved_lines))
+            differing = differing_lines(ask_or_empty(self._session, commands.unsaved_lines))
             saved = differing == 0
         changed_at, changed_by = last_change(running.comments)
         is_exclusive = first(ExclusiveMode, running.commands) is not None
@@ -296,8 +272,8 @@ class _Look:
             differing_lines=differing,
             changed_at=changed_at,
             changed_by=changed_by,
-            locked_by=lock_holder(told(self._session, commands.configuration_lock)) if is_exclusive else None,
-            rollback=pending_rollback(told(self._session, commands.pending_rollback)) if has_archive else None,
+            locked_by=lock_holder(ask_or_empty(self._session, commands.configuration_lock)) if is_exclusive else None,
+            rollback=pending_rollback(ask_or_empty(self._session, commands.pending_rollback)) if has_archive else None,
         )
 
     def _refusal(
@@ -330,11 +306,11 @@ class _Look:
         known = trustpoints(running.commands)
         return tuple(text for one in self._fetching.transports if (text := trust_refusal(one, known)) is not None)
 
-    def _fit(self, printed: str) -> ImageFit | None:
+    def _fit(self) -> ImageFit | None:
         if self._wanted is None:
             return None
         models = (self._session.facts().model, *self._version.hardware)
-        platform = platform_of(printed, models, self._version.image_path)
+        platform = platform_of(self._session.show_version(), models, self._version.image_path)
         return image_fit(self._wanted.image.name, self._wanted.inside, platform)
 
     def _other_platform(self) -> str | None:
@@ -349,7 +325,7 @@ class _Look:
             return doubt_hint(self._session)
         if refusal == self._other_platform():
             return f"Give it an image of its own platform; {INSIST} has this one staged all the same"
-        if self._present is not None or refusal != self._room.refusal(self._wanted.image.size_bytes):
+        if self._present is not None or refusal != self._space.refusal(self._wanted.image.size_bytes):
             return None
         where, name = self._file_system, self._wanted.image.name
         return could_go(self._session, self._listing, file_system=where, lines=lines, kept=(name,))
@@ -361,15 +337,15 @@ class _Look:
             # Refused where nobody insists, and a check alone stages nothing: then the refusal tells.
             insisted = self._wanted is not None and self._wanted.is_insisted
             return (f"{self._image.reason}; staged all the same ({INSIST})",) if insisted else ()
-        return (f"whether the image is for this device cannot be told: {self._image.reason}",)
+        return (f"whether the image is for this device is not known: {self._image.reason}",)
 
     def _image_refusal(self) -> str | None:
         if self._wanted is None:
             return None
-        return image_refusal(self._room, self._wanted.image, self._present)
+        return image_refusal(self._space, self._wanted.image, self._present)
 
     def _overwriting(self, running: Configured) -> str | None:
-        """Return why a file that is not seen could be overwritten, or None."""
+        """Return why a file that is not listed could be overwritten, or None."""
         if self._wanted is None or self._present is not None or not overwrites_silently(running):
             return None
         return absence_doubt(self._file_system, self._listing, self._wanted.image)
@@ -384,12 +360,12 @@ class _Look:
     def _notes(
         self, configuration: ConfigurationState | None, user: Authorization | None, running: Configured
     ) -> tuple[str, ...]:
-        room: tuple[str, ...] = ()
+        space: tuple[str, ...] = ()
         if self._wanted is not None:
-            room = self._room.notes(self._wanted.image.size_bytes)
+            space = self._space.notes(self._wanted.image.size_bytes)
         return (
             *((self._older_train.note,) if self._older_train is not None else ()),
-            *room,
+            *space,
             *(configuration.notes if configuration else ()),
             *(user.notes if user else ()),
             *self._image_notes(),

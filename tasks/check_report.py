@@ -1,4 +1,4 @@
-"""What a device is to have, and what a look at it found."""
+"""What a device is to have, and what a check of it found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from inventory.host_view import HostView
 from tasks.authorization import Authorization
 from tasks.configuration_state import ConfigurationState
 from tasks.fetching.ceilings import Ceiling
-from tasks.flash_space import MemberRoom
+from tasks.flash_space import MemberSpace
 from tasks.tcp_config import TcpLines
 from tasks.verify import VerifyReport
 from templates.version import SoftwareVersion
@@ -22,18 +22,17 @@ from templates.version import SoftwareVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenFile:
-    """A file that this very device proved in this very process.
+    """A file that this device proved in this process.
 
     Attributes:
-        report: The proof.
-        modified: When the file was changed last, as the device printed it behind the proof; empty: nobody looked.
+        modified: When the file was changed last, as the device printed it after the proof; empty where that is not known.
     """
 
     report: VerifyReport
     modified: str
 
     def is_at(self, path: str, modified: str) -> bool:
-        """Tell whether a file of that image's size is the one that was proven, not written to since."""
+        """Return whether a file of that image's size is the one that was proven, not written to since."""
         return bool(modified) and (self.report.path, self.modified) == (path, modified)
 
 
@@ -43,10 +42,10 @@ class Wanted:
 
     Attributes:
         image: Its name on the device, size and digests.
-        inside: The name that the file carries in itself, or None where it carries none.
-        is_insisted: Whether the operator wants it also on a platform that it is not for.
-        adds: Whether it is to be added (`install add`) behind the copy, which needs its size once more.
-        proven: The file as the device proved it a while ago, or None: a file of its size is hashed.
+        inside: The name that the file carries in itself, or None.
+        is_insisted: Whether it is staged also on a platform that it is not for.
+        adds: Whether it is added (`install add`) after the copy, which needs its size once more.
+        proven: The file as the device proved it before, or None: a file of its size is hashed.
     """
 
     image: Image
@@ -63,7 +62,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnPath:
-    """How the device is to reach us, by the inventory; None where it says nothing."""
+    """How the device is to reach us by the inventory; None where it does not say."""
 
     vrf: str | None = None
     source_interface: str | None = None
@@ -74,10 +73,10 @@ class Fetching:
     """By what a device may fetch, and what its link gives to copies.
 
     Attributes:
-        transports: The protocols, the first one first.
-        is_stated: Whether the inventory says so: then the device is asked whether it can.
-        may_be_pushed: Whether its image may come without its fetching it: then it need not be able to.
-        link_rate_bps: What copies may have of its link in bits per second, or None where nobody said so.
+        transports: The protocols, in order of preference.
+        is_stated: Whether the inventory names them: then the check asks whether the device can.
+        may_be_pushed: Whether its image may come by push: then it need not be able to fetch.
+        link_rate_bps: What copies may have of its link in bits per second, or None where that is not known.
     """
 
     transports: tuple[Transport, ...] = ()
@@ -103,27 +102,25 @@ class CheckReport:
     """What a device is and has.
 
     Attributes:
-        facts: NAPALM's facts.
-        version: What `show version` tells.
+        version: What `show version` shows.
         file_system: Where an image belongs, for example `bootflash:`.
-        free_bytes: Room on it, or None where the device does not say.
-        running: The `ip tcp` lines of the running configuration.
-        startup: Those of the startup configuration.
+        free_bytes: Free space on it, or None where the device does not show it.
+        running: The lines of the running configuration that staging may change.
         rtt_s: Least round-trip time of the SSH connection, or None.
         server_address: Our own address towards the device.
-        already_there: Whether the wanted image is on the device, proven by size and hash.
+        already_there: Whether the image is on the device, proven by size and hash.
         refusal: Why the device must not be staged, or None.
-        notes: What the operator should know all the same, in sentences.
-        members: Room on the other members of a stack.
+        notes: What the operator should know, in sentences.
+        members: Free space on the other members of a stack.
         configuration: Whether the configuration is saved, locked or about to be rolled back; None where the image is
-            there already, so that nothing is to be changed.
+            there already.
         authorization: What the user may do; None likewise.
         proof: How the image that is there already was proven, or None.
-        refusal_hint: What to do about a refusal, where its words do not say that already.
-        image: Whether the wanted image is for this platform, or None where none is wanted.
-        trustpoints: Certificate authorities that it trusts, as far as they may be ours; None where nobody looked.
-        ceilings: How fast it can fetch at most by each protocol that it may fetch by, tuned; none where nobody asked.
-        overwrites_silently: Whether the device asks nothing before it overwrites a file (`file prompt quiet`).
+        refusal_hint: What to do about a refusal, or None.
+        image: Whether the image is for this platform, or None without an image.
+        trustpoints: Certificate authorities that it trusts and that may be ours; None where that was not read.
+        ceilings: How fast it can fetch at most by each protocol that it may use, tuned.
+        overwrites_silently: Whether the device overwrites a file without a question (`file prompt quiet`).
     """
 
     facts: Facts
@@ -137,7 +134,7 @@ class CheckReport:
     already_there: bool
     refusal: str | None
     notes: tuple[str, ...] = ()
-    members: tuple[MemberRoom, ...] = ()
+    members: tuple[MemberSpace, ...] = ()
     configuration: ConfigurationState | None = None
     authorization: Authorization | None = None
     proof: VerifyReport | None = None

@@ -1,8 +1,8 @@
-"""Step `clean`: delete old images that nothing names, where somebody asked for it file by file.
+"""Step `clean`: delete old images that nothing names, file by file as the operator asked.
 
-What could go is decided by `tasks.removable`, and decided again right before each file is deleted: between the two a
-colleague may have named it, and what was shown to the operator must be what goes. No other command that removes
-anything is ever given; `install remove inactive` would take what was staged.
+`tasks.removable` decides what could go, and again right before each file is deleted: a colleague may have named it in
+between, and only what was shown to the operator may go. No other command that removes anything is ever given; `install
+remove inactive` would take what was staged.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.session import DeviceSession
 from flashferry.images.release import release_of_image
 from tasks.applet import of_another_run
+from tasks.authorization import check_privileged
 from tasks.file_system import file_system_of_image, free_bytes, read_listing
 from tasks.partial_file import delete_file
 from tasks.read_config import read_running, read_startup
@@ -34,9 +35,7 @@ class OldFile:
 
     Attributes:
         path: For example `flash:cat9k_iosxe.17.03.05.SPA.bin`.
-        size_bytes: Its size.
-        modified: Its date as the device prints it; empty where it has none.
-        reason: Why it may go.
+        modified: Its date as the device prints it; may be empty.
     """
 
     path: str
@@ -47,15 +46,14 @@ class OldFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanLook:
-    """What one look at a device found.
+    """Which files of a device could go.
 
     Attributes:
-        serial_number: What the device calls itself.
-        file_system: Where it keeps what it runs, with its colon; empty where that is not told.
-        free_bytes: Room that is left there, or None where that is not told.
+        file_system: Where it keeps what it runs, with its colon; empty where that is not known.
+        free_bytes: Free space there, or None.
         files: What could go of what was asked for, the largest first.
-        reason: Why nothing can be told; empty where something can.
-        note: What was not looked at; empty where all was.
+        reason: Why that is not known; empty where it is.
+        note: What was not checked; empty where all was.
     """
 
     serial_number: str
@@ -67,20 +65,18 @@ class CleanLook:
 
 
 def look_for_old(session: DeviceSession, *, kept: Iterable[str], only: Collection[str] = ()) -> CleanLook:
-    """Look which old images could go from the file system that a device booted from. Changes nothing.
+    """Find old images that could go from the file system that a device booted from. Changes nothing.
 
     Args:
         session: An open session.
-        kept: Names of images that stay whatever the device says of them.
+        kept: Names of images that stay in any case.
         only: Names of the files that are asked about; empty: any.
 
     Raises:
         DeviceRefused: The session is not privileged, another run has the device, or a file that is asked about is
             there and must stay.
-        OutputNotUnderstood: An output is none that we know.
-        DeviceUnreachable: The session was lost.
     """
-    _check_privilege(session)
+    check_privileged(session, STEP)
     running, startup = read_running(session, without_syslog=True), read_startup(session)
     if (refusal := of_another_run(session.name, STEP, (*running.tcp.lines, *startup.tcp.lines))) is not None:
         raise refusal
@@ -102,25 +98,19 @@ def look_for_old(session: DeviceSession, *, kept: Iterable[str], only: Collectio
 
 
 def delete_old(session: DeviceSession, file: OldFile, *, seen: CleanLook, kept: Iterable[str]) -> int | None:
-    """Look once more, and delete one file; return the room that is left then, or None where that is not told.
-
-    Args:
-        session: An open session.
-        file: The file, as it was shown to whoever said yes.
-        seen: The look that it was shown by.
-        kept: As in `look_for_old`.
+    """Check again, and delete one file; return the free space afterwards, or None where it is not shown.
 
     Raises:
         DeviceRefused: Another device answers, the file is not what was shown or must stay by now, or it is still there
             afterwards.
-        OutputNotUnderstood: An output, or a question, is none that we know; nothing was confirmed.
+        OutputNotUnderstood: An output or a question is not known; nothing was confirmed.
         DeviceUnreachable: The session was lost; the file may be gone.
     """
     now = look_for_old(session, kept=kept)
     if now.serial_number != seen.serial_number:
         raise _stays(session, file, f"serial number {now.serial_number} answers, {seen.serial_number} was looked at")
     if now.reason:
-        raise _stays(session, file, f"nobody can tell any more whether it may go: {now.reason}")
+        raise _stays(session, file, f"whether it may go is no longer known: {now.reason}")
     if not any(_is_same(one, file) for one in now.files):
         raise _stays(session, file, "it is not what was shown: gone, changed, or named by something meanwhile")
     delete_file(session, file.path)
@@ -132,18 +122,8 @@ def _is_same(one: OldFile, other: OldFile) -> bool:
     return (one.path, one.size_bytes, one.modified) == (other.path, other.size_bytes, other.modified)
 
 
-def _check_privilege(session: DeviceSession) -> None:
-    if not session.privileged:
-        raise DeviceRefused(
-            "expected the privileged prompt '#', found '>'",
-            host=session.name,
-            step=STEP,
-            hint="Give a user with privilege 15 or an enable secret",
-        )
-
-
 def _check_asked(session: DeviceSession, listing: str, only: Collection[str], old: Collection[str]) -> None:
-    """Refuse a file that is asked for, is there, and must stay; one that is not there is gone already."""
+    """Refuse a file that is asked for, is there, and must stay."""
     there = {row.name for row in read_listing(listing).files}
     if staying := sorted(name for name in only if name in there and name not in old):
         raise DeviceRefused(

@@ -1,9 +1,8 @@
 """Which line that a device shows is which of ours. Pure.
 
-A device may show a line in other words than it was typed, and what it shows is all that tells later whether our line
-is still in force. So lines sent and lines shown are matched while we know that nothing else has changed, right after
-the lines were sent. What cannot be matched could not be told from somebody else's line later, nor could its absence:
-it is taken back at once.
+A device may show a line in other words than it was typed. So lines sent and lines shown are matched right after they
+were sent, while nothing else has changed: later, only what it shows says whether our line is still in force. What
+cannot be matched could not be distinguished from another line later, nor could its absence: it is taken back at once.
 """
 
 from __future__ import annotations
@@ -24,10 +23,8 @@ class LineState(Enum):
 
     Attributes:
         BEFORE: What was there before: ours was never set, refused, undone, or is not shown (yet).
-        OURS: Our line, in whatever words.
-        UNCERTAIN: What the device may have made of a line of ours that nobody saw set, or of the one that puts back;
-            or somebody else's doing.
-        FOREIGN: A line that ours cannot have become; whose it is, is not proven.
+        UNCERTAIN: What the device may have made of a line of ours, or of the one that puts back; or a colleague's change.
+        FOREIGN: A line that ours cannot have become.
     """
 
     BEFORE = "before"
@@ -70,8 +67,8 @@ def line_state(
 def _serving_state(change: Change, now: str | None, others: Iterable[str]) -> LineState:
     """Return what stands where a line was meant to be by which the device serves others.
 
-    Its name was free a moment before it was typed. What stands there otherwise, though nobody saw ours, or beside ours,
-    is not to be forgotten: a list of somebody's may have got our entries.
+    Its name was free a moment before it was typed. Anything else under that name stays uncertain: another list may have got
+    our entries.
     """
     kind = change.serves
     assert kind is not None
@@ -101,7 +98,7 @@ def _is_rounded(change: Change, now: str) -> bool:
 
 
 def _has_lost_digits(sent: str | None, now: str | None) -> bool:
-    """Tell whether a window is one that was sent, with digits that were lost on the way to the device."""
+    """Return whether a window is one that was sent, with one or two digits lost on the way to the device."""
     if sent is None or now is None or now.startswith("no "):
         return False
     whole, found = sent.split()[-1], now.split()[-1]
@@ -110,10 +107,9 @@ def _has_lost_digits(sent: str | None, now: str | None) -> bool:
 
 
 def _may_be_ours(change: Change, now: str | None) -> bool:
-    """Tell whether a device may have made this of a line of ours that nobody saw.
+    """Return whether a device may have made this of a line of ours that was not seen.
 
-    It takes no larger window than it was given. And one that shows nothing of a line shows none in its place either,
-    where there was one before.
+    It takes no larger window than it was given, and may show no line at all.
     """
     if now is None:
         return True
@@ -122,7 +118,7 @@ def _may_be_ours(change: Change, now: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedLines:
-    """Our lines beside what the device shows of them.
+    """Our lines with what the device shows of them.
 
     Attributes:
         changes: Those that were matched, with how the device shows them; then the others.
@@ -139,13 +135,12 @@ class MatchedLines:
 
 
 def match_lines(changes: Iterable[Change], present: TcpLines, *, new_lines: Iterable[str] = ()) -> MatchedLines:
-    """MatchedLines lines that were sent to what the device shows right afterwards.
+    """Match lines that were sent with what the device shows right afterwards.
 
     Args:
         changes: What was sent and not refused.
         present: The lines of our families as the device shows them.
-        new_lines: All global lines that it did not show before they were sent; where none of our families can be a line
-            of ours, one of these may.
+        new_lines: Global lines that it did not show before; one of them may be ours in other words.
     """
     matched, unmatched = [], []
     for change in changes:

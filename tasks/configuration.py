@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tasks.tcp_config import is_told_whole
+from tasks.tcp_config import may_be_shown
 from templates.config_sections import Section, sections
 
 _MOVES = re.compile(
@@ -96,10 +96,6 @@ Configuration = str | Sequence[Section]
 def fingerprint(configuration: Configuration, *, salt: str) -> Fingerprint:
     """Return the digests of a configuration.
 
-    Args:
-        configuration: The configuration.
-        salt: Random text kept with the fingerprint, so that equal lines of two devices differ in it.
-
     Raises:
         ConfigNotUnderstood: A text in it does not end.
     """
@@ -173,13 +169,13 @@ def _lines(kept: Iterable[Section]) -> list[str]:
 
 
 def _block(section: Section) -> str:
-    """Return a section as one text, which is the same for every order that means the same."""
+    """Return a section as one text, equal for every order that means the same."""
     body = _ordered(section.body) if _FREE_BODY.match(section.line) else section.body
     return "\n".join((section.line, *body))
 
 
 def _ordered(body: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the lines of a section in one order, those of its own sub-modes behind the line that leads there."""
+    """Return the lines of a section sorted, lines of sub-modes after their own head."""
     groups: list[list[str]] = []
     for line in body:
         if groups and line.startswith("  "):
@@ -190,7 +186,7 @@ def _ordered(body: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _in_order(kept: Iterable[Section]) -> list[str]:
-    """Return the sections whose order means something, those of a kind together and in their order."""
+    """Return the sections whose order means something, by kind and in their order."""
     found = [(match[1], _block(one)) for one in kept if (match := _IN_ORDER.match(one.line))]
     return [block for _, block in sorted(found, key=lambda pair: pair[0])]
 
@@ -206,12 +202,11 @@ def _digest(line: str, salt: str) -> str:
 def _shown(line: str) -> str:
     """Return what may be shown of a line that is not ours.
 
-    A configuration hides secrets in too many places to name them (`password X`, `key X`, `path ftp://u:p@h`, a
-    community behind `version 2c`), so of every line but those that staging may set only leading keywords are shown:
-    the first word, and the second where it is a keyword of a line with at least two more words.
+    A configuration has secrets in too many places to name them (`password X`, `key X`, `path ftp://u:p@h`, a community
+    after `version 2c`). So only the first word is shown, and the second where it is a keyword with two more words after it.
     """
     words = line.split()
-    if is_told_whole(line):
+    if may_be_shown(line):
         return line
     shown = words[:2] if len(words) >= 4 and _KEYWORD.fullmatch(words[1]) else words[:1]
     return " ".join(shown) + (" ..." if len(words) > len(shown) else "")

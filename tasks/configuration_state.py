@@ -1,12 +1,12 @@
-"""Whether a configuration is saved, and whether somebody is at it. Pure.
+"""Whether a configuration is saved, and whether a lock or a rollback is pending. Pure.
 
 Facts
 -----
 * `! Last configuration change at 14:23:07 UTC Sat Nov 21 2026 by bob` heads a configuration; `! NVRAM config last
   updated at ...` follows once it was saved. The stamp also moves when configuration mode is left without a change,
   so a newer stamp alone does not prove a difference: `show archive config differences` does.
-* `show configuration lock` tells who holds the exclusive lock. There is one only where `configuration mode exclusive`
-  is configured (Cisco IOS "Exclusive Configuration Change Access", 12.3(14)T).
+* `show configuration lock` names the holder of the exclusive lock. There is one only with `configuration mode
+  exclusive` (Cisco IOS "Exclusive Configuration Change Access", 12.3(14)T).
 * A pending `configure terminal revert timer` replaces the whole configuration when it expires, and our lines with it.
 """
 
@@ -34,15 +34,13 @@ SAVED = "NVRAM config last updated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationState:
-    """What is known of a device's configuration as a whole.
+    """What is known of a device's configuration as a whole; None where a device does not show it.
 
     Attributes:
-        saved: Whether running and startup configuration agree; None where the device does not tell.
+        saved: Whether running and startup configuration agree.
         differing_lines: How many lines differ, or None where they were not compared.
-        changed_by: Who changed it last, or None.
-        changed_at: When, as the device prints it, or None.
-        locked_by: Who holds the configuration lock, or None.
-        rollback: Who has armed a rollback, and until when, or None.
+        changed_at: When, as the device prints it.
+        rollback: Who has armed a rollback, and until when.
     """
 
     saved: bool | None
@@ -54,7 +52,7 @@ class ConfigurationState:
 
     @property
     def refusal(self) -> str | None:
-        """Return why nobody should touch the configuration now, or None."""
+        """Return why the configuration must not be changed now, or None."""
         if self.locked_by is not None:
             return f"the configuration is locked by {self.locked_by}: wait until that session has left it"
         if self.rollback is not None:
@@ -76,12 +74,7 @@ class ConfigurationState:
 
 
 def saved_by_stamps(running: str, startup: str) -> bool | None:
-    """Return what the stamps say: True for saved, False for changed since, None where they do not tell.
-
-    Args:
-        running: The running configuration, or its comment lines.
-        startup: The startup configuration, or its comment lines.
-    """
+    """Return what the stamps say: True for saved, False for changed since, None where they do not say."""
     if first(Unchanged, running) is not None:
         return True
     changed, saved = _stamp(running, CHANGED), _stamp(running, SAVED)
@@ -123,7 +116,7 @@ def lock_holder(output: str) -> str | None:
 
 
 def pending_rollback(output: str) -> str | None:
-    """Return what `show archive config rollback timer` tells of a pending rollback, or None."""
+    """Return the pending rollback in `show archive config rollback timer`, or None."""
     timer = first(RollbackTimer, output)
     if timer is None:
         return None
@@ -139,7 +132,7 @@ def _same(one: ConfigStamp, other: ConfigStamp) -> bool:
 
 
 def _before(changed: ConfigStamp, saved: ConfigStamp) -> bool | None:
-    """Compare two stamps of one device; across a change of its clock's zone they tell nothing.
+    """Compare two stamps of one device; None where the time zone of its clock changed in between.
 
     Within one second the order is unknown, and a change that may have come last counts as one.
     """

@@ -1,16 +1,17 @@
-"""Step `reach`: a tiny copy to `null:` proves path, credentials and mode, and each way to fail has its own answer.
+"""Step `reach`: a tiny copy to `null:` proves path, credentials and mode; each kind of failure has its own answer.
 
 Facts
 -----
-* A device that cannot reach a server may keep trying for up to half an hour, and then says the same whatever the cause.
-  What our server saw of it tells the causes apart in seconds.
-* It may come from any of its interfaces; from none of them where something on the way translates addresses.
+* A device that cannot reach a server may keep trying for up to half an hour, and then prints the same whatever the
+  cause. What our server saw of it separates the causes in seconds.
+* It may come from any of its interfaces; from none of them where its address is translated on the way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from nornir.core.task import Result, Task
 
@@ -39,8 +40,8 @@ class ConnectivityReport:
 
     Attributes:
         copied: The device's own line, or None where the copy failed.
-        hindrance: What is in the way, or None.
-        sentence: That with what was expected and seen; empty where nothing is.
+        hindrance: The cause of the failure, or None.
+        sentence: That with what was expected and seen; empty without a failure.
         hint: What to do about it, or None.
         came_from: Address that the device's login came from, or None.
     """
@@ -52,50 +53,28 @@ class ConnectivityReport:
     came_from: str | None
 
 
-def hindrance_of(
+def failure_cause(
     seen: ServerView, words: Messages, *, expected: tuple[str, ...], is_copied: bool
 ) -> tuple[FailureCause | None, str]:
-    """Return what is in the way, by how far the device came with us, and a sentence on it. Pure.
-
-    Args:
-        seen: What our server saw.
-        words: The transport's.
-        expected: Addresses that it may come from: what its SSH session shows, then those of its interfaces.
-        is_copied: Whether the device reported the file as copied.
-    """
+    """Return why a copy failed, by how far the device came with us, and a sentence on it. Pure."""
     who = " or ".join(expected[:_NAMED])
     if seen.came_from is not None and seen.came_from not in expected:
         return FailureCause.WRONG_SOURCE, f"it came from {seen.came_from}, expected {who}"
     if is_copied:
         return None, ""
     if not seen.client_seen and not seen.logged_in:
-        return FailureCause.NO_CLIENT, f"{words.nobody_came} from {who}"
+        return FailureCause.NO_CLIENT, f"{words.no_client} from {who}"
     if not seen.logged_in:
         others = f"; tried as {', '.join(seen.other_users)}" if seen.other_users else ""
         return FailureCause.NO_LOGIN, f"it connected from {who} and did not log in with its ticket{others}"
     if seen.acked_bytes == 0:
-        return FailureCause.NO_DATA, words.nothing_flows
+        return FailureCause.NO_DATA, words.no_data
     return FailureCause.BROKEN_OFF, f"it took {seen.acked_bytes} bytes and no more"
 
 
-def connectivity(
-    task: Task,
-    offer: Offer,
-    size_bytes: int,
-    expected: tuple[str, ...],
-    server_view: Callable[[], ServerView],
-    interrupted: Callable[[], bool] = lambda: False,
-) -> Result:
+def connectivity(task: Task, **given: Any) -> Result:
     """Nornir task: return a ConnectivityReport. See `check_connectivity`."""
-    report = check_connectivity(
-        session_of(task),
-        offer=offer,
-        size_bytes=size_bytes,
-        expected=expected,
-        server_view=server_view,
-        interrupted=interrupted,
-    )
-    return Result(host=task.host, result=report)
+    return Result(host=task.host, result=check_connectivity(session_of(task), **given))
 
 
 def check_connectivity(
@@ -107,19 +86,18 @@ def check_connectivity(
     server_view: Callable[[], ServerView],
     interrupted: Callable[[], bool] = lambda: False,
 ) -> ConnectivityReport:
-    """Have a device fetch a small file from us to `null:`, and say what is in the way if it cannot.
+    """Have a device fetch a small file from us to `null:`, and report why it cannot.
 
     Args:
         session: An open session.
         offer: The file, with credentials that are not bound to an address: the device's own is to be found out.
         size_bytes: Its size.
         expected: Addresses that the device may come from; a staging run's credentials are bound to these.
-        server_view: What our server saw so far.
+        server_view: Returns what our server saw so far.
         interrupted: Whether the operator wants to stop.
 
     Raises:
         DeviceRefused: The device does not take the command.
-        DeviceUnreachable: The session was lost.
         OutputNotUnderstood: The device asked something unknown.
         TransferStalled: The operator interrupted the copy.
     """
@@ -144,7 +122,7 @@ def check_connectivity(
 def _report(
     seen: ServerView, copied: CopyResult | None, said: str, expected: tuple[str, ...], words: Messages
 ) -> ConnectivityReport:
-    hindrance, finding = hindrance_of(seen, words, expected=expected, is_copied=copied is not None)
+    hindrance, finding = failure_cause(seen, words, expected=expected, is_copied=copied is not None)
     quoted = f" ({said})" if said else ""
     return ConnectivityReport(
         copied=copied,

@@ -1,10 +1,11 @@
-"""Step `pull`: the device copies an image from our server; the server's account of it decides how long we wait."""
+"""Step `pull`: the device copies an image from our server; what the server saw decides how long we wait."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from nornir.core.task import Result, Task
 
@@ -27,7 +28,7 @@ LAST_ACK_S = 30.0
 NO_LOGIN_S = 5.0
 """How late the word of a login may be: it comes over no WAN, but from one process of ours to another."""
 
-_LOOK_AGAIN_S = 0.05
+_PAUSE_S = 0.05
 COPY = Step(
     word=STEP,
     label="the device copies the image",
@@ -49,7 +50,6 @@ class CopyReport:
         target: Where the file is, or `null:`.
         device: The device's own line: bytes, seconds, rate.
         wall_s: From the command to the prompt, by our clock.
-        transcript: The dialogue, without credentials.
     """
 
     target: str
@@ -58,26 +58,11 @@ class CopyReport:
     transcript: str
 
 
-def copy(
-    task: Task,
-    offer: Offer,
-    target: str,
-    size_bytes: int,
-    limits: CopyLimits,
-    witness: Callable[[], ServerView],
-    interrupted: Callable[[], bool] = lambda: False,
-) -> Result:
+def copy(task: Task, **given: Any) -> Result:
     """Nornir task: return a CopyReport. See `copy_image`."""
-    report = copy_image(
-        session_of(task),
-        offer=offer,
-        target=target,
-        size_bytes=size_bytes,
-        limits=limits,
-        witness=witness,
-        interrupted=interrupted,
-    )
-    return Result(host=task.host, result=report, changed=target != session_of(task).platform.copying.no_file)
+    session = session_of(task)
+    report = copy_image(session, **given)
+    return Result(host=task.host, result=report, changed=report.target != session.platform.copying.no_file)
 
 
 def copy_image(
@@ -98,12 +83,12 @@ def copy_image(
         target: `bootflash:image.bin`, or `null:` for a speed test.
         size_bytes: Its size: what the device must have copied.
         limits: How long to wait for what.
-        witness: The server's account, asked about once a second.
+        witness: Returns what our server saw; asked about once a second.
         interrupted: Whether the operator wants to stop; asked as often.
 
     Raises:
         CopyFailed: The device gave up, or copied another number of bytes.
-        NotDelivered: It says that it copied the image, and our server did not deliver the whole of it.
+        NotDelivered: It reports success, and our server did not deliver the whole image.
         DeviceOverloaded: It gave up with an I/O error or for want of memory: a smaller window may do.
         TransferStalled: A limit was reached; the copy was interrupted.
         DeviceRefused: The device does not take the command, or its question is one that we answer with no.
@@ -126,18 +111,18 @@ def copy_image(
 
 
 def _last_view(dialogue: CopyDialogue, witness: Callable[[], ServerView]) -> ServerView:
-    """Return what our server saw in the end: its word on a failure, and on the last byte, may come a little later."""
+    """Return what our server saw in the end: its report of a failure, or of the last byte, may come later."""
     started_s = time.monotonic()
     while True:
         seen = witness()
         waited_s = time.monotonic() - started_s
         if _is_known(dialogue.outcome(), seen) or waited_s >= _late_s(dialogue.outcome(), seen):
             return seen
-        time.sleep(_LOOK_AGAIN_S)
+        time.sleep(_PAUSE_S)
 
 
 def _late_s(outcome: CopyOutcome, seen: ServerView) -> float:
-    """Return how late our server's word may be, in seconds: the last acknowledgement comes over the WAN."""
+    """Return how late our server's report may be, in seconds: the last acknowledgement comes over the WAN."""
     if outcome.result is None:
         return _SERVER_LATE_S
     return LAST_ACK_S if seen.logged_in else NO_LOGIN_S
@@ -171,13 +156,6 @@ def checked_result(
 ) -> CopyResult:
     """Return the line that counts the bytes of a copy whose dialogue is over.
 
-    Args:
-        session: The device's.
-        dialogue: The dialogue.
-        size_bytes: Size of the image.
-        target: Where the copy went.
-        seen: What was seen from the other side.
-
     Raises:
         FileInTheWay: There is a file already.
         DeviceRefused: The device does not take the command, or its question is one that we answer with no.
@@ -191,11 +169,11 @@ def checked_result(
             f"{target} exists; nothing is overwritten",
             host=host,
             step=STEP,
-            hint="Find out who put it there; delete or rename it if nobody needs it, then stage again",
+            hint="Find out who put it there; delete or rename it if it is not needed, then stage again",
         )
     if outcome.refused is not None:
         raise DeviceRefused(
-            f"the device asked {outcome.refused.name!r} and was told no",
+            f"the device asked {outcome.refused.name!r} and the answer was no",
             host=host,
             step=STEP,
             hint="Give the copy by hand if what it asks is meant",
@@ -222,7 +200,7 @@ def checked_result(
 
 
 def _is_overload(outcome: CopyOutcome, dialogue: CopyDialogue, seen: ServerView, platform: Platform) -> bool:
-    """Tell whether the device failed for want of memory, so that a smaller window may do."""
+    """Return whether the device failed for want of memory, so that a smaller window may do."""
     if not outcome.error or not platform.copying.overload.search(outcome.error):
         return False
     says_little = dialogue.words.says_little
@@ -230,7 +208,7 @@ def _is_overload(outcome: CopyOutcome, dialogue: CopyDialogue, seen: ServerView,
 
 
 def _why(outcome: CopyOutcome, dialogue: CopyDialogue, seen: ServerView) -> tuple[str, str | None]:
-    """Return why the copy failed, and what to do where more is known than the failure's kind."""
+    """Return why the copy failed, and a hint where more is known than the failure's kind."""
     if (none := outcome.no_match) is not None and seen.acked_bytes == 0:
         return (
             f"no {none.what} in common: the device has {none.client}, our server has {none.server}",

@@ -1,12 +1,13 @@
-"""Step `dead-man`: leave with the device what undoes our lines when controller and line are gone for good.
+"""Step `dead-man`: an applet on the device that undoes our lines when controller or path are gone for good.
 
-Armed before the first of our lines and read back: an applet that is not shown as it was typed, or does not count, is
-taken back at once, and the device is staged without one. It goes with our lines at the restore; where its time is over
-before, it has done the same, and the copy goes on: window and selective acknowledgement belong to a connection's SYN.
+It is armed before the first of our lines and read back: an applet that is not shown as it was typed, or does not
+count, is taken back at once, and the device is staged without one. It goes with our lines at the restore. Where its
+time is over before that, it has done the same, and the copy goes on: window and selective acknowledgement belong to a
+connection's SYN.
 
-What it cannot do: compare first, so that it takes away or replaces what a colleague entered meanwhile where a line of
-ours stood. And where it is saved by a colleague together with our lines, a reload brings both back, and the startup
-configuration keeps them. That is found as anything else of ours that was saved (`tasks.rollback_risks`).
+It cannot compare first: it takes away or replaces what a colleague entered meanwhile where a line of ours stood. And
+where a colleague saves it together with our lines, a reload brings both back. That is found like anything else of ours
+that was saved (`tasks.rollback_risks`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from nornir.core.task import Result, Task
 
@@ -33,7 +35,7 @@ from tasks.applet import (
     without_applet,
 )
 from tasks.configuration import Configuration
-from tasks.read_config import Configured, read_running, told
+from tasks.read_config import Configured, ask_or_empty, read_running
 from tasks.restore_plan import undo_rank
 from tasks.step import Step
 from tasks.tcp_config import Change
@@ -66,12 +68,10 @@ class DeadManReport:
     """Whether a device undoes our lines by itself, and when.
 
     Attributes:
-        name: Name of the applet.
-        is_armed: Whether it counts.
         countdown_s: How long it waits, in seconds.
         undo: What it sends then, before it removes itself.
         reason: Why there is none; empty where there is one.
-        earlier: Name of an older applet that still counts and does not know all of our lines; empty where none does.
+        earlier: Name of an older applet that still counts and lacks some of our lines; empty where there is none.
     """
 
     name: str
@@ -83,17 +83,17 @@ class DeadManReport:
 
 
 def countdown_s(size_bytes: int, slowest_bytes_per_s: float) -> int:
-    """Return how long an applet is to wait for the copy of an image, in seconds.
+    """Return how long an applet waits for the copy of an image, in seconds.
 
     Args:
         size_bytes: Size of the image.
-        slowest_bytes_per_s: Rate below which a copy is not worth waiting for.
+        slowest_bytes_per_s: Rate below which a copy is given up.
     """
     return min(LONGEST_S, MARGIN_S + int(size_bytes / slowest_bytes_per_s))
 
 
 def undo_lines(changes: Iterable[Change]) -> tuple[str, ...]:
-    """Return what puts back all that was set, or may be, a mark last, a list behind what refers to it.
+    """Return the lines that put back all that was set or may be: a mark last, a list after what refers to it.
 
     A line that the device does not show is its default: what we typed is what was there.
     """
@@ -101,11 +101,9 @@ def undo_lines(changes: Iterable[Change]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(change.undo(is_default=change.shown == "") for change in ordered))
 
 
-def dead_man(
-    task: Task, change: Change, undo: tuple[str, ...], countdown_s: int, instead_of: Change | None = None
-) -> Result:
+def dead_man(task: Task, **given: Any) -> Result:
     """Nornir task: return a DeadManReport. See `arm`."""
-    report = arm(session_of(task), change, undo=undo, countdown_s=countdown_s, instead_of=instead_of)
+    report = arm(session_of(task), **given)
     return Result(host=task.host, result=report, changed=report.is_armed)
 
 
@@ -119,14 +117,14 @@ def arm(
 ) -> DeadManReport:
     """Have the device send lines by itself after a while, and prove that it will.
 
-    The caller has the change on disk before it calls this, and takes it back whatever comes of it.
+    The caller has the change on disk before it calls this, and takes it back in any case.
 
     Args:
         session: An open session.
         change: The applet, as the journal has it.
         undo: What it is to send.
         countdown_s: How long it is to wait, in seconds.
-        instead_of: An applet of ours that it takes the place of; that one goes once this one counts.
+        instead_of: An applet of ours that it replaces; that one goes once this one counts.
 
     Raises:
         DeviceRefused: The applet, or the one before it, could not be taken back.
@@ -142,7 +140,7 @@ def arm(
 
 
 class _Arming:
-    """One go at arming an applet on one device."""
+    """One attempt to arm an applet on one device."""
 
     def __init__(self, session: DeviceSession, change: Change, undo: tuple[str, ...], countdown_s: int) -> None:
         self._session, self._change = session, change
@@ -152,18 +150,18 @@ class _Arming:
         self._body = applet_body(change.keyword, undo, countdown_s, configure=configure)
 
     def reason_against(self) -> str | None:
-        """Arm, and return why that was not to be; None where the applet counts."""
+        """Arm, and return why that failed; None where the applet counts."""
         running = read_running(self._session, without_syslog=True)
         self._known = frozenset(running.lines)
         head = self._change.ours
         reason = self._known_against(running)
         if reason is None:
-            head, reason = self._begun(running)
+            head, reason = self._first_line(running)
         reason = self._typed(head) if reason is None else reason
         return None if reason is None else reason + self._instead(running)
 
     def _instead(self, running: Configured) -> str:
-        """Return what else a device has that takes changes back by itself; it is offered in words alone."""
+        """Return the device's own alternative, as advice."""
         if first(ArchiveSection, running.commands) is None:
             return ""
         configure = self._session.platform.commands.configure
@@ -173,17 +171,17 @@ class _Arming:
         )
 
     def _known_against(self, running: Configured) -> str | None:
-        """Return what speaks against it before anything is typed."""
+        """Return what forbids it before anything is typed, or None."""
         if not may_be_carried(self._undo):
             return "a line that would have to be put back holds quotes, which no action can hold"
         if any(line.startswith(self._change.ours) for line in running.lines):
-            return f"somebody has an applet {self._change.keyword!r} there"
-        free = free_vtys(told(self._session, self._session.platform.commands.terminal_lines))
+            return f"the device has an applet {self._change.keyword!r} already"
+        free = free_vtys(ask_or_empty(self._session, self._session.platform.commands.terminal_lines))
         if free is not None and free < VTYS_NEEDED:
             return f"an applet needs {VTYS_NEEDED} free vty lines when it runs, and the device has {free}"
         return None
 
-    def _begun(self, running: Configured) -> tuple[str, str | None]:
+    def _first_line(self, running: Configured) -> tuple[str, str | None]:
         """Return the first line of an applet as the device takes it, and why it takes none, or None."""
         bypassing = self._change.ours + BYPASS
         refused = self._refusal((bypassing,))
@@ -198,7 +196,7 @@ class _Arming:
         return self._change.ours, f"the device takes no applet ({refused})" if refused is not None else None
 
     def _typed(self, head: str) -> str | None:
-        """Type the whole applet and prove it; return why it was taken back again, or None."""
+        """Type the whole applet and prove it; return why it was taken back, or None."""
         refused = self._refusal((head, *self._body))
         reason = f"the device does not take all of the applet ({refused})" if refused is not None else None
         if reason is None:
@@ -208,7 +206,7 @@ class _Arming:
         return reason
 
     def _check_none_is_left(self, running: Configured) -> None:
-        """Check that no applet is there that was not there before: a device may keep ours by another name.
+        """Check that no new applet is there: a device may keep ours by another name.
 
         Raises:
             DeviceRefused: One is; it may be ours, and count.
@@ -230,7 +228,7 @@ class _Arming:
         return next((f"{line!r}: {said}" for line, said in words.items()), None)
 
     def _unproven(self, head: str) -> str | None:
-        """Return what is missing from the proof that the applet counts, and may do what it is to do, or None."""
+        """Return what is missing from the proof that the applet counts and may do its work, or None."""
         for pause_s in (0.0, *LATE_PAUSES_S):
             time.sleep(pause_s)
             running = read_running(self._session)
@@ -240,20 +238,20 @@ class _Arming:
                 break
         else:
             return "the device does not show the applet as it was typed"
-        listed = told(self._session, self._session.platform.commands.applets)
+        listed = ask_or_empty(self._session, self._session.platform.commands.applets)
         if re.search(rf"\s{re.escape(self._change.keyword)}\s*$", listed, re.MULTILINE) is None:
             return "the device does not list the applet among those that are registered"
         return None
 
 
 def _is_authorized(running: Configured) -> bool:
-    """Tell whether an AAA server is asked about an applet's commands, with no user that they are given as."""
+    """Return whether an AAA server authorizes an applet's commands and no user is set for them."""
     has_user = any(line.startswith(SESSION_USER) for line in running.lines)
     return not has_user and first(CommandAuthorization, running.commands) is not None
 
 
 def applet_shown(configuration: Configuration, change: Change) -> tuple[str, ...] | None:
-    """Return the lines below an applet of ours as a configuration has them; None where it is not there."""
+    """Return the lines below an applet of ours in a configuration; None where it is not there."""
     for section in sections(configuration) if isinstance(configuration, str) else configuration:
         if (section.line + " ").startswith(change.ours + " "):
             return tuple(line.strip() for line in section.body)
@@ -261,13 +259,13 @@ def applet_shown(configuration: Configuration, change: Change) -> tuple[str, ...
 
 
 def free_vtys(printed: str) -> int | None:
-    """Return how many vty lines are free by `show line`; None where it does not tell."""
+    """Return how many vty lines are free by `show line`; None where it does not show that."""
     marks = _VTY.findall(printed)
     return sum(not mark for mark in marks) if marks else None
 
 
 def _take_back(session: DeviceSession, change: Change) -> Configured:
-    """Take an applet back and prove it gone; return what is shown then.
+    """Take an applet back and prove it gone; return the configuration then.
 
     Raises:
         DeviceRefused: It is still there.

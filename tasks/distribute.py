@@ -1,20 +1,20 @@
-"""Step `distribute`: hand a proven image on inside the box, to the other switches of a stack or the other supervisor.
+"""Step `distribute`: copy a proven image inside the device, to the other stack members or the other supervisor.
 
-A device in bundle mode boots each member from a file of its own; one in install mode hands packages on by itself when
-the image is added. The image crosses the WAN once: these copies are the device's own, and each is proven by its hash on
-the member that got it.
+A device in bundle mode boots each member from a file of its own; one in install mode hands packages on when the image
+is added. The image crosses the WAN once: these copies are the device's own, each proven by its hash on its member.
 
 Facts
 -----
 * `copy flash:X flash-2:X` asks `Destination filename [X]?` and prints a `C` per 64 KB (captures of a local copy).
-* A member may leave, join or be of another release in the middle of it: what `show switch` says behind the copies is
-  held against what it said before.
+* A member may leave, join or be of another release in the middle of it: `show switch` after the copies is compared with
+  the one before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from nornir.core.task import Result, Task
 
@@ -57,10 +57,8 @@ class MemberCopy:
 
     Attributes:
         place: The member's number, or `standby`.
-        path: Where it is.
         digest: The digest that the device computed there.
-        duration_s: How long the copy took, in seconds; 0 where the file was there already.
-        was_there: Whether it was there before.
+        duration_s: Duration of the copy in seconds; 0 where the file was there already.
     """
 
     place: str
@@ -72,12 +70,12 @@ class MemberCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributionReport:
-    """What became of handing an image on.
+    """What became of distributing an image.
 
     Attributes:
         mode: How the device boots: `install` or `bundle`.
-        copies: The image on each other member; empty where there is none, or the device does it by itself.
-        bytes_per_s: How fast it copied inside the box; None where nothing was copied, or took too short to tell.
+        copies: The image on each other member; empty in install mode.
+        bytes_per_s: Speed of the copies; None where nothing was copied, or it took too little time to measure.
     """
 
     mode: str
@@ -85,17 +83,9 @@ class DistributionReport:
     bytes_per_s: float | None = None
 
 
-def distribute(
-    task: Task,
-    path: str,
-    image: Image,
-    remove_partial: bool = False,
-    interrupted: Callable[[], bool] = lambda: False,
-    tell: Callable[[str], None] = lambda _: None,
-) -> Result:
-    """Nornir task: return a DistributionReport, or None for a device that is alone. See `hand_on`."""
-    report = hand_on(session_of(task), path, image, remove_partial=remove_partial, interrupted=interrupted, tell=tell)
-    return Result(host=task.host, result=report)
+def distribute(task: Task, **given: Any) -> Result:
+    """Nornir task: return a DistributionReport, or None for a device without members. See `hand_on`."""
+    return Result(host=task.host, result=hand_on(session_of(task), **given))
 
 
 def hand_on(
@@ -107,7 +97,7 @@ def hand_on(
     interrupted: Callable[[], bool] = lambda: False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> DistributionReport | None:
-    """Have every other member hold the image, proven by its hash there; None for a device that is alone.
+    """Have every other member hold the image, proven by its hash; None for a device without members.
 
     Args:
         session: An open session.
@@ -115,15 +105,14 @@ def hand_on(
         image: Its name, size and digests.
         remove_partial: Whether a shorter file of the image's name on a member may be removed.
         interrupted: Whether the operator wants to stop; asked before each member, and while it copies.
-        tell: Told what is done.
+        tell: Takes what is done, a sentence each.
 
     Raises:
-        DeviceRefused: A member does not take part, has no room, or joined or left meanwhile.
+        DeviceRefused: A member does not take part, has no space, or joined or left meanwhile.
         FileInTheWay: A member holds another file of that name.
         CopyFailed: The device did not copy.
         ImageCorrupt: A member's file has another size or hash.
-        OutputNotUnderstood: The device asked, or said, what we do not know.
-        DeviceUnreachable: The session was lost.
+        OutputNotUnderstood: The device asked or printed what we do not know.
     """
     active = _system_of(path)
     listing, state = listed_file_systems(session), read_software(session)
@@ -139,13 +128,7 @@ def hand_on(
 
 
 def has_members(session: DeviceSession, path: str) -> bool:
-    """Tell whether a device lists file systems that may be other members': a look that costs one command.
-
-    Raises:
-        DeviceRefused: The user may not list them.
-        OutputNotUnderstood: No prompt came in time.
-        DeviceUnreachable: The session was lost.
-    """
+    """Return whether a device lists file systems that may be other members'; costs one command."""
     return may_have_members(listed_file_systems(session), _system_of(path), session.platform.file_systems)
 
 
@@ -160,12 +143,10 @@ def _system_of(path: str) -> str:
 
 
 def listed_file_systems(session: DeviceSession) -> str:
-    """Return what a device says of its file systems.
+    """Return the output of `show file systems`.
 
     Raises:
         DeviceRefused: The user may not list them.
-        OutputNotUnderstood: No prompt came in time.
-        DeviceUnreachable: The session was lost.
     """
     return session.ask(session.platform.commands.file_systems, limit_s=ASK_LIMIT_S)
 
@@ -183,7 +164,7 @@ def _check(session: DeviceSession, place: Place) -> None:
 
 
 def _check_same(host: str, before: tuple[Place, ...], after: tuple[Place, ...]) -> None:
-    """Refuse a device whose members are not those any more that got the image."""
+    """Refuse a device whose members are no longer those that got the image."""
     gone = [place for place in before if place.place not in {one.place for one in after if one.takes_part}]
     came = [place for place in after if place.place not in {one.place for one in before}]
     if gone or came:
@@ -215,7 +196,7 @@ class _Work:
         was_there = self._is_there(place, path)
         duration_s = 0.0
         if not was_there:
-            self._check_room(place)
+            self._check_space(place)
             self.tell(f"{place}: copying inside the box to {path}")
             duration_s = self._copy(path)
             self._check_size(place, path)
@@ -228,7 +209,7 @@ class _Work:
         )
 
     def _check_size(self, place: Place, path: str) -> None:
-        """Hold what the device lists on a member against the image, as on the active one.
+        """Compare the size that the device lists on a member with the image's.
 
         Raises:
             ImageCorrupt: The file is not there, or has another size than the copy reported.
@@ -245,7 +226,7 @@ class _Work:
             )
 
     def _is_there(self, place: Place, path: str) -> bool:
-        """Return whether a file of the image's name and size is there; another one is in the way."""
+        """Return whether a file of the image's name and size is there; another one is refused."""
         found = file_at(self.session, path).size_bytes
         if found is None or found == self.image.size_bytes:
             return found is not None
@@ -257,16 +238,16 @@ class _Work:
             f"{path} has {found:,} bytes, the image {self.image.size_bytes:,}: another file, or a broken copy",
             host=self.session.name,
             step=STEP,
-            hint="Delete it by hand if nobody needs it; a shorter one is removed with --remove-partial",
+            hint="Delete it by hand if it is not needed; a shorter one is removed with --remove-partial",
         )
 
-    def _check_room(self, place: Place) -> None:
-        """Refuse a member without room, or whose whole listing does not say, too, that no such file is there."""
+    def _check_space(self, place: Place) -> None:
+        """Refuse a member without space, or whose listing does not prove that no such file is there."""
         listing = self.session.ask(self.session.platform.list_command(place.file_system), limit_s=ASK_LIMIT_S)
         self._check_absent(place, listing)
         free = free_bytes(listing)
         if free is None or free < needed_bytes(self.image.size_bytes):
-            seen = "a listing that does not tell" if free is None else f"{free:,}"
+            seen = "a listing without that figure" if free is None else f"{free:,}"
             raise DeviceRefused(
                 f"{place.file_system}: expected {needed_bytes(self.image.size_bytes):,} bytes free, found {seen}",
                 host=self.session.name,
@@ -290,7 +271,7 @@ class _Work:
             )
 
     def _copy(self, target: str) -> float:
-        """Copy to a member and return how long that took, in seconds."""
+        """Copy to a member and return the seconds that it took."""
         platform = self.session.platform
         command = platform.copy_command(self.source, target)
         dialogue = _LocalCopy(self.session.prompt_pattern, platform, self.image.name)
@@ -311,7 +292,7 @@ class _Work:
 
 
 class _LocalCopy(Dialogue):
-    """A copy inside the box: the name of the target is confirmed where it is ours, nothing is overwritten."""
+    """A copy inside the device: the name of the target is confirmed where it is ours, nothing is overwritten."""
 
     def __init__(self, prompt_pattern: str, platform: Platform, name: str) -> None:
         super().__init__(prompt_pattern=prompt_pattern, questions=platform.copying.questions)
@@ -328,7 +309,7 @@ class _LocalCopy(Dialogue):
         return None if is_ours else f"expected the name {self._name!r}, which the command gave"
 
     def failure(self, size_bytes: int) -> str | None:
-        """Return why the file was not copied, or None: only the line that counts its bytes means that it was."""
+        """Return why the file was not copied, or None: only the line that counts its bytes means success."""
         result = last(CopyResult, self.text)
         if result is not None and result.size_bytes == size_bytes:
             return None

@@ -15,10 +15,13 @@ Facts
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from flashferry.devices.errors import OutputNotUnderstood
 from flashferry.devices.platforms.platform import FileSystems
 from flashferry.devices.prompts import is_syslog
+from flashferry.devices.session import DeviceSession
 from templates.rows import DirError, DirFile, DirTotals, FileSystem, first, rows
 from templates.version import SoftwareVersion
 
@@ -62,7 +65,7 @@ class Listing:
         """Return why it proves of no file that it is not there, or None: every line is accounted for, to the last."""
         if self.unread:
             return f"expected a row of 'dir', found {self.unread[0].strip()!r}"
-        return None if self.is_ended else "expected the line that tells the room as the last one, found none"
+        return None if self.is_ended else "expected the line with the free space as the last one, found none"
 
 
 def read_listing(output: str) -> Listing:
@@ -110,7 +113,7 @@ def _is_name(line: str) -> bool:
 
 
 def _is_other(line: str) -> bool:
-    """Tell whether a line belongs to a listing and names no file."""
+    """Return whether a line belongs to a listing and names no file."""
     stripped = line.strip()
     return bool(is_syslog(line) or _NO_FILE.fullmatch(stripped) or first(DirTotals, line) or first(DirError, line))
 
@@ -128,6 +131,30 @@ def default_file_system(listing: str, names: FileSystems) -> str | None:
         if row.default and row.flags == "rw" and names.may_hold_image(name.rstrip(":")):
             return name
     return None
+
+
+def target_file_system(session: DeviceSession, version: SoftwareVersion, show: Callable[[], str], step: str) -> str:
+    """Return where an image belongs: the file system of the running image, else the default one, with its colon.
+
+    Args:
+        session: An open session.
+        version: What `show version` shows.
+        show: Returns the output of `show file systems`; asked only of a device that was booted over the network.
+        step: For errors.
+
+    Raises:
+        OutputNotUnderstood: There is none.
+    """
+    names = session.platform.file_systems
+    found = file_system_of_image(version, names) or default_file_system(show(), names)
+    if found is None:
+        raise OutputNotUnderstood(
+            f"expected a default (*) in '{session.platform.commands.file_systems}' that takes files, found none",
+            host=session.name,
+            step=step,
+            hint="A device without flash (IOL) cannot take an image",
+        )
+    return found
 
 
 def free_bytes(listing: str) -> int | None:

@@ -22,28 +22,27 @@ SPACE_MARGIN = 1.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemberRoom:
-    """Room on another member of the stack."""
+class MemberSpace:
+    """FlashSpace on another member of the stack."""
 
     file_system: str
     free_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class FlashSpace:
     """The room that a device has for an image, and what it is needed for.
 
     Attributes:
         file_system: Where the image goes, with its colon.
-        free_bytes: Room there, or None where the device does not tell it.
-        members: Room on the other members of a stack.
-        mode: How the device boots.
-        adds: Whether the image is to be added (`install add`) behind the copy.
+        free_bytes: FlashSpace there, or None where the device does not show it.
+        members: FlashSpace on the other members of a stack.
+        adds: Whether the image is to be added (`install add`) after the copy.
     """
 
     file_system: str
     free_bytes: int | None
-    members: tuple[MemberRoom, ...] = ()
+    members: tuple[MemberSpace, ...] = ()
     mode: Mode = Mode.UNKNOWN
     adds: bool = False
 
@@ -72,7 +71,7 @@ class Room:
             )
         if self.mode is Mode.INSTALL and not self.adds and self._is_short_for_add(size_bytes):
             notes.append(
-                f"{self.file_system} has {self.free_bytes} bytes free: the copy fits, 'install add' behind it would "
+                f"{self.file_system} has {self.free_bytes} bytes free: the copy fits, 'install add' after it would "
                 f"not find the {size_bytes} bytes more that it needs"
             )
         notes += [
@@ -88,17 +87,13 @@ class Room:
         return self.free_bytes is not None and needed <= self.free_bytes < twice
 
 
-def room_of_members(listing: str, file_system: str, names: FileSystems) -> tuple[MemberRoom, ...]:
-    """Return the room on the other members of a stack, from `show file systems`.
-
-    Args:
-        listing: Output of `show file systems`.
-        file_system: The active member's, which is not among them.
-        names: What the platform calls its file systems.
-    """
+def space_of_members(listing: str, file_system: str, names: FileSystems) -> tuple[MemberSpace, ...]:
+    """Return the room on the other members of a stack, from `show file systems`."""
     others = [row for row in rows(FileSystem, listing) if names.member.fullmatch(row.names[0]) and row.free.isdigit()]
     return tuple(
-        MemberRoom(file_system=row.names[0], free_bytes=int(row.free)) for row in others if file_system not in row.names
+        MemberSpace(file_system=row.names[0], free_bytes=int(row.free))
+        for row in others
+        if file_system not in row.names
     )
 
 

@@ -68,7 +68,6 @@ def run_verify(
     Raises:
         HashStopped: The operator stopped it; the device is back at its prompt.
         OutputNotUnderstood: A limit was reached; the device is back at its prompt.
-        DeviceUnreachable: The session was lost.
     """
     dots = Dots(prompt_pattern=session.prompt_pattern, dot_bytes=dot_bytes)
     wait = PromptWait(

@@ -1,10 +1,10 @@
-"""Install commands of IOS-XE: typed, followed to the prompt, told apart by what the device says; trains without them.
+"""Install commands of IOS-XE: typed, followed to the prompt, said apart by what the device says; trains without them.
 
 Facts
 -----
 * `SUCCESS` and `FAILED` are words, not outcomes: an add that is refused since the package is there already is FAILED,
   a removal that the user rejected is SUCCESS (genielibs, log of three C8000V). What holds is `show install summary`,
-  which the callers read behind it.
+  which the callers read after it.
 * An add of 850 MB took 76 s on a C8000V, with a minute of silence in it; Genie waits 900 s for any of these commands.
 * The last line of a failed add need not have `install_add` in it: `FAILED: add_activate_commit /mnt/sd3/user/X ...`
   (public note of a C9200L).
@@ -41,7 +41,7 @@ TOTAL_LIMIT_S = 2400.0
 _LIMITS = WaitLimits(start_s=60.0, silence_s=900.0, total_s=TOTAL_LIMIT_S)
 """An install command may be silent while it unpacks an image; Genie waits as long."""
 
-_TOLD_LINES = 6
+_SHOWN_LINES = 6
 
 _NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 """`03.06.05E`, `16.5.1a`, `16.4.20170410:165034` of a build of developers, `15.5(3)S` of a router with 3.16."""
@@ -57,7 +57,7 @@ class InstallOutcome(StrEnum):
     Attributes:
         DONE: It says that it has done it.
         ALREADY_ADDED: A package is there already, of whichever version.
-        NO_ROOM: A file system has too little room.
+        NO_SPACE: A file system has too little room.
         CONFIGURATION_MODIFIED: The running configuration is not saved.
         IN_PROGRESS: Another install operation is going on.
         PENDING_COMMIT: An activation waits for its commit.
@@ -68,7 +68,7 @@ class InstallOutcome(StrEnum):
 
     DONE = "done"
     ALREADY_ADDED = "already added"
-    NO_ROOM = "no room"
+    NO_SPACE = "no room"
     CONFIGURATION_MODIFIED = "configuration modified"
     IN_PROGRESS = "operation in progress"
     PENDING_COMMIT = "pending commit"
@@ -80,7 +80,7 @@ class InstallOutcome(StrEnum):
 _REFUSALS = tuple(
     (outcome, re.compile(words, re.IGNORECASE))
     for outcome, words in (
-        (InstallOutcome.NO_ROOM, r"requires \d+ KB of free space|No space left|not enough (?:disk )?space"),
+        (InstallOutcome.NO_SPACE, r"requires \d+ KB of free space|No space left|not enough (?:disk )?space"),
         (InstallOutcome.CONFIGURATION_MODIFIED, r"configuration has been modified"),
         (InstallOutcome.ISSU_IN_PROGRESS, r"ISSU in progress"),
         (InstallOutcome.PENDING_COMMIT, r"pending commit"),
@@ -107,7 +107,6 @@ class InstallAnswer:
     """What a device answered to an install command.
 
     Attributes:
-        command: The command.
         outcome: What it says became of it; `show install summary` knows.
         lines: Its lines that this rests on, as printed.
         duration_s: How long it took, in seconds.
@@ -122,43 +121,37 @@ class InstallAnswer:
 
 
 def read_answer(command: str, text: str, *, duration_s: float = 0.0) -> InstallAnswer:
-    """Return what an install command's output says. Pure.
-
-    Args:
-        command: The command, for example `install add file bootflash:image.bin`.
-        text: All that the device printed behind it; log lines may stand anywhere in between.
-        duration_s: How long it took.
-    """
+    """Return what an install command's output says. Pure."""
     lines = tuple(line.rstrip() for line in text.splitlines() if line.strip() and not is_syslog(line))
-    told = "\n".join(lines)
-    version = _ADDED_VERSION.search(told)
-    outcome = _outcome(command, told)
+    said = "\n".join(lines)
+    version = _ADDED_VERSION.search(said)
+    outcome = _outcome(command, said)
     return InstallAnswer(
         command=command,
         outcome=outcome,
-        lines=_telling(lines, outcome),
+        lines=_decisive_lines(lines, outcome),
         duration_s=round(duration_s, 3),
         added_version=version[1] if version else None,
     )
 
 
-def _outcome(command: str, told: str) -> InstallOutcome:
+def _outcome(command: str, said: str) -> InstallOutcome:
     for outcome, pattern in _REFUSALS:
-        if pattern.search(told):
+        if pattern.search(said):
             return outcome
-    if _FAILED.search(told):
+    if _FAILED.search(said):
         return InstallOutcome.FAILED
     verb = "_".join(command.split()[:2])
-    return InstallOutcome.DONE if re.search(rf"^SUCCESS: {verb}\b", told, re.MULTILINE) else InstallOutcome.UNKNOWN
+    return InstallOutcome.DONE if re.search(rf"^SUCCESS: {verb}\b", said, re.MULTILINE) else InstallOutcome.UNKNOWN
 
 
-def _telling(lines: tuple[str, ...], outcome: InstallOutcome) -> tuple[str, ...]:
+def _decisive_lines(lines: tuple[str, ...], outcome: InstallOutcome) -> tuple[str, ...]:
     """Return the lines that the outcome rests on: those that say why not, or the last ones."""
     patterns = [pattern for known, pattern in _REFUSALS if known is outcome] or [_FAILED]
     why = tuple(line for line in lines if patterns[0].search(line) or _FAILED.search(line))
     if outcome in {InstallOutcome.DONE, InstallOutcome.UNKNOWN}:
-        return lines[-_TOLD_LINES:]
-    return why[-_TOLD_LINES:]
+        return lines[-_SHOWN_LINES:]
+    return why[-_SHOWN_LINES:]
 
 
 def run_install(
@@ -178,7 +171,6 @@ def run_install(
     Raises:
         OutputNotUnderstood: A limit was reached, or the device asks something. What became of it, `show install
             summary` knows.
-        DeviceUnreachable: The session was lost.
     """
     progress = _Progress(prompt_pattern=session.prompt_pattern, report=report)
     hint = f"Check with '{session.platform.commands.install_summary}' what became of it before anything else"
@@ -246,13 +238,7 @@ class OlderTrain:
 
 
 def without_add(version: SoftwareVersion, path: str, *, knows_summary: bool = True) -> OlderTrain | None:
-    """Return the train of a device that cannot only add an image, or None where it can, or nobody knows.
-
-    Args:
-        version: What `show version` tells.
-        path: The image on the device, for example `flash:image.bin`.
-        knows_summary: Whether the device knows `show install summary`, as far as it was asked.
-    """
+    """Return the train of a device that cannot only add an image, or None where it can, or that is not known."""
     command = _command(version, path, knows_summary=knows_summary)
     return OlderTrain(release=version.release, command=command) if command else None
 

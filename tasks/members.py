@@ -51,13 +51,7 @@ class Place:
 
 
 def other_places(state: SoftwareState, file_systems: str, active: str) -> tuple[Place, ...]:
-    """Return where the other members keep an image; none for a device that is alone.
-
-    Args:
-        state: What the device is made of.
-        file_systems: Output of `show file systems`.
-        active: The file system of the active member that holds the image, with its colon.
-    """
+    """Return where the other members keep an image; none for a device that is alone."""
     known = {name for row in rows(FileSystem, file_systems) for name in row.names}
     if state.is_stack:
         states = {unit.number: unit.state for unit in state.units}
@@ -80,13 +74,7 @@ def other_places(state: SoftwareState, file_systems: str, active: str) -> tuple[
 
 
 def count_others(version: SoftwareVersion, file_systems: Callable[[], str], active: str) -> int:
-    """Return how many other switches or supervisors a device has, as far as a check sees it.
-
-    Args:
-        version: What `show version` tells; its table has the members of a stack.
-        file_systems: Returns the output of `show file systems`; asked of a device without such a table only.
-        active: The file system that gets the image, with its colon.
-    """
+    """Return how many other switches or supervisors a device has, as far as a check sees it."""
     if len(version.members) > 1:
         return len(version.members) - 1
     listed = {name for row in rows(FileSystem, file_systems()) for name in row.names}
@@ -94,7 +82,7 @@ def count_others(version: SoftwareVersion, file_systems: Callable[[], str], acti
 
 
 def may_have_members(file_systems: str, active: str, names: FileSystems) -> bool:
-    """Tell whether a device lists file systems that may be other members': a look that costs one command."""
+    """Return whether a device lists file systems that may be other members': a look that costs one command."""
     listed = [name for row in rows(FileSystem, file_systems) for name in row.names]
     return any(name == f"stby-{active}" or names.member.fullmatch(name) for name in listed)
 

@@ -55,11 +55,6 @@ class FlashFile:
     shown_as: str = ""
 
 
-def look(task: Task, path: str) -> Result:
-    """Nornir task: return a FlashFile. See `file_at`."""
-    return Result(host=task.host, result=file_at(session_of(task), path))
-
-
 def remove(task: Task, path: str, no_larger_than_bytes: int) -> Result:
     """Nornir task: remove a file of ours; see `remove_file`."""
     remove_file(session_of(task), path, no_larger_than_bytes=no_larger_than_bytes)
@@ -73,7 +68,6 @@ def file_at(session: DeviceSession, path: str) -> FlashFile:
         DeviceRefused: The user may not list it.
         FlashBusy: The device has it open and tells nothing of it yet.
         OutputNotUnderstood: The device answered something else than a file or its absence: nothing is guessed.
-        DeviceUnreachable: The session was lost.
     """
     platform = session.platform
     if path == platform.copying.no_file:
@@ -95,7 +89,7 @@ def file_at(session: DeviceSession, path: str) -> FlashFile:
 
 
 def _is_answer_about(path: str, answered: str, names: FileSystems) -> bool:
-    """Tell whether a device answers about a file, on the file system that was asked; some leave that out."""
+    """Return whether a device answers about a file, on the file system that was asked; some leave that out."""
     return names.same_file(path, answered) if ":" in answered else file_name(path) == file_name(answered)
 
 
@@ -110,7 +104,6 @@ def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int)
     Raises:
         DeviceRefused: The file is larger than ours, a configuration names it, or it is still there afterwards.
         OutputNotUnderstood: The device asked about another file; nothing was confirmed.
-        DeviceUnreachable: The session was lost.
     """
     present = file_at(session, path)
     if present.size_bytes is None:
@@ -121,7 +114,7 @@ def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int)
             "not ours and stays",
             host=session.name,
             step=STEP,
-            hint="Find out whose it is; delete it by hand if nobody needs it",
+            hint="Find out whose it is; delete it by hand if it is not needed",
         )
     if is_named(file_name(path), f"{read_running(session).text}\n{read_startup(session).text}"):
         raise DeviceRefused(
@@ -138,14 +131,9 @@ def delete_file(session: DeviceSession, path: str) -> None:
 
     Where `file prompt quiet` is set nothing is asked: then the path alone says what goes.
 
-    Args:
-        session: An open session.
-        path: The file; whoever calls has made sure that it may go.
-
     Raises:
         DeviceRefused: Its name may stand for several files, or it is still there afterwards.
         OutputNotUnderstood: The device asked about another file; nothing was confirmed.
-        DeviceUnreachable: The session was lost.
     """
     present = file_at(session, path)
     if present.size_bytes is not None:
@@ -227,16 +215,11 @@ def _whole(path: str) -> tuple[str, str]:
 
 
 CANNOT_TELL = "cannot tell: "
-"""How the answer begins where there is none, with the reason behind it; never taken for the absence of a file."""
+"""How the answer begins where there is none, with the reason after it; never taken for the absence of a file."""
 
 
 def describe_partial_file(session: DeviceSession, target: str) -> str | None:
-    """Return path and size of the file at a copy's target, None where there is none, or why nobody can tell.
-
-    Args:
-        session: An open session.
-        target: For example `bootflash:image.bin`; `null:` leaves nothing.
-    """
+    """Return path and size of the file at a copy's target, None where there is none, or why that is not known."""
     try:
         return in_words(file_at(session, target))
     except FlashferryError as error:

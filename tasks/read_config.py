@@ -13,7 +13,7 @@ from templates.config_sections import ConfigNotUnderstood, Section, lines_of, se
 READINGS = 3
 """So often a configuration is read that a log line fell into."""
 
-TOLD_LIMIT_S = 60.0
+ASK_LIMIT_S = 60.0
 """Longest silence of a command that tells of something beside the configuration."""
 
 
@@ -22,7 +22,6 @@ class Configured:
     """A configuration as it was read; never stored, for it holds secrets.
 
     Attributes:
-        text: All of it.
         sections: The same as IOS reads it.
         lines: Its global lines, a standard list's entries among them, however the list is shown.
         comments: Its comments in the first column, the stamps among them, as one text.
@@ -44,13 +43,8 @@ class Configured:
 def read_running(session: DeviceSession, *, without_syslog: bool = False) -> Configured:
     """Return the running configuration as it is now.
 
-    Args:
-        session: An open session.
-        without_syslog: Read it again, a few times at most, where a log line fell into it.
-
     Raises:
         OutputNotUnderstood: It does not look whole, or a text in it does not end.
-        DeviceUnreachable: The session was lost.
     """
     for _ in range(READINGS - 1 if without_syslog else 0):
         found = _configured(session, session.running_config())
@@ -59,15 +53,10 @@ def read_running(session: DeviceSession, *, without_syslog: bool = False) -> Con
     return _configured(session, session.running_config())
 
 
-def told(session: DeviceSession, command: str) -> str:
-    """Return the output of a command that not every release has, or that the user may not give; empty where refused.
-
-    Raises:
-        OutputNotUnderstood: A prompt did not come; no session is left then.
-        DeviceUnreachable: The session was lost.
-    """
+def ask_or_empty(session: DeviceSession, command: str) -> str:
+    """Return the output of a command that not every release has, or that the user may not give; empty where refused."""
     try:
-        return session.ask(command, limit_s=TOLD_LIMIT_S)
+        return session.ask(command, limit_s=ASK_LIMIT_S)
     except DeviceRefused:
         return ""
 

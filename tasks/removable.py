@@ -45,8 +45,8 @@ class Removable:
     """Files that could go, by all that the device tells.
 
     Attributes:
-        files: The files, the largest first; none where nothing is old, or nobody can tell.
-        reason: Why nobody can tell; empty where that is known.
+        files: The files, the largest first; none where nothing is old, or that is not known.
+        reason: Why that is not known; empty where that is known.
     """
 
     files: tuple[DirFile, ...] = ()
@@ -78,16 +78,7 @@ def removable(
     lines: Iterable[str],
     kept: Iterable[str],
 ) -> Removable:
-    """Return the images on a file system that are older than what runs and that nothing names.
-
-    Args:
-        software: What the device runs and will boot.
-        listing: Output of `dir` of the file system.
-        file_system: The file system of the running image, with its colon.
-        names: What the platform calls its file systems.
-        lines: Its configurations, in whole or in parts; a file that they name stays.
-        kept: Names of files that stay whatever the device says of them: images that are to come, or were staged.
-    """
+    """Return the images on a file system that are older than what runs and that nothing names."""
     reason = _unreadable(software, listing) or _unsettled(software) or _strange(software, listing, file_system, names)
     if reason:
         return Removable(reason=reason)
@@ -105,9 +96,9 @@ def removable(
 def in_words(found: Removable, file_system: str) -> str:
     """Return what could go, as a hint for somebody whose file system is full."""
     if found.reason:
-        return f"Which files could go cannot be told: {found.reason}"
+        return f"Which files could go is not known: {found.reason}"
     if not found.files:
-        return "No image there is older than what runs and named by nothing: find out what else nobody needs"
+        return "No image there is older than what runs and named by nothing: find out what else is not needed"
     named = ", ".join(f"{file_system}{row.name} ({row.size_bytes:,} bytes)" for row in found.files)
     return f"{counted(len(found.files), 'image')} older than what runs, which nothing there boots or names: {named}"
 
@@ -120,27 +111,27 @@ def _unreadable(software: SoftwareState, listing: str) -> str:
     if first(DirTotals, listing) is None or read_listing(listing).doubt is not None:
         return "the listing of its files is not whole"
     if not software.answers[Topic.BOOT].is_read or any(one.next is None for one in software.boot):
-        return "what is booted next is not told"
+        return "what is booted next is not shown"
     own = {"", *(str(unit.number) for unit in software.units if unit.active)}
     if software.units and own.isdisjoint(one.place for one in software.boot):
-        return "what is booted next is not told of the active member"
+        return "what is booted next is not shown for the active member"
     needed = (Topic.INSTALL, Topic.PACKAGES) if software.mode is Mode.INSTALL else ()
     missing = next((topic for topic in needed if not software.answers[topic].is_read), None)
-    return f"'{software.answers[missing].command}' is not told" if missing is not None else ""
+    return f"'{software.answers[missing].command}' was not read" if missing is not None else ""
 
 
 def _unsettled(software: SoftwareState) -> str:
     """Return what is half done, or who is away; empty where the device is at rest."""
     if software.mode is Mode.UNKNOWN:
-        return "how it boots is not told"
+        return "how it boots is not shown"
     if software.timer is not None and software.timer.state.casefold() != "inactive":
         return "the timer that brings the old image back is running"
     if software.versions("U", "D"):
         return "what was activated is not committed"
     if software.issu in {Issu.GOING_ON, Issu.UNKNOWN}:
-        return "an upgrade in service is going on, or nobody can tell"
+        return "an upgrade in service is going on, or that is not known"
     if len(software.version.members) > max(1, len(software.units)):
-        return "the members of the stack are not all told"
+        return "the members of the stack are not all shown"
     away = next((unit for unit in software.units if unit.state.casefold() != _READY), None)
     return f"member {away.number} is {away.state}" if away is not None else ""
 
@@ -149,7 +140,7 @@ def _strange(software: SoftwareState, listing: str, file_system: str, names: Fil
     """Return why what runs is not found on the file system; empty where it is."""
     running = software.running_file
     if running is None:
-        return "what it runs is not told"
+        return "what it runs is not shown"
     name = file_name(running)
     if "/" in name or not names.same_file(f"{file_system}{name}", running):
         return f"what it runs, {running}, is elsewhere"

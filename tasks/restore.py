@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from nornir.core.task import Result, Task
 
@@ -26,9 +27,9 @@ from flashferry.devices.session import DeviceSession
 from tasks.config_line_state import match_lines
 from tasks.configuration import Difference, difference, holds_syslog, new_lines
 from tasks.read_config import READINGS, Configured, read_running, read_startup
-from tasks.restore_plan import ForeignChange, RestorePlan, plan_restore, way_back
+from tasks.restore_plan import ForeignChange, RestorePlan, lines_back, plan_restore
 from tasks.rollback_risks import Threat, archived_lines, holds_ours, pending_change
-from tasks.run_marker import is_mark, other_mark, whose
+from tasks.run_marker import is_mark, other_mark, owner_of
 from tasks.snapshot import Snapshot
 from tasks.step import CostPhase, Step
 from tasks.tcp_config import Change, TcpLines, marks_in
@@ -50,7 +51,7 @@ SETTLE_S = 0.25
 """So long after the last line was sent a device that showed our lines at once is looked at again."""
 
 UNKNOWN_SETTLE_S = 2.0
-"""The same where nobody knows how late it shows what is set."""
+"""The same where it is not known how late it shows what is set."""
 
 LATE_PAUSES_S = (0.0, 0.5, 1.5, 3.0)
 """Pauses in front of looks for lines that should be gone; each time they are taken back again."""
@@ -110,11 +111,7 @@ class RestoreReport:
         return "; ".join(part for part in parts if part) + "; this awaits a decision"
 
     def decision(self, host: str) -> str:
-        """Return how a device that awaits a decision is let go of.
-
-        Args:
-            host: Its name in the inventory.
-        """
+        """Return how a device that awaits a decision is let go of."""
         lines = ", ".join(f"'{line}'" for line in self.proposals)
         back = f"To have it as it was, enter {lines} by hand and run 'flashferry recover' again; to" if lines else "To"
         return f"{back} keep it as it is now, run 'flashferry recover --accept {host}'"
@@ -150,16 +147,9 @@ def _quoted(lines: Iterable[str]) -> str:
     return ", ".join(f"'{line}'" for line in lines)
 
 
-def restore(
-    task: Task,
-    before: Snapshot,
-    changes: tuple[Change, ...],
-    settle_s: float = UNKNOWN_SETTLE_S,
-    *,
-    is_again: bool = False,
-) -> Result:
+def restore(task: Task, **given: Any) -> Result:
     """Nornir task: return a RestoreReport. See `restore_device`."""
-    report = restore_device(session_of(task), before=before, changes=changes, settle_s=settle_s, is_again=is_again)
+    report = restore_device(session_of(task), **given)
     return Result(host=task.host, result=report, changed=bool(report.commands))
 
 
@@ -223,12 +213,12 @@ class _Restoring:
         seen = read_running(self._session)
         applets = [change.keyword for change in self._changes if change.is_applet]
         self._applet_was_gone = bool(applets) and not any(seen.tcp.of(name) for name in applets)
-        not_typed = self._whose_it_is(seen, needs_mark=needs_mark)
+        not_typed = self._reason_not_to_type(seen, needs_mark=needs_mark)
         if needs_mark and not_typed is not None and self._changes:
             # A device may show its configuration as it was some seconds ago.
             time.sleep(UNKNOWN_SETTLE_S)
             seen = read_running(self._session)
-            not_typed = self._whose_it_is(seen, needs_mark=needs_mark)
+            not_typed = self._reason_not_to_type(seen, needs_mark=needs_mark)
         not_typed = (not_typed or doubt) if self._changes else None
         if not_typed is not None:
             startup = read_startup(self._session)
@@ -245,7 +235,7 @@ class _Restoring:
         self, seen: Configured, startup: Configured, held: Threat | None, not_typed: str | None
     ) -> RestoreReport:
         plan = self._plan(seen)
-        missing, proposals = self._way_back(seen)
+        missing, proposals = self._lines_back(seen)
         if not_typed is not None and any(is_mark(line) for line in seen.tcp.lines):
             # A run may be at work there: its lines are not to be entered away by hand.
             proposals = ()
@@ -271,25 +261,25 @@ class _Restoring:
         return tuple(dict.fromkeys(self._present(seen, line) for line in (*plan.commands, *plan.closing)))
 
     def _present(self, seen: Configured, undo: str) -> str:
-        """Return what is shown of a line whose undoing is still needed."""
+        """Return what is shown of a line owner_of undoing is still needed."""
         for change in self._changes:
             if undo in {change.off, change.before, change.by_default}:
                 return change.line_in(seen.tcp, seen.lines, beside=self._changes) or change.ours
         return undo
 
-    def _whose_it_is(self, seen: Configured, *, needs_mark: bool) -> str | None:
+    def _reason_not_to_type(self, seen: Configured, *, needs_mark: bool) -> str | None:
         """Return why nothing may be typed, by the marks that the device shows; None where lines of ours are ours."""
         marks = [change for change in self._changes if change.is_mark]
         is_marked = any(change.line_in(seen.tcp, ()) for change in marks)
         other = other_mark(seen.tcp.lines, marks_in(self._changes))
         if other is not None and (needs_mark or not is_marked):
-            return f"{whose(other)} has this device in its hands (its mark there is '{other}')"
+            return f"{owner_of(other)} has this device in its hands (its mark there is '{other}')"
         if needs_mark and marks and not is_marked:
             # It is typed before any other line: where it was never seen, there may be no line of ours either.
             mark, was_seen = marks[0].ours, any(change.shown for change in marks)
             left, no_more = ("left", " any more") if was_seen else ("was to leave", "")
             return (
-                f"the mark that {whose(mark)} {left} ('{mark}') is not on the device{no_more}, so its lines cannot be "
+                f"the mark that {owner_of(mark)} {left} ('{mark}') is not on the device{no_more}, so its lines cannot be "
                 "distinguished from equal ones"
             )
         return None
@@ -409,7 +399,7 @@ class _Restoring:
         return f"enter '{change.off}' by hand" + (", which takes all of that list" if change.is_list else "")
 
     def _renamed(self, seen: Configured) -> list[tuple[str, str | None]]:
-        """Return new lines of no family of ours that may be one of ours, where nobody saw what became of that."""
+        """Return new lines of no family of ours that may be one of ours, where it was not seen what became of that."""
         unseen = [change for change in self._changes if change.shown is None]
         if not unseen:
             return []
@@ -421,12 +411,12 @@ class _Restoring:
             if one.shown
         ]
 
-    def _way_back(self, seen: Configured) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _lines_back(self, seen: Configured) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the lines of the start that are missing, and what leads back to the start; both as far as known."""
         if not self._difference(seen):
             return (), ()
         new = new_lines(self._before.running_fingerprint, seen.sections, salt=self._before.salt)
-        return way_back(self._before.beside or self._before.running.lines, seen.lines, new)
+        return lines_back(self._before.beside or self._before.running.lines, seen.lines, new)
 
     def _plan(self, seen: Configured, *, is_sure: bool = False) -> RestorePlan:
         sent = (*self._sent_before, *self._sent)
@@ -441,7 +431,7 @@ class _Restoring:
             return None
         if holds_ours(self._changes, startup.sections, self._session.platform):
             return Threat(
-                reason="somebody saved while our lines were set, so the startup configuration holds them, and a reload "
+                reason="the configuration was saved while our lines were set, so the startup configuration holds them, and a reload "
                 "would bring them back",
                 hint="Save the running configuration ('write memory') if nothing else speaks against it, which takes "
                 f"{_lines(self._changes)} out of it, then run 'flashferry recover'",

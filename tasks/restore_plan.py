@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tasks.applet import is_applet
 from tasks.config_line_state import LineState, line_state
 from tasks.run_marker import is_mark
-from tasks.tcp_config import Change, TcpLines, is_told_whole
+from tasks.tcp_config import Change, TcpLines, may_be_shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,6 @@ class RestorePlan:
     """What to send so that the lines are what they were, and what must be left alone.
 
     Attributes:
-        commands: What to send.
         foreign: Lines that are neither ours nor what was there before.
         uncertain: Lines that may be ours in other words: left alone, and not to be forgotten.
         closing: What to send once our lines are proven gone, and not before: it takes back the applet, then the mark.
@@ -102,18 +101,12 @@ def undo_rank(change: Change) -> tuple[bool, bool, bool]:
     return change.is_mark, change.is_applet, change.is_list
 
 
-def way_back(
+def lines_back(
     start: Iterable[str], present: Iterable[str], new: Iterable[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the lines of the start that are missing, and what leads back to the start; both as far as known.
-
-    Args:
-        start: Global lines of the start of which the text is known.
-        present: All global lines now.
-        new: Those of them that were not there at the start; what may hold a secret, or another run's, is left out.
-    """
+    """Return the lines of the start that are missing, and what leads back to the start; both as far as known."""
     missing = tuple((Counter(start) - Counter(present)).elements())
-    more = [line for line in new if is_told_whole(line) and not (is_mark(line) or is_applet(line))]
+    more = [line for line in new if may_be_shown(line) and not (is_mark(line) or is_applet(line))]
     # A line of the start takes the place of the one that stands there now.
     replaced = {_setting(line) for line in missing}
     return missing, (*(_negated(line) for line in more if _setting(line) not in replaced), *missing)
@@ -129,7 +122,7 @@ def _negated(line: str) -> str:
 
 
 def _may_be_late(change: Change, now: str | None, stands: LineState) -> bool:
-    """Tell whether a line of ours may be in force although what was there before is shown; a default is no line."""
+    """Return whether a line of ours may be in force although what was there before is shown; a default is no line."""
     return stands is LineState.BEFORE and not (change.shown == "" and now is None)
 
 

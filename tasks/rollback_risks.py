@@ -25,7 +25,7 @@ from flashferry.devices.session import DeviceSession
 from tasks.config_line_state import LineState, line_state
 from tasks.configuration import Configuration
 from tasks.configuration_state import lock_holder, pending_rollback
-from tasks.read_config import Configured, read_startup, told
+from tasks.read_config import Configured, ask_or_empty, read_startup
 from tasks.tcp_config import Change, TcpLines, tcp_lines_of
 from templates.config_sections import ConfigNotUnderstood, lines_of, missing_of_whole, sections
 from templates.rows import ArchiveEntry, ArchiveSection, DirError, ExclusiveMode, first, rows
@@ -40,8 +40,6 @@ class Threat:
     """Something that could bring our lines back.
 
     Attributes:
-        reason: What it is, in words.
-        hint: What to do about it.
         passes: Whether it is over by itself after a while: then another look tells.
     """
 
@@ -59,7 +57,7 @@ def pending_change(session: DeviceSession, running: Configured) -> Threat | None
 
 
 def _pending_rollback(session: DeviceSession) -> Threat | None:
-    armed = pending_rollback(told(session, session.platform.commands.pending_rollback))
+    armed = pending_rollback(ask_or_empty(session, session.platform.commands.pending_rollback))
     if armed is None:
         return None
     return Threat(
@@ -70,7 +68,7 @@ def _pending_rollback(session: DeviceSession) -> Threat | None:
 
 
 def _lock(session: DeviceSession) -> Threat | None:
-    holder = lock_holder(told(session, session.platform.commands.configuration_lock))
+    holder = lock_holder(ask_or_empty(session, session.platform.commands.configuration_lock))
     if holder is None:
         return None
     return Threat(
@@ -102,12 +100,6 @@ def archived_lines(
     """Return the archive files, of those that were made while our lines were set, which hold any of them.
 
     A file whose name was there before is read as well where names are used again.
-
-    Args:
-        session: An open session.
-        changes: What was set.
-        running: The running configuration.
-        known: The archive's files as they were before.
     """
     now = _listed(session, running) if changes else frozenset()
     if now is None and known:
@@ -127,9 +119,9 @@ def archived_lines(
     if not holding:
         return None
     return Threat(
-        reason=f"the archive's {' and '.join(holding)} was made while our lines were set and holds them, or nobody can "
-        "see that it does not",
-        hint=f"Delete {'it' if len(holding) == 1 else 'them'} on the device, so that nobody goes back to it, then run "
+        reason=f"the archive's {' and '.join(holding)} was made while our lines were set and holds them, or that "
+        "cannot be excluded",
+        hint=f"Delete {'it' if len(holding) == 1 else 'them'} on the device, so that it is not restored, then run "
         "'flashferry recover'",
         passes=False,
     )
@@ -149,15 +141,15 @@ def kept_meanwhile(
         session: An open session.
         gone: What was set, and is taken back.
         running: The running configuration.
-        startup_before: The lines of the startup configuration before anything was set; None where nobody knows.
-        archives_before: The archive's files then; None where nobody knows: they are not looked at.
+        startup_before: The lines of the startup configuration before anything was set; None where that is not known.
+        archives_before: The archive's files then; None where that is not known: they are not looked at.
     """
     if not gone:
         return None
     startup = read_startup(session)
     if startup.tcp != startup_before and holds_ours(gone, startup.sections, session.platform):
         return Threat(
-            reason="somebody saved while our lines were set, so the startup configuration holds them",
+            reason="the configuration was saved while our lines were set, so the startup configuration holds them",
             hint="Save the running configuration once the device is as it was ('write memory'), then run "
             "'flashferry recover'",
             passes=False,
@@ -166,7 +158,7 @@ def kept_meanwhile(
 
 
 def _may_hold(session: DeviceSession, path: str, changes: tuple[Change, ...]) -> bool:
-    """Tell whether a file of the archive holds lines of ours.
+    """Return whether a file of the archive holds lines of ours.
 
     One that may not be read, or of which a part is shown, counts as one that does; one that is gone does not.
     """
@@ -180,13 +172,13 @@ def _may_hold(session: DeviceSession, path: str, changes: tuple[Change, ...]) ->
 
 
 def _was_written(session: DeviceSession, path: str, changes: tuple[Change, ...]) -> bool:
-    """Tell whether an archive file of a name that was there before was written while our lines were set.
+    """Return whether an archive file of a name that was there before was written while our lines were set.
 
     What was saved then holds the run's mark, of which the device may keep the beginning; where the device has none, any
     line of ours in it counts. One of which a part is shown counts as one that was; one that the user may not read is
     taken for the file that was there.
     """
-    text = told(session, session.platform.read_command(path))
+    text = ask_or_empty(session, session.platform.read_command(path))
     if not text or ((error := first(DirError, text)) is not None and "no such file" in error.reason.lower()):
         return False
     marks = [change for change in changes if change.is_mark]
@@ -197,12 +189,12 @@ def _was_written(session: DeviceSession, path: str, changes: tuple[Change, ...])
 
 
 def _is_elsewhere(path: str, platform: Platform) -> bool:
-    """Tell whether a file is on a server: it is not fetched, and counts as one that was made meanwhile."""
+    """Return whether a file is on a server: it is not fetched, and counts as one that was made meanwhile."""
     return path.partition(":")[0] in platform.file_systems.network
 
 
 def holds_ours(changes: tuple[Change, ...], configuration: Configuration, platform: Platform) -> bool:
-    """Tell whether a stored configuration holds lines of ours; of one that is no configuration nobody can tell."""
+    """Return whether a stored configuration holds lines of ours; of one that is no configuration nobody can tell."""
     try:
         shown = lines_of(sections(configuration) if isinstance(configuration, str) else configuration)
     except ConfigNotUnderstood:

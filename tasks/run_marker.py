@@ -24,7 +24,7 @@ COMMAND = "alias exec"
 LOOK = "show running-config | include ip tcp|ip ssh|ip scp|ip tftp|tftp-server|source-interface|flashferry"
 """What shows all lines that a run may leave on a device, a `no` as well, and its mark: for who has to look by hand.
 
-A list of ours shows by its remark, whose number takes all of it back. The parser takes an alternation of plain words
+A list of ours shows by its remark, owner_of number takes all of it back. The parser takes an alternation of plain words
 (as of `include` everywhere); some lines that it shows are nobody's work but the device's own.
 """
 
@@ -39,13 +39,7 @@ _SHORTEST_NAME = len(f"{_PREFIX}YYYYMMDD")
 
 
 def mark_line(run_id: str, owner: str) -> str:
-    """Return the line that marks a device as in a run's hands.
-
-    Args:
-        run_id: The run.
-        owner: Who has it, for example `ops@controller1`; only letters, digits and `_.@-` are kept of it, and one
-            without `@` gets one: it is what a mark is known by.
-    """
+    """Return the line that marks a device as in a run's hands."""
     plain = _NOT_PLAIN.sub("-", owner).strip("-")[:_LONGEST_OWNER]
     plain = plain if "@" in plain else f"{plain}@unknown"
     return f"{COMMAND} {_PREFIX}{run_id} {plain}"
@@ -61,7 +55,7 @@ def local_owner() -> str:
 
 
 is_mark = MARK.is_one
-"""Tells whether a line of a configuration is the mark of a run."""
+"""Returns whether a line of a configuration is the mark of a run."""
 
 first_mark = MARK.first
 """Returns the first line that is the mark of a run, or None; marks of the run that asks may be left out."""
@@ -74,12 +68,7 @@ without = MARK.without
 
 
 def is_shown_of(line: str, mark: str) -> bool:
-    """Return whether a line is a mark as a device shows it: it may keep no more than the beginning of an alias's name.
-
-    Args:
-        line: What the device shows.
-        mark: The mark as it was typed.
-    """
+    """Return whether a line is a mark as a device shows it: it may keep no more than the beginning of an alias's name."""
     if line == mark or not (is_mark(line) and is_mark(mark)):
         return line == mark
     shown, typed = mark_of(line), mark_of(mark)
@@ -88,25 +77,20 @@ def is_shown_of(line: str, mark: str) -> bool:
 
 
 def other_mark(lines: Iterable[str], own: Iterable[str]) -> str | None:
-    """Return the first mark that is none of a run's own, or None.
-
-    Args:
-        lines: Global lines of a configuration.
-        own: The run's marks as they were typed.
-    """
+    """Return the first mark that is none of a run's own, or None."""
     ours = tuple(own)
     return next((one for one in lines if is_mark(one) and not any(is_shown_of(one, mark) for mark in ours)), None)
 
 
-def whose(line: str) -> str:
-    """Return whose a mark is, in words: the run, and who began it."""
-    return f"run {mark_of(line).removeprefix(_PREFIX)} of {MARK.rest_of(line) or 'somebody unknown'}"
+def owner_of(line: str) -> str:
+    """Return owner_of a mark is, in words: the run, and who began it."""
+    return f"run {mark_of(line).removeprefix(_PREFIX)} of {MARK.rest_of(line) or 'an unknown owner'}"
 
 
 def in_other_hands(host: str, step: str, mark: str) -> DeviceRefused:
     """Return the refusal of a device that carries another run's mark."""
     return DeviceRefused(
-        f"{whose(mark)} has this device in its hands (its mark there is '{mark}')",
+        f"{owner_of(mark)} has this device in its hands (its mark there is '{mark}')",
         host=host,
         step=step,
         hint="Wait for that run to end. Where it died, run 'flashferry recover' on that controller; where that one is "

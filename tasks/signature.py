@@ -22,7 +22,6 @@ class Signature(Enum):
     """What a device says about an image.
 
     Attributes:
-        VERIFIED: Its digital signature is good.
         HASH_ONLY: The hash inside it is good; this release says nothing about a signature.
         REFUSED: It is not good, or there is none.
         UNKNOWN: The device said nothing that we know.
@@ -47,11 +46,6 @@ def read_signature(output: str, path: str, names: FileSystems) -> SignatureRepor
     """Return what the output of `verify PATH` says about the file.
 
     A bad word outweighs any number of good ones, and a good word about another file counts for nothing.
-
-    Args:
-        output: The device's output; dots may be left out.
-        path: The file that was asked about; the prefix may come back as an alias, with or without a slash.
-        names: What the platform calls its file systems.
     """
     if (refusal := _refusal(output)) is not None:
         return SignatureReport(outcome=Signature.REFUSED, words=refusal)

@@ -15,7 +15,7 @@ from tasks.configuration import Fingerprint, fingerprint
 from tasks.read_config import Configured, read_running, read_startup
 from tasks.rollback_risks import archives, pending_change
 from tasks.step import Step
-from tasks.tcp_config import TcpLines, is_told_whole
+from tasks.tcp_config import TcpLines, may_be_shown
 
 STEP = "snapshot"
 SNAPSHOT = Step(word=STEP, label="we read the configuration that is to be restored", doing="checking", is_fatal=True)
@@ -27,10 +27,8 @@ class Snapshot:
 
     Attributes:
         running: Those lines of the running configuration.
-        startup: Those of the startup configuration.
         running_fingerprint: Digests of the whole running configuration.
         salt: Random text that the digests are made with.
-        archives: Files of the configuration archive.
         beside: Global lines that a line of ours may take with it, as text: so that one that is gone can be named.
         generation: Random text that a lease gets when it is taken; empty before that.
     """
@@ -56,7 +54,6 @@ def take_snapshot(session: DeviceSession) -> Snapshot:
         DeviceRefused: A rollback of the whole configuration is pending, somebody holds its lock, or another run's mark
             stands there: since the check, which would have told, time may have passed.
         OutputNotUnderstood: A configuration does not look whole, or a text in it does not end.
-        DeviceUnreachable: The session was lost.
     """
     salt = secrets.token_hex(8)
     running = read_running(session, without_syslog=True)
@@ -67,7 +64,7 @@ def take_snapshot(session: DeviceSession) -> Snapshot:
         running_fingerprint=fingerprint(running.sections, salt=salt),
         salt=salt,
         archives=tuple(sorted(archives(session, running))),
-        beside=tuple(line for line in running.lines if is_told_whole(line)),
+        beside=tuple(line for line in running.lines if may_be_shown(line)),
     )
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from flashferry.devices.errors import DeviceRefused
@@ -52,11 +52,7 @@ class Topic(Enum):
 
     Attributes:
         VERSION: What it runs, and on what.
-        INSTALL: The packages that are installed.
         BOOT: What it boots next, and how.
-        STACK: The members of a stack.
-        REDUNDANCY: The two supervisors.
-        ISSU: An upgrade in service.
         PACKAGES: The files that install mode boots from.
     """
 
@@ -73,7 +69,6 @@ class Outcome(Enum):
     """What became of a command.
 
     Attributes:
-        READ: Its output was read.
         EMPTY: It was taken, and nothing was printed.
         NOT_THERE: The platform does not have it.
         NOT_ASKED: It was not given, since it means nothing in this mode.
@@ -92,7 +87,6 @@ class Mode(Enum):
 
     Attributes:
         INSTALL: From packages that `packages.conf` names.
-        BUNDLE: From one image file.
         UNKNOWN: It does not say, or its members differ.
     """
 
@@ -122,8 +116,6 @@ class Answer:
     """What a device answered to one command.
 
     Attributes:
-        command: The command.
-        outcome: What became of it.
         text: Its output without log lines; where it was refused, the refusal.
     """
 
@@ -146,10 +138,9 @@ class SoftwareState:
     """A device's software as one look found it.
 
     Attributes:
-        version: What `show version` tells.
-        mode: How it boots.
+        version: What `show version` shows.
         packages: The rows of `show install summary`; empty where that was not read.
-        timer: The timer that brings the old image back; None where it is not told.
+        timer: The timer that brings the old image back; None where it is not shown.
         boot: What each member or supervisor boots; empty where that was not read.
         units: The members of the stack; empty for a device that is none, or where that was not read.
         redundancy: The two supervisors; None where that was not read.
@@ -171,7 +162,7 @@ class SoftwareState:
 
     @property
     def running_file(self) -> str | None:
-        """Return the path that it was started from, such as `flash:packages.conf`; None where it does not tell."""
+        """Return the path that it was started from, such as `flash:packages.conf`; None where it does not show that."""
         system, path = self.version.image_file_system, self.version.image_path
         return f"{system}:{path}" if system is not None and path is not None else None
 
@@ -205,17 +196,17 @@ class SoftwareState:
         return tuple(dict.fromkeys(place for row in self.packages for place in row.places))
 
     @property
-    def untold_members(self) -> tuple[str, ...]:
+    def unlisted_members(self) -> tuple[str, ...]:
         """Return the members of a stack whose packages are not told."""
         numbers = (*(unit.number for unit in self.units), *(member.number for member in self.version.members))
-        told = self.install_places
-        return tuple(dict.fromkeys(str(one) for one in numbers if str(one) not in told)) if self.is_stack else ()
+        listed = self.install_places
+        return tuple(dict.fromkeys(str(one) for one in numbers if str(one) not in listed)) if self.is_stack else ()
 
     def lacking(self, version: str, *states: str) -> tuple[str, ...]:
         """Return who has a version of a whole image in none of some states: members or supervisors, told of or not."""
         rows_of_it = (row for row in self.packages if (row.type, row.version) == (IMAGE, version))
         having = {place for row in rows_of_it if row.state in states for place in row.places}
-        return (*(place for place in self.install_places if place not in having), *self.untold_members)
+        return (*(place for place in self.install_places if place not in having), *self.unlisted_members)
 
 
 IMAGE = "IMG"
@@ -223,15 +214,7 @@ IMAGE = "IMG"
 
 
 def read_software(session: DeviceSession) -> SoftwareState:
-    """Ask a device what it runs, will boot, and is made of. Changes nothing.
-
-    Args:
-        session: An open, privileged session.
-
-    Raises:
-        DeviceUnreachable: The session was lost.
-        OutputNotUnderstood: A prompt did not come; no session is left then.
-    """
+    """Ask a device what it runs, will boot, and is made of. Changes nothing."""
     commands = session.platform.commands
     printed = Answer(command="show version", outcome=Outcome.READ, text=_without_syslog(session.show_version()))
     version = parse_version(printed.text)
@@ -255,12 +238,7 @@ def read_software(session: DeviceSession) -> SoftwareState:
 
 
 def asked(session: DeviceSession, command: str) -> Answer:
-    """Return what a device answers to a command, whatever became of it.
-
-    Raises:
-        DeviceUnreachable: The session was lost.
-        OutputNotUnderstood: A prompt did not come; no session is left then.
-    """
+    """Return what a device answers to a command, whatever became of it."""
     try:
         text = session.ask(command, limit_s=ASK_LIMIT_S)
     except DeviceRefused as refused:
@@ -272,14 +250,16 @@ def asked(session: DeviceSession, command: str) -> Answer:
 
 def software_state(answers: Mapping[Topic, Answer]) -> SoftwareState:
     """Return what the answers of a device come to; an answer that is not as it should be is marked as unreadable."""
-    told = dict(answers)
+    known = dict(answers)
+    version = parse_version(known[Topic.VERSION].text if known[Topic.VERSION].is_read else "")
     for topic, is_whole in _WHOLE.items():
-        one = told.get(topic)
-        if one is not None and one.outcome is Outcome.READ and not is_whole(one.text, told):
+        one = known.get(topic)
+        if one is not None and one.is_read and not is_whole(one.text, version):
             outcome = Outcome.UNREADABLE if one.text.strip() else Outcome.EMPTY
-            told[topic] = Answer(command=one.command, outcome=outcome, text=one.text)
-    texts = {topic: one.text if one.outcome is Outcome.READ else "" for topic, one in told.items()}
-    version = parse_version(texts[Topic.VERSION])
+            known[topic] = replace(one, outcome=outcome)
+    texts = {topic: one.text if one.is_read else "" for topic, one in known.items()}
+    if not known[Topic.VERSION].is_read:
+        version = parse_version("")
     return SoftwareState(
         version=version,
         mode=mode_of(version),
@@ -288,16 +268,16 @@ def software_state(answers: Mapping[Topic, Answer]) -> SoftwareState:
         boot=boots(texts[Topic.BOOT], register=_register(texts[Topic.VERSION])),
         units=rows(StackUnit, texts[Topic.STACK]),
         redundancy=first(RedundancyState, texts[Topic.REDUNDANCY]),
-        issu=_issu(told[Topic.ISSU]),
+        issu=_issu(known[Topic.ISSU]),
         package_files=package_files(texts[Topic.PACKAGES]),
-        answers=told,
+        answers=known,
     )
 
 
 def mode_of(version: SoftwareVersion) -> Mode:
     """Return how a device boots, by its `show version`."""
-    told = {member.mode for member in version.members if member.mode}
-    if len(told) > 1:
+    modes = {member.mode for member in version.members if member.mode}
+    if len(modes) > 1:
         return Mode.UNKNOWN
     if version.install_mode:
         return Mode.INSTALL
@@ -336,9 +316,7 @@ def _may_give_all(session: DeviceSession) -> bool:
 
 
 def _not_for_this_user(answer: Answer) -> Answer:
-    if answer.outcome is not Outcome.NOT_THERE:
-        return answer
-    return Answer(command=answer.command, outcome=Outcome.UNREADABLE, text=answer.text)
+    return replace(answer, outcome=Outcome.UNREADABLE) if answer.outcome is Outcome.NOT_THERE else answer
 
 
 def _without_syslog(text: str) -> str:
@@ -363,12 +341,12 @@ def _issu(answer: Answer) -> Issu:
     return Issu.IDLE if any(row.idle for row in found) else Issu.UNKNOWN
 
 
-def _is_version(text: str, _: Mapping[Topic, Answer]) -> bool:
-    return bool(parse_version(text).release)
+def _is_version(_: str, version: SoftwareVersion) -> bool:
+    return bool(version.release)
 
 
-def _is_summary(text: str, told: Mapping[Topic, Answer]) -> bool:
-    """Tell whether a summary is whole: every line is one that belongs there, and the timer's line ends it."""
+def _is_summary(text: str, version: SoftwareVersion) -> bool:
+    """Return whether a summary is whole: every line is one that belongs there, and the timer's line ends it."""
     lines = [line for line in text.splitlines() if line.strip()]
     timers = rows(AbortTimer, text)
     if not lines or not _SUMMARY_HEAD.match(lines[0]) or not rows(InstalledPackage, text) or len(timers) > 1:
@@ -376,28 +354,27 @@ def _is_summary(text: str, told: Mapping[Topic, Answer]) -> bool:
     strange = [line for line in lines if not (_SUMMARY_HEAD.match(line) or _SUMMARY_REST.fullmatch(line))]
     if timers:
         return len(strange) == 1 and "Auto abort timer" in strange[0] and strange[0] in lines[-2:]
-    release = parse_version(told[Topic.VERSION].text).release
-    return not strange and _WITHOUT_TIMER.match(release) is not None
+    return not strange and _WITHOUT_TIMER.match(version.release) is not None
 
 
-def _is_boot(text: str, _: Mapping[Topic, Answer]) -> bool:
+def _is_boot(text: str, _: SoftwareVersion) -> bool:
     return bool(boots(text))
 
 
-def _is_stack(text: str, _: Mapping[Topic, Answer]) -> bool:
-    """Tell whether every row that begins like a member's is one, with one active among them."""
+def _is_stack(text: str, _: SoftwareVersion) -> bool:
+    """Return whether every row that begins like a member's is one, with one active among them."""
     units = rows(StackUnit, text)
-    begun = sum(1 for line in text.splitlines() if _STACK_ROW.match(line))
+    starting = sum(1 for line in text.splitlines() if _STACK_ROW.match(line))
     numbers = {unit.number for unit in units}
-    return len(units) == begun == len(numbers) and sum(1 for unit in units if unit.active) == 1
+    return len(units) == starting == len(numbers) and sum(1 for unit in units if unit.active) == 1
 
 
-def _is_redundancy(text: str, _: Mapping[Topic, Answer]) -> bool:
+def _is_redundancy(text: str, _: SoftwareVersion) -> bool:
     found = first(RedundancyState, text)
     return found is not None and bool(found.peer and found.mode)
 
 
-def _is_packages(text: str, _: Mapping[Topic, Answer]) -> bool:
+def _is_packages(text: str, _: SoftwareVersion) -> bool:
     return bool(rows(PackageFile, text))
 
 

@@ -27,9 +27,6 @@ def own_addresses(session: DeviceSession) -> tuple[str, ...]:
     """Return where connections of the device may come from: the address we reach it at, then those it has.
 
     A device that does not list them is taken at the address that we reach it at.
-
-    Raises:
-        DeviceUnreachable: The session was lost.
     """
     reached = session.peer_address
     try:
@@ -47,15 +44,7 @@ _INTERFACE_ROW = re.compile(r"(?m)^([A-Za-z]\S*)\s+(\d{1,3}(?:\.\d{1,3}){3})\s+(
 
 
 def interface_with(session: DeviceSession, *, named: str | None = None) -> tuple[str, str] | None:
-    """Return name and address of the interface from which a copy is to come; None where there is none of them up.
-
-    Args:
-        session: An open session.
-        named: The inventory's source interface; None: the interface with the address that we reach the device at.
-
-    Raises:
-        DeviceUnreachable: The session was lost.
-    """
+    """Return name and address of the interface from which a copy is to come; None where there is none of them up."""
     try:
         listed = _INTERFACE_ROW.findall(session.ask(session.platform.commands.addresses, limit_s=60))
     except (DeviceRefused, OutputNotUnderstood):
@@ -69,12 +58,7 @@ _NAME = re.compile(r"([A-Za-z-]+)\s*([\d/.:]*)")
 
 
 def vrf_refusal(vrf: str | None, running: str) -> str | None:
-    """Return why a VRF cannot be used, or None.
-
-    Args:
-        vrf: The inventory's VRF, or None for the global table.
-        running: The running configuration, or its VRF lines.
-    """
+    """Return why a VRF cannot be used, or None."""
     names = [row.name for row in rows(VrfDefinition, running)]
     if vrf is None or vrf in names:
         return None
@@ -83,12 +67,7 @@ def vrf_refusal(vrf: str | None, running: str) -> str | None:
 
 
 def interface_refusal(interface: str | None, brief: str) -> str | None:
-    """Return why a source interface cannot be used, or None.
-
-    Args:
-        interface: The inventory's source interface, also abbreviated, or None.
-        brief: Output of `show ip interface brief`.
-    """
+    """Return why a source interface cannot be used, or None."""
     if interface is None:
         return None
     table = {str(row["interface"]): row for row in ntc_rows("show ip interface brief", brief)}

@@ -55,7 +55,7 @@ class Step:
         word: Its name: in events, in errors and in a record's `seconds_by_step`; contract, never changed.
         label: What happens in it, a clause for people; the table of the documentation has it.
         doing: What a device does meanwhile, as metrics have it; None: nothing that is counted by itself.
-        state: Where the device stands behind it, by the words of `flashferry.model.states.State`; None: as before.
+        state: Where the device stands after it, by the words of `flashferry.model.states.State`; None: as before.
         record_field: The field of `DeviceRecord` that keeps what it returns; None: nothing is kept.
         seconds: What it takes by itself, for the forecast; >= 0.
         round_trips: Round trips on top of that; >= 0.

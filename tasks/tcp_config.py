@@ -118,7 +118,7 @@ def tcp_lines_of(lines: Iterable[str], platform: Platform) -> TcpLines:
     return TcpLines(lines=(*platform.tcp_lines(known), *others, *of_runs))
 
 
-def is_told_whole(line: str) -> bool:
+def may_be_shown(line: str) -> bool:
     """Return whether a global line is of a kind that holds no secret: that staging may set, or a neighbour of such."""
     return f"{line} ".removeprefix("no ").startswith((*_COMMANDS, *_NEIGHBOURS)) or _own(line) is not None
 
@@ -142,7 +142,7 @@ def _is_about(line: str, keyword: str) -> bool:
 
 
 def is_ours_to_type(change: Change) -> bool:
-    """Tell whether all that a change would have us type is of the families that we set; see `tasks.restore_plan`."""
+    """Return whether all that a change would have us type is of the families that we set; see `tasks.restore_plan`."""
     if (own := _own(change.ours)) is not None:
         is_shown_so = own is not MARK or not change.shown or is_shown_of(change.shown, change.ours)
         return change.before is None and change.keyword == own.name_of(change.ours) and is_shown_so
@@ -155,9 +155,7 @@ class Change:
     """One setting that we change.
 
     Attributes:
-        keyword: What it is about.
         before: The line before, or None where there was none.
-        ours: The line that we set.
         shown: How the device shows ours, empty where it shows none, since it is the default there; None where nobody
             has seen what became of it.
         is_hidden: Whether the device took it without a word and never showed it: its absence cannot be proven.
@@ -200,13 +198,7 @@ class Change:
         return self.serves is not None and self.serves.is_entry(self.ours)
 
     def line_in(self, present: TcpLines, others: Iterable[str], beside: Iterable[Change] = ()) -> str | None:
-        """Return the line that stands where ours is meant to be, or None.
-
-        Args:
-            present: The lines that staging may change.
-            others: All global lines; one that serves others is looked for there alone.
-            beside: All changes of ours there: a list is ours where it has no other entries than theirs.
-        """
+        """Return the line that stands where ours is meant to be, or None."""
         if self.is_mark:
             return next((line for line in present.lines if is_shown_of(line, self.ours)), None)
         if self.serves is None:
@@ -237,11 +229,7 @@ class Change:
         return self.ours if setting is None else setting.line(setting.usual)
 
     def undo(self, *, is_default: bool) -> str:
-        """Return the line that brings back what was there: the old line itself, or `no` of ours where there was none.
-
-        Args:
-            is_default: Whether ours is the default, which `no` of ours would switch off.
-        """
+        """Return the line that brings back what was there: the old line itself, or `no` of ours where there was none."""
         if self.before is not None:
             return self.before
         return self.by_default if is_default else self.off
@@ -252,7 +240,7 @@ class Change:
         return self.is_off(self.before) and self.ours == self.by_default
 
     def is_off(self, line: str | None) -> bool:
-        """Tell whether a line says that it is switched off where it is on by default."""
+        """Return whether a line says that it is switched off where it is on by default."""
         return line is not None and line in {f"no {self.ours}", self.off}
 
 
@@ -309,11 +297,7 @@ class TunePlan:
         return found
 
     def without(self, refused: Iterable[Change]) -> TunePlan | None:
-        """Return the plan to try next where the device refuses windows of it; None where there is none.
-
-        Args:
-            refused: What it refused: changes of the plan.
-        """
+        """Return the plan to try next where the device refuses windows of it; None where there is none."""
         plan: TunePlan | None = self
         for change in refused:
             if plan is None or not (change.is_channel or change.keyword == WINDOW_SIZE):
@@ -418,7 +402,7 @@ def _change(present: TcpLines, setting: Setting, value: int | str | None = None)
 
 
 def _is_on(change: Change) -> bool:
-    """Tell whether what was there before does the same already; only a window is compared by its value."""
+    """Return whether what was there before does the same already; only a window is compared by its value."""
     if change.before is None or change.before.startswith("no ") or change.kind is ValueKind.BYTES:
         return False
     return change.kind is not ValueKind.INTERFACE or shows(change, change.before)
@@ -431,7 +415,7 @@ def window_of(line: str | None) -> int:
 
 
 def shows(change: Change, line: str | None) -> bool:
-    """Tell whether a line of the configuration is ours; an interface is printed whole where it was typed short."""
+    """Return whether a line of the configuration is ours; an interface is printed whole where it was typed short."""
     if line is None or line == change.ours or change.kind is not ValueKind.INTERFACE:
         return line == change.ours
     setting = next(one for one in _settings(change.keyword) if one.is_set_by(change.ours))

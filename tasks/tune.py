@@ -18,7 +18,7 @@ from tasks.configuration import new_lines
 from tasks.read_config import Configured, read_running
 from tasks.restore_plan import plan_restore
 from tasks.rollback_risks import kept_meanwhile
-from tasks.run_marker import LOOK, in_other_hands, is_mark, other_mark, whose, without
+from tasks.run_marker import LOOK, in_other_hands, is_mark, other_mark, owner_of, without
 from tasks.snapshot import Snapshot
 from tasks.step import CostPhase, Step
 from tasks.tcp_config import (
@@ -45,7 +45,7 @@ TUNE = Step(
     stretch=CostPhase.SET_UP,
     is_delivery=True,
 )
-"""What it costs has the snapshot before it and the login at our server behind it in it: they were measured as one."""
+"""What it costs has the snapshot before it and the login at our server after it in it: they were measured as one."""
 
 LATE_PAUSES_S = (0.5, 1.0, 2.0, 4.0)
 """Pauses between looks for our lines: a device may show its configuration as it was some seconds ago."""
@@ -58,11 +58,10 @@ class TuneReport:
     """What the device's lines are after tuning, and what became of those of ours that are not among them.
 
     Attributes:
-        running: The lines as re-read.
         not_shown: Lines of ours that the device does not show, since they are the default of that release.
         refused: Lines that the device refused before it took a smaller window, each with the device's words.
         other_words: Lines of ours that it shows otherwise than they were sent, each with what it shows.
-        is_marked: Whether others can see on the device whose it is.
+        is_marked: Whether others can see on the device owner_of it is.
         late_s: How long after the lines were sent the device showed them, in seconds; 0 where it did at once.
         channel_as_before: Whether the device took none of the lines that widen the SSH channel's window, so that it
             stays as it is: the copy will be no faster than that window lets it.
@@ -137,11 +136,6 @@ def without_scaling(session: DeviceSession, changes: tuple[Change, ...], *, reme
     They are proven gone before the journal forgets them, so a crash at any moment leaves nothing behind. The window of
     an SSH channel stays as it was before us.
 
-    Args:
-        session: An open session.
-        changes: What is in force, among it a window of ours.
-        remember: Takes the changes that hold instead, before they are sent.
-
     Raises:
         DeviceRefused: Our window could not be taken back, somebody saved it meanwhile, or no other is taken.
         DeviceUnreachable: The session was lost; lines may be in force.
@@ -160,7 +154,7 @@ def without_scaling(session: DeviceSession, changes: tuple[Change, ...], *, reme
             f"{window[0].ours!r} could not be taken back for a smaller one" if window else "there is no window of ours",
             host=session.name,
             step=STEP,
-            hint=f"Somebody may have changed its '{session.platform.tcp.family}' lines meanwhile: look at them, or "
+            hint=f"A colleague may have changed its '{session.platform.tcp.family}' lines meanwhile: look at them, or "
             "stage it with --no-tune",
         )
     threat = kept_meanwhile(session, window, seen)
@@ -228,7 +222,7 @@ class _Tuning:
     ) -> None:
         self._session, self._before, self._reads_first = session, before, reads_first
         self._remember = remember if remember is not None else _forget
-        self._told: list[str] = []
+        self._refusals: list[str] = []
 
     def through(self, plan: TunePlan) -> TuneReport:
         wants_channel = any(change.is_channel for change in plan.changes)
@@ -240,7 +234,7 @@ class _Tuning:
         return TuneReport(
             running=seen.tcp,
             not_shown=tuple(change.ours for change in matched.changes if not change.shown),
-            refused=tuple(self._told),
+            refused=tuple(self._refusals),
             other_words=tuple(f"'{one.ours}' is shown as '{one.shown}'" for one in matched.in_other_words),
             is_marked=any(is_mark(change.ours) for change in matched.changes),
             late_s=late_s,
@@ -255,7 +249,7 @@ class _Tuning:
             seen = read_running(self._session)
             plan, refused = self._without_refused_mark(plan, refused, seen.tcp)
             smaller = _next_plan(self._session.name, plan, refused, seen.tcp)
-            self._told += [f"{line}: {words}" for line, words in refused.items()]
+            self._refusals += [f"{line}: {words}" for line, words in refused.items()]
             if smaller is None:
                 return plan, seen
             self._remember(smaller.changes)
@@ -393,7 +387,7 @@ def _changed(plan: TunePlan, sent: tuple[str, ...], present: TcpLines) -> Iterat
     """Yield what is not as it was when a plan was made, of the lines that are to be sent, a sentence each."""
     other = other_mark(present.lines, marks_in(plan.changes))
     if other is not None:
-        yield f"{whose(other)} has this device in its hands (its mark there is '{other}')"
+        yield f"{owner_of(other)} has this device in its hands (its mark there is '{other}')"
     for change in plan.changes:
         now = present.of(change.keyword)
         if change.ours in sent and not change.is_mark and now != change.before:

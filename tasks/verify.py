@@ -38,12 +38,10 @@ class VerifyReport:
     """A proven file.
 
     Attributes:
-        path: Where it is.
         md5: Its MD5; where SHA-512 proved it, that of the file on our side, which is the same file.
-        duration_s: How long the device hashed.
         algorithm: `md5` or `sha512`: what proved it.
         digest: The digest that the device computed.
-        hash_bytes_per_s: How fast it did, or None where it took too short to tell.
+        hash_bytes_per_s: How fast it did, or None where it took too little time to measure.
         signature: What the device says about the signature, or None where that was not asked.
     """
 
@@ -108,7 +106,6 @@ def verify_image(
         ImageCorrupt: The device computed another digest, or does not vouch for the signature.
         DeviceRefused: It could not compute a digest.
         OutputNotUnderstood: It printed none, went silent, or the operator stopped it.
-        DeviceUnreachable: The session was lost.
     """
     limits = hash_limits(size_bytes, session.platform.defaults, known_bytes_per_s)
     report = _hashed(session, path, expected, limits, interrupted)

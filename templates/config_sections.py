@@ -70,7 +70,7 @@ class Section:
     """A global line and what belongs to it.
 
     Attributes:
-        line: The global line, without blanks behind it.
+        line: The global line, without blanks after it.
         body: The lines of its sub-modes and of its text, in their order, without blanks behind them.
         is_doubtful: Whether it may be no command: it stands in what may be a text of a kind that is not known.
     """
@@ -106,12 +106,12 @@ def sections(configuration: str) -> tuple[Section, ...]:
     """
     found: list[tuple[str, list[str], bool]] = []
     body: list[str] | None = None
-    for line, part in _told_apart(configuration):
+    for line, part in _parts_of(configuration):
         if body is not None and (part is _Part.TEXT or line.startswith((" ", "\t"))):
             body.append(line)
             continue
         found.append((line, [], part is _Part.DOUBTFUL))
-        # A separator ends nothing: what is indented behind it belongs to the command above.
+        # A separator ends nothing: what is indented after it belongs to the command above.
         body = body if line.startswith("!") else found[-1][1]
     return tuple(Section(line=line, body=tuple(below), is_doubtful=doubtful) for line, below, doubtful in found)
 
@@ -148,7 +148,7 @@ class _Part(Enum):
     DOUBTFUL = "doubtful"
 
 
-def _told_apart(configuration: str) -> Iterator[tuple[str, _Part]]:
+def _parts_of(configuration: str) -> Iterator[tuple[str, _Part]]:
     """Yield each line with what it is; a line that is empty and no text is left out."""
     lines = [raw.rstrip() for raw in configuration.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     ends = frozenset(one for one in lines if 0 < len(one) <= _LONGEST_END and (one == "}" or _is_delimiter(one)))
@@ -163,9 +163,9 @@ def _told_apart(configuration: str) -> Iterator[tuple[str, _Part]]:
         if len(line) <= _LONGEST_END or line.endswith("quit"):
             _check_no_end(line, lines[head_at:at])
         yield line, _Part.COMMAND
-        part, after = _Part.TEXT, _behind_text(lines, at, head)
+        part, after = _Part.TEXT, _after_text(lines, at, head)
         if after == at:
-            part, after = _Part.DOUBTFUL, _behind_doubt(lines, at, ends)
+            part, after = _Part.DOUBTFUL, _after_doubt(lines, at, ends)
         for within in lines[at:after]:
             if within or part is _Part.TEXT:
                 yield within, part
@@ -173,12 +173,7 @@ def _told_apart(configuration: str) -> Iterator[tuple[str, _Part]]:
 
 
 def _check_no_end(line: str, section: list[str]) -> None:
-    """Refuse what ends a text where none began that is known: then text was read as configuration.
-
-    Args:
-        line: A line.
-        section: The lines from the global command to this one.
-    """
+    """Refuse what ends a text where none began that is known: then text was read as configuration."""
     word = line.strip()
     if len(section) == 1:
         is_end = word in _END_WORDS or _is_delimiter(line)
@@ -192,11 +187,11 @@ def _is_delimiter(line: str) -> bool:
     return (found := _DELIMITER.fullmatch(line)) is not None and found["delimiter"] == line
 
 
-def _behind_text(lines: list[str], at: int, head: str) -> int:
+def _after_text(lines: list[str], at: int, head: str) -> int:
     """Return the number of the line after the text that the line before `at` begins; `at` where it begins none."""
     opening = lines[at - 1]
     if opening.endswith("{") and _SCRIPT.fullmatch(opening):
-        after = _behind_braces(lines, at)
+        after = _after_braces(lines, at)
     elif (end := _end_of_text(opening, head)) is not None:
         after = next((number + 1 for number in range(at, len(lines)) if end.search(lines[number])), None)
     else:
@@ -206,7 +201,7 @@ def _behind_text(lines: list[str], at: int, head: str) -> int:
     return after
 
 
-def _behind_braces(lines: list[str], at: int) -> int | None:
+def _after_braces(lines: list[str], at: int) -> int | None:
     """Return the number of the line after the brace that closes the one before `at`; None where none does."""
     depth = 1
     for number in range(at, len(lines)):
@@ -216,13 +211,8 @@ def _behind_braces(lines: list[str], at: int) -> int | None:
     return None
 
 
-def _behind_doubt(lines: list[str], at: int, ends: frozenset[str]) -> int:
+def _after_doubt(lines: list[str], at: int, ends: frozenset[str]) -> int:
     """Return the number of the line behind what may be a text of an unknown kind; `at` where nothing ends one.
-
-    Args:
-        lines: All lines.
-        at: Number of the line after the one that may begin a text.
-        ends: Those of the lines that may end one.
 
     Raises:
         ConfigNotUnderstood: IOS writes `!` between commands, and one stands in it: where it ends is a guess.
@@ -230,14 +220,14 @@ def _behind_doubt(lines: list[str], at: int, ends: frozenset[str]) -> int:
     opening = lines[at - 1]
     after: int | None = None
     if opening.endswith("{"):
-        after = _behind_braces(lines, at) if "}" in ends else None
+        after = _after_braces(lines, at) if "}" in ends else None
         if after is None and not opening.startswith((" ", "\t")):
             # No brace closes it: the commands that IOS has separated from it by `!` are none of it.
             after = next((number for number in range(at, len(lines)) if lines[number].startswith("!")), len(lines))
     elif ends and (found := _DELIMITER.fullmatch(opening)) is not None and found["delimiter"] in ends:
         after = next((number + 1 for number in range(at, len(lines)) if lines[number] == found["delimiter"]), None)
     elif opening.count("^C") + opening.count("\x03") == 1 and _GLUED.search(opening) and not _QUOTES.search(opening):
-        after = _behind_glued(lines, at)
+        after = _after_glued(lines, at)
     if after is None:
         return at
     if any(line.startswith("!") for line in lines[at:after]):
@@ -245,7 +235,7 @@ def _behind_doubt(lines: list[str], at: int, ends: frozenset[str]) -> int:
     return after
 
 
-def _behind_glued(lines: list[str], at: int) -> int | None:
+def _after_glued(lines: list[str], at: int) -> int | None:
     """Return the number of the line after the next `^C`, where that is the end of a text and begins none itself."""
     for number in range(at, len(lines)):
         if "^C" in lines[number] or "\x03" in lines[number]:
@@ -255,12 +245,7 @@ def _behind_glued(lines: list[str], at: int) -> int | None:
 
 
 def _end_of_text(line: str, head: str) -> re.Pattern[str] | None:
-    """Return what ends the text that a line begins; None where it begins none, or ends it itself.
-
-    Args:
-        line: The line.
-        head: The global line that it belongs to.
-    """
+    """Return what ends the text that a line begins; None where it begins none, or ends it itself."""
     if (shown := _TAKES_TEXT.search(line)) is not None:
         end = re.compile(re.escape(shown["delimiter"] or shown["at_end"]))
         return None if end.search(line, shown.end()) else end

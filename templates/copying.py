@@ -16,7 +16,7 @@ class CopyResult(Row):
 
 @row
 class CopyError(Row):
-    """A line `%Error opening ftp://... (reason)`, of our copy or of somebody else's job."""
+    """A line `%Error opening ftp://... (reason)`, of our copy or of another job."""
 
     verb: str
     subject: str

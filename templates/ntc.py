@@ -14,12 +14,7 @@ from textfsm import TextFSM, TextFSMError
 
 
 def ntc_rows(command: str, output: str) -> tuple[dict[str, str | list[str]], ...]:
-    """Return what the template of a command of `cisco_ios` finds in an output; nothing where it does not fit it.
-
-    Args:
-        command: The whole command, such as `show version`.
-        output: Device output.
-    """
+    """Return what the template of a command of `cisco_ios` finds in an output; nothing where it does not fit it."""
     machine = TextFSM(StringIO(_source(command)))
     names = [name.lower() for name in machine.header]
     try:

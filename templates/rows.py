@@ -162,10 +162,10 @@ def row_kinds() -> tuple[type[Row], ...]:
     return all_kinds()
 
 
-def _value(wanted: Any, found: str | list[str]) -> object:
+def _value(kind: Any, found: str | list[str]) -> object:
     if isinstance(found, list):
         return tuple(found)
-    return wanted(found)
+    return kind(found)
 
 
 @cache

@@ -10,7 +10,7 @@ from templates.rows import ImageLine, OperatingMode, Processor, Release, StackMe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftwareVersion:
-    """What `show version` tells.
+    """What `show version` shows.
 
     Attributes:
         release: Release as printed, for example `16.11.1b`; empty where there is none. Where a line `IOS XE Software,

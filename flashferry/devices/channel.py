@@ -55,7 +55,7 @@ class RecordedChannel(SSHChannel):
         self._recorder = recorder
 
     def write_channel(self, out_data: str) -> None:
-        """Send a text; what could not be sent stands in the transcript too, with what comes of it behind it."""
+        """Send a text; what could not be sent stands in the transcript too, with what comes of it after it."""
         self._recorder.sent(out_data)
         super().write_channel(out_data)
 

@@ -41,7 +41,7 @@ class Line(Protocol):
 def await_echo(
     line: Line, command: str, gate: EchoGate, on_wait: Callable[[], None], *, limit_s: float = ECHO_LIMIT_S
 ) -> None:
-    """Wait until the echo of a command is whole; what stands behind it is kept in the gate.
+    """Wait until the echo of a command is whole; what stands after it is kept in the gate.
 
     Raises:
         OutputNotUnderstood: It did not come within the limit, or behind too much other output.
@@ -95,7 +95,7 @@ def hold(line: Line, gate: EchoGate, dialogue: Dialogue, on_wait: Callable[[], N
 
 
 def _stands(dialogue: Dialogue, since_s: float) -> bool:
-    """Tell whether a prompt that only log lines follow has been there for long enough."""
+    """Return whether a prompt that only log lines follow has been there for long enough."""
     return dialogue.is_over and time.monotonic() - since_s >= STANDS_S
 
 

@@ -26,7 +26,6 @@ class CpuUse:
 
     Attributes:
         five_seconds: Over the last five seconds.
-        one_minute: Over the last minute.
     """
 
     five_seconds: int
@@ -44,11 +43,7 @@ def cpu_use_in(text: str) -> CpuUse | None:
 
 
 def cpu_use(session: DeviceSession) -> CpuUse | None:
-    """Return how busy a device is; None where it does not say.
-
-    Raises:
-        DeviceUnreachable: The session was lost.
-    """
+    """Return how busy a device is; None where it does not say."""
     try:
         return cpu_use_in(session.ask(session.platform.commands.cpu))
     except DeviceUnreachable:

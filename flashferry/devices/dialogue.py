@@ -38,7 +38,7 @@ STUCK_S = 5.0
 _TAIL_CHARS = 8192
 """A question or a prompt stands in so many of the last characters; a copy's marks may be millions."""
 
-_LOOKS_LIKE_A_QUESTION = re.compile(
+_MAY_BE_A_QUESTION = re.compile(
     r"(?:(?:\? ?(?:\[[^\]\n]*\])?|\[(?:confirm|yes/no|y/n(?:/q)?)\]|\]\?):? ?"
     r"|(?i:\b(?:password|passphrase|passcode|username|login)): ?)\Z"
 )
@@ -49,7 +49,6 @@ class Question:
     """A question that a dialogue knows.
 
     Attributes:
-        name: For errors.
         pattern: Finds it; it counts only at the very end of what is shown.
         answer: What is typed, which may be a secret; with a line end where the device waits for one.
     """
@@ -174,7 +173,7 @@ class Dialogue:
             if asked in self._answered:
                 return f"the device asks {question} again, which was answered already" if self._is_drawn_again else None
             return f"the device asks {question}: {objection}" if (objection := self.objection) else None
-        if _LOOKS_LIKE_A_QUESTION.search(shown):
+        if _MAY_BE_A_QUESTION.search(shown):
             return f"the device asks {self._shown(last_line(shown))!r}, which we have no answer for"
         if (covered := self._covered()) is not None and self._after_prompt() is None:
             return (
@@ -269,8 +268,6 @@ class WaitLimits:
 
     Attributes:
         start_s: Seconds until the first output, the echo's rest included.
-        silence_s: Seconds without output.
-        total_s: Seconds in all.
         sign: What the device prints while it is at work, for errors.
         end: What ends the wait, for errors.
     """

@@ -120,7 +120,7 @@ class Connection(CiscoIosSSH):
         commands in a row end with the same one.
         """
         self._await_first_prompt()
-        prompts = [self._prompt_behind(command) for command in TERMINAL]
+        prompts = [self._prompt_after(command) for command in TERMINAL]
         if prompts[-1] != prompts[-2]:
             raise NoPrompt("")
         if is_config_prompt(prompts[-1]):
@@ -148,17 +148,17 @@ class Connection(CiscoIosSSH):
             DeviceUnreachable: Nothing like a prompt came in time.
             EOFError: The device has hung up.
         """
-        started = heard_at = time.monotonic()
+        started = output_at = time.monotonic()
         seen = ""
         while True:
             self.wait_for_text(QUIET_S)
             if received := self.read_channel():
-                seen, heard_at = (seen + received)[-_LOGIN_TAIL_CHARS:], time.monotonic()
+                seen, output_at = (seen + received)[-_LOGIN_TAIL_CHARS:], time.monotonic()
             elif self.has_ended:
                 raise EOFError
             elif first_prompt(seen) is not None:
                 return
-            elif time.monotonic() - heard_at > QUESTION_S:
+            elif time.monotonic() - output_at > QUESTION_S:
                 if (question := open_question(seen)) is not None:
                     raise LoginRefused(
                         f"expected a prompt, the device asks {question!r}; nothing was typed",
@@ -180,7 +180,7 @@ class Connection(CiscoIosSSH):
                     "'>' comes of a 'prompt' line in its configuration; nothing was typed",
                 )
 
-    def _prompt_behind(self, command: str) -> str:
+    def _prompt_after(self, command: str) -> str:
         """Give one of the first commands; return the prompt after its answer."""
         self.write_channel(command + "\n")
         gate, deadline, seen = EchoGate(command), time.monotonic() + LOGIN_LIMIT_S, ""
@@ -212,9 +212,6 @@ class Connection(CiscoIosSSH):
 
     def enter_enable(self, secret: str) -> None:
         """Enter privileged EXEC: the secret is typed once, and only where the device asks for just that.
-
-        Args:
-            secret: What to type at `Password:`; empty where there is none.
 
         Raises:
             ValueError: There is no secret for it, or the device asks again.
@@ -268,16 +265,16 @@ class Connection(CiscoIosSSH):
         reader = AnswerReader(command, any_prompt(self.prompt) if configures else exec_prompt(self.prompt))
         self._check_nothing_is_asked()
         self.write_channel(command + "\n")
-        started = heard_at = prompt_at = time.monotonic()
+        started = output_at = prompt_at = time.monotonic()
         answer, prompt_end = None, None
         while True:
             if received := self.read_channel():
-                heard_at, answer = time.monotonic(), reader.take(received)
+                output_at, answer = time.monotonic(), reader.take(received)
                 if reader.size > MOST_ANSWER_CHARS:
                     raise EndlessAnswer(MOST_ANSWER_CHARS)
             if reader.prompt_end != prompt_end:
-                prompt_at, prompt_end = heard_at, reader.prompt_end
-            left_s = heard_at + limit_s - time.monotonic()
+                prompt_at, prompt_end = output_at, reader.prompt_end
+            left_s = output_at + limit_s - time.monotonic()
             if answer is not None:
                 since_s = time.monotonic() - prompt_at
                 if left_s <= 0 or answer.stands(since_s, redrawn_s=REDRAWN_S, settled_s=SETTLED_S):
@@ -290,7 +287,7 @@ class Connection(CiscoIosSSH):
 
     @staticmethod
     def _check_nothing_was_asked(answer: Answer) -> None:
-        """See that no question stands in an answer: what looks like a prompt behind it may be text.
+        """See that no question stands in an answer: what looks like a prompt after it may be text.
 
         Raises:
             NoPrompt: One does, and whatever is typed next might be its answer.
@@ -301,7 +298,7 @@ class Connection(CiscoIosSSH):
     def read_until_pattern(
         self, pattern: str = "", read_timeout: float = 10.0, re_flags: int = 0, max_loops: int | None = None
     ) -> str:
-        """Return what comes up to and including a pattern; what lies behind it is kept for the next reader.
+        """Return what comes up to and including a pattern; what lies after it is kept for the next reader.
 
         As netmiko's own, which looks a hundred times a second; this one sleeps until there is something to see.
 
@@ -311,10 +308,10 @@ class Connection(CiscoIosSSH):
         if max_loops is not None:
             raise ValueError("max_loops: netmiko has deprecated it; give read_timeout")
         deadline, seen = time.monotonic() + read_timeout, ""
-        wanted = re.compile(pattern, re_flags)
+        expression = re.compile(pattern, re_flags)
         while True:
             seen += self.read_channel()
-            if (found := wanted.search(seen)) is not None:
+            if (found := expression.search(seen)) is not None:
                 self._read_buffer += seen[found.end() :]
                 return seen[: found.end()]
             if len(seen) > MOST_ANSWER_CHARS:
@@ -347,11 +344,6 @@ class Connection(CiscoIosSSH):
 
     def _wait_until(self, deadline: float, seen: str, at_most_s: float = SETTLED_S) -> None:
         """Sleep for at most a second.
-
-        Args:
-            deadline: When there is no point in waiting any more.
-            seen: What came so far, for the error.
-            at_most_s: Wake after so long in any case, in seconds.
 
         Raises:
             NoPrompt: The deadline has passed.
@@ -411,17 +403,17 @@ class Driver(IOSDriver):
             NoPrompt: The device asks something else, or nothing came.
         """
         device = self.device
-        looks_privileged = device.last_prompt.endswith("#")
-        if looks_privileged and (not device.secret or self._level() in {None, FULL_LEVEL}):
+        is_hash_prompt = device.last_prompt.endswith("#")
+        if is_hash_prompt and (not device.secret or self._level() in {None, FULL_LEVEL}):
             return
         device.enter_enable(device.secret)
         device.set_terminal()
-        if not looks_privileged and device.last_prompt.endswith("#"):
+        if not is_hash_prompt and device.last_prompt.endswith("#"):
             return
         level = self._level()
         if level == FULL_LEVEL:
             return
-        if looks_privileged:
+        if is_hash_prompt:
             raise LoginRefused(
                 f"'enable' left the user at privilege level {level}",
                 host=self._host_keys.device,

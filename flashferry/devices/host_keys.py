@@ -48,7 +48,7 @@ class HostKeys:
         if damaged := damaged_lines(text, name):
             raise self._refused(
                 f"known hosts {self.path} line {damaged[0]}: expected a host key of {name}, cannot be read",
-                "Mend or remove that line; until then nobody can tell whether it is the device that answers",
+                "Mend or remove that line; until then it is not known whether the device answers",
             )
         return keys_of(text, name)
 
@@ -95,7 +95,7 @@ class HostKeys:
         lines = " and ".join(str(one.line) for one in valid)
         raise self._refused(
             f"the host key of {name} has changed: expected {expected}, seen {_shown(seen)}",
-            "Somebody may be answering in the device's place, so no password was sent. If the device was replaced or "
+            "Another host may be answering in the device's place, so no password was sent. If the device was replaced or "
             f"its keys were made anew, remove line {lines} of {self.path} (ssh-keygen -R '{name}' -f '{self.path}')",
         )
 

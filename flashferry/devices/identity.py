@@ -46,11 +46,7 @@ def identity_of(facts: Facts) -> str:
 
 
 def serial_in(identity: str) -> str | None:
-    """Return the serial number in what a device calls itself, or None where it has none there.
-
-    Args:
-        identity: As `identity_of` gives it.
-    """
+    """Return the serial number in what a device calls itself, or None where it has none there."""
     serial = identity.rpartition("/")[0]
     return None if serial.casefold() in _NO_SERIAL else serial
 
@@ -74,7 +70,7 @@ def is_same(
     members: frozenset[str] = frozenset(),
     found_members: frozenset[str] = frozenset(),
 ) -> bool:
-    """Tell whether a device is the one that was meant, also where its host name was changed since.
+    """Return whether a device is the one that was meant, also where its host name was changed since.
 
     A serial number decides alone only where it is one device's: that of a virtual router, one that is missing, or one
     that another device is known by, says nothing without the host name. A stack of the same host name is the same where
@@ -104,7 +100,7 @@ def is_same(
 def is_ours(
     session: DeviceSession, expected: Identity, marks: Iterable[str], others: Callable[[], Iterable[str]] = tuple
 ) -> bool:
-    """Tell whether the device that answers is the one that a run has in hand.
+    """Return whether the device that answers is the one that a run has in hand.
 
     A device that says another host name than it did was renamed meanwhile, or is another one that has the same serial
     number: a copy, or the other box of a pair that reports one for both. Only the mark that the run left tells them
@@ -153,7 +149,6 @@ class LoginGuard:
 
         Raises:
             OtherDevice: It is not the device of this run.
-            DeviceUnreachable: The session was lost.
         """
         found = identity_seen(session)
         if self.expected is None:
@@ -175,12 +170,7 @@ _lock = threading.Lock()
 
 
 def guard_logins(task: Task, guard: LoginGuard) -> None:
-    """Have all logins of a device's run held against what a guard expects.
-
-    Args:
-        task: The Nornir task that is the run, or one below it.
-        guard: Who is expected; one that served earlier attempts at the same device goes on knowing it.
-    """
+    """Have all logins of a device's run held against what a guard expects."""
     with _lock:
         _guards[run_of(task)] = guard
 

@@ -46,7 +46,6 @@ class KnownKey:
     """A key that a name is known by, and where the file says so.
 
     Attributes:
-        key: The key.
         line: Number of its line, from 1.
         is_revoked: Whether the line forbids the key.
     """

@@ -61,14 +61,8 @@ class Login:
     """How to open a session; secrets are kept out of its representation by `__repr__`.
 
     Attributes:
-        name: Inventory name of the device.
-        address: Its address or DNS name.
-        port: Its SSH port.
-        username: Who logs in.
-        password: Their password.
         enable_secret: What `enable` asks for, or None: the login has to be privileged.
         host_keys: What the device's host key is held against.
-        optional_args: NAPALM's options, netmiko's among them.
         recorder: Takes all that is sent and comes.
     """
 
@@ -141,7 +135,7 @@ def hang_up(device: Any) -> None:
     try:
         device.paramiko_cleanup()
     except lost():
-        # The channel could not say goodbye; what is behind it is closed all the same.
+        # The channel could not say goodbye; what is after it is closed all the same.
         device.remote_conn = None
         with suppress(*lost()):
             device.paramiko_cleanup()
@@ -169,7 +163,7 @@ def _opening(login: Login) -> Iterator[None]:
         yield
     except NetmikoAuthenticationException:
         raise LoginRefused(
-            f"login as '{login.username or '(nobody)'}' to {where} was refused",
+            f"login as '{login.username or '(no user)'}' to {where} was refused",
             host=login.name,
             step="connect",
             hint="Check username and password: the inventory's, FLASHFERRY_USERNAME and FLASHFERRY_PASSWORD, or "
@@ -177,14 +171,14 @@ def _opening(login: Login) -> Iterator[None]:
         ) from None
     except failed() as error:
         why = unreached(error)
-        told = DeviceUnreachable(
+        raised = DeviceUnreachable(
             f"no SSH session with {where} could be opened" + (f": {why.words}" if why.words else ""),
             host=login.name,
             step="connect",
             hint=why.hint,
         )
-        told.cause = why.cause.value
-        raise told from None
+        raised.cause = why.cause.value
+        raise raised from None
 
 
 @contextmanager

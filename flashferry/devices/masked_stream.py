@@ -28,7 +28,7 @@ MOST_OPEN_CHARS = 4096
 """Nor is more of it held: the marks of a copy are one line of thousands."""
 
 MOST_HELD_CHARS = 1024
-"""A secret that has begun is waited for up to so many characters; longer, it is none."""
+"""A secret that has start is waited for up to so many characters; longer, it is none."""
 
 MOST_CONTEXT_CHARS = 1024
 """So much of the line that was told already is looked at with the next part of it."""
@@ -51,11 +51,7 @@ class Mark(StrEnum):
 
 @lru_cache(maxsize=16)
 def stamp(at_s: float) -> str:
-    """Return a time as an entry has it: UTC, ISO 8601, to the millisecond.
-
-    Args:
-        at_s: Seconds since 1970.
-    """
+    """Return a time as an entry has it: UTC, ISO 8601, to the millisecond."""
     return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -72,18 +68,18 @@ def without_secrets(text: str) -> str:
 
 
 class _Direction:
-    """What goes one way: its open end, and what of that line was told already."""
+    """What goes one direction: its open end, and what of that line was told already."""
 
     def __init__(self, mark: Mark) -> None:
         self._mark = mark
-        self._told = ""
+        self._released = ""
         self._open = ""
         self._since_s = 0.0
 
     @property
     def last_line(self) -> str:
         """Return the line that has no end yet, as it came."""
-        return self._told + self._open
+        return self._released + self._open
 
     def take(self, at_s: float, text: str) -> list[str]:
         """Take a piece; return the entries of the lines that are whole by now."""
@@ -100,11 +96,11 @@ class _Direction:
         """Return the entries of all but what may be a secret's beginning."""
         if not self._open:
             return []
-        whole = self._told + self._open
-        begun = _begun(whole)
-        if _is_a_mere_line_end(whole[begun:]):
-            begun = len(whole)
-        return self._let_go(at_s, max(begun, len(self._told)))
+        whole = self._released + self._open
+        start = _secret_start(whole)
+        if _is_line_end_only(whole[start:]):
+            start = len(whole)
+        return self._let_go(at_s, max(start, len(self._released)))
 
     def overdue(self, now_s: float) -> list[str]:
         """Return the entries of a line that has waited for its end for too long."""
@@ -113,27 +109,27 @@ class _Direction:
     def end(self, at_s: float) -> list[str]:
         """Return the entries of what is left; nothing follows. A secret's beginning is masked, too."""
         entries = self.let_go(at_s)
-        rest, self._told, self._open = self._open, "", ""
+        rest, self._released, self._open = self._open, "", ""
         if rest:
             entries.append(entry(self._since_s, self._mark, MASK if len(rest.strip()) >= LEAST_OF_A_SECRET else rest))
         return entries
 
     def _whole_lines(self) -> int:
         """Return where the last line ends that no secret may go on behind."""
-        whole = self._told + self._open
-        end, begun = whole.rfind("\n") + 1, _begun(whole)
-        if self._mark is Mark.SENT and _is_a_mere_line_end(whole[begun:]):
+        whole = self._released + self._open
+        end, start = whole.rfind("\n") + 1, _secret_start(whole)
+        if self._mark is Mark.SENT and _is_line_end_only(whole[start:]):
             return end
-        return whole.rfind("\n", 0, begun) + 1 if begun < end else end
+        return whole.rfind("\n", 0, start) + 1 if start < end else end
 
     def _let_go(self, at_s: float, end: int) -> list[str]:
         """Return the entries up to a place in the line that is open; the rest stays."""
-        done = len(self._told)
+        done = len(self._released)
         if end <= done:
             return []
-        whole = self._told + self._open
+        whole = self._released + self._open
         spans = sorted(secret_places(whole) + line_secrets(whole))
-        # A secret that was found goes as a whole; behind it another one may begin.
+        # A secret that was found goes as a whole; after it another one may begin.
         while (further := max((last for first, last in spans if first < end < last), default=end)) > end:
             end = further
         entries = [
@@ -142,7 +138,7 @@ class _Direction:
         ]
         self._open, self._since_s = whole[end:], at_s
         begin = whole.rfind("\n", 0, end) + 1
-        self._told = whole[max(begin, end - MOST_CONTEXT_CHARS) : end]
+        self._released = whole[max(begin, end - MOST_CONTEXT_CHARS) : end]
         return entries
 
 
@@ -153,7 +149,7 @@ class MaskedStream:
     """
 
     def __init__(self) -> None:
-        self._ways = {mark: _Direction(mark) for mark in (Mark.CAME, Mark.SENT)}
+        self._directions = {mark: _Direction(mark) for mark in (Mark.CAME, Mark.SENT)}
         self._last: Mark | None = None
         self._is_secret = False
 
@@ -162,7 +158,7 @@ class MaskedStream:
 
         Args:
             at_s: When it was sent or came, seconds since 1970; never before the piece in front of it.
-            mark: Which way it went.
+            mark: Which direction it went.
             text: The text as it is; of any length.
         """
         if not text:
@@ -171,45 +167,45 @@ class MaskedStream:
             return [*self._let_go(at_s), entry(at_s, mark, without_secrets(text))]
         entries: list[str] = []
         if mark is not self._last:
-            entries = self._ways[self._other(mark)].let_go(at_s)
-            self._is_secret = mark is Mark.SENT and bool(_ASKS_SECRET.search(self._ways[Mark.CAME].last_line))
+            entries = self._directions[self._other(mark)].let_go(at_s)
+            self._is_secret = mark is Mark.SENT and bool(_ASKS_SECRET.search(self._directions[Mark.CAME].last_line))
         self._last = mark
         if self._is_secret and mark is Mark.SENT:
             line, end, rest = text.partition("\n")
             entries.append(entry(at_s, mark, (MASK if line else "") + end))
             self._is_secret = not end
             return entries + self.take(at_s, mark, rest)
-        return entries + self._ways[mark].take(at_s, text)
+        return entries + self._directions[mark].take(at_s, text)
 
     def overdue(self, now_s: float) -> list[str]:
         """Return the entries of lines that have waited for their ends for too long."""
-        return [one for way in self._ways.values() for one in way.overdue(now_s)]
+        return [one for direction in self._directions.values() for one in direction.overdue(now_s)]
 
     def end(self, at_s: float) -> list[str]:
         """Return the entries of all that is left; nothing follows."""
-        return [one for way in self._ways.values() for one in way.end(at_s)]
+        return [one for direction in self._directions.values() for one in direction.end(at_s)]
 
     def _let_go(self, at_s: float) -> list[str]:
-        return [one for way in self._ways.values() for one in way.let_go(at_s)]
+        return [one for direction in self._directions.values() for one in direction.let_go(at_s)]
 
     @staticmethod
     def _other(mark: Mark) -> Mark:
         return Mark.SENT if mark is Mark.CAME else Mark.CAME
 
 
-def _begun(whole: str) -> int:
+def _secret_start(whole: str) -> int:
     """Return from where on a text may be the beginning of a secret, should more of it follow."""
-    begun = secret_begun(whole)
-    return begun if len(whole) - begun <= MOST_HELD_CHARS else len(whole)
+    start = secret_begun(whole)
+    return start if len(whole) - start <= MOST_HELD_CHARS else len(whole)
 
 
-def _is_a_mere_line_end(begun: str) -> bool:
-    """Tell whether a secret would have to be broken by a line's end behind its first letters.
+def _is_line_end_only(start: str) -> bool:
+    """Return whether a secret would have to be broken by a line's end behind its first letters.
 
     Every tenth line or so ends with a letter that some password begins with. Such a line waits for the next piece, but
     neither a command nor what stands in front of a question's answer is torn for it.
     """
-    return "\n" in begun and len("".join(begun.split())) < LEAST_OF_A_SECRET
+    return "\n" in start and len("".join(start.split())) < LEAST_OF_A_SECRET
 
 
 def _masked(whole: str, spans: list[tuple[int, int]], begin: int, end: int) -> Iterator[str]:

@@ -32,22 +32,14 @@ _BY_PROMPT = (
 
 
 def other_system(output: str) -> str | None:
-    """Return the system that `show version`, or a banner, names; None where it is IOS, or no name is found.
-
-    Args:
-        output: What was printed, or the refusal of the command.
-    """
+    """Return the system that `show version`, or a banner, names; None where it is IOS, or no name is found."""
     if _IOS.search(output):
         return None
     return next((name for name, pattern in _BY_OUTPUT if pattern.search(output)), None)
 
 
 def other_system_at(line: str) -> str | None:
-    """Return the system whose prompt a line is; None where it is none that is known here.
-
-    Args:
-        line: The last line that a login showed.
-    """
+    """Return the system whose prompt a line is; None where it is none that is known here."""
     return next((name for name, pattern in _BY_PROMPT if pattern.fullmatch(line.strip())), None)
 
 

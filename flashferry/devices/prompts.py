@@ -1,6 +1,6 @@
 """Where an answer of the CLI begins and ends, and whether it is a refusal. Pure.
 
-The echo of the command stands in front of it, the prompt behind it.
+The echo of the command stands in front of it, the prompt after it.
 
 Facts
 -----
@@ -15,7 +15,7 @@ Facts
   its middle, after `$`.
 * A syslog line may come behind the prompt, which is not printed again; an answer that is taken by its prompt alone
   is then one command late for ever after (public log of IOL 17.15). So an answer counts only behind its own echo.
-* Output may hold a line that looks like the prompt (a banner, somebody's remark); what comes behind it tells.
+* Output may hold a line that looks like the prompt (a banner, somebody's remark); what comes after it tells.
 * With `logging synchronous` IOS draws prompt and line again behind a syslog line, also while a command is being typed:
   a prompt in front of the whole echo, or just behind a syslog line, is no end yet.
 """
@@ -50,7 +50,7 @@ _LONGEST_PROMPT = 300
 _SYSLOG = re.compile(r"(?:\s*|.*%[A-Z][A-Z0-9_]*-(?:[A-Z0-9_]+-)?[0-7]-[A-Z0-9_]+:.*)$")
 """`*Sep 13 09:24:43.803: %SYS-5-CONFIG_I: ...`, with or without stamp and sequence number; or an empty line."""
 
-_TOLD = re.compile(r"%%|%\s?Error", re.IGNORECASE)
+_ABOUT_A_FILE = re.compile(r"%%|%\s?Error", re.IGNORECASE)
 """`%Error opening flash:/x (No such file or directory)` is an answer about a file, `%% Warning:` an advice."""
 
 
@@ -60,7 +60,7 @@ class Answer:
 
     Attributes:
         text: The output without echo and prompt.
-        prompt: The prompt behind it, for example `r1#` or `r1(config)#`.
+        prompt: The prompt after it, for example `r1#` or `r1(config)#`.
         behind: What came behind the prompt; where it is not empty, the prompt may be a line that only looks like one.
     """
 
@@ -88,7 +88,7 @@ class Answer:
         """Return whether the answer is at its end.
 
         Args:
-            since_s: How long ago the prompt came; syslog lines behind it make it no younger.
+            since_s: How long ago the prompt came; syslog lines after it make it no younger.
             redrawn_s: How long a prompt just behind a syslog line must stand.
             settled_s: How long a prompt that syslog lines follow must stand.
         """
@@ -303,7 +303,7 @@ def refusal_in(answer: str) -> str | None:
     if (refusal := first(Refusal, answer)) is not None:
         return refusal.text
     lines = [line.strip() for line in answer.splitlines() if line.strip(" ^\t") and not is_syslog(line)]
-    if lines and all(line.startswith("%") and not _TOLD.match(line) for line in lines):
+    if lines and all(line.startswith("%") and not _ABOUT_A_FILE.match(line) for line in lines):
         return lines[0][:200]
     return None
 

@@ -50,12 +50,7 @@ class ScpRefused(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class ScpSource:
-    """A connection to a device for one file. `send` is for a thread of its own, all else may be asked meanwhile.
-
-    Attributes:
-        client: The SSH client, logged in.
-        socket: Its TCP connection.
-    """
+    """A connection to a device for one file. `send` is for a thread of its own, all else may be asked meanwhile."""
 
     client: paramiko.SSHClient
     socket: socket.socket
@@ -131,7 +126,7 @@ class ScpSource:
         Args:
             descriptor: The file, open at any place.
             size_bytes: How much of it was announced.
-            wrote: Told how many bytes more the connection has taken.
+            wrote: Called with how many bytes more the connection has taken.
             end_s: How long the device may take for its last word: it may write flash behind the last byte.
 
         Raises:
@@ -181,7 +176,7 @@ class ScpSource:
         if not word:
             self._raise_last_word(channel)
         if word[0] != _GOOD:
-            raise ScpRefused(_text_behind(channel, word))
+            raise ScpRefused(_text_after(channel, word))
 
     def _raise_last_word(self, channel: paramiko.Channel) -> None:
         """Raise what the device said before it closed the channel, where it said anything."""
@@ -198,11 +193,6 @@ class ScpSource:
 
 def open_source(session: Any, *, host: str, prepare: Callable[[socket.socket], None]) -> ScpSource:
     """Open a second connection beside a session.
-
-    Args:
-        session: netmiko's connection, open: what it was opened with opens this one, host key and all.
-        host: Inventory name, for errors.
-        prepare: Sets what the connection begins with, before there is any: some of it cannot be taken back later.
 
     Raises:
         LoginRefused: The device does not let the user in a second time.
@@ -239,10 +229,6 @@ def open_source(session: Any, *, host: str, prepare: Callable[[socket.socket], N
 def connected(options: dict[str, Any], prepare: Callable[[socket.socket], None]) -> socket.socket:
     """Return a connection to a device, at the first of its addresses that takes one, as paramiko would.
 
-    Args:
-        options: What paramiko would be told: `hostname`, `port`, `timeout` in seconds.
-        prepare: Sets what it begins with.
-
     Raises:
         OSError: Its name is not known, or nobody answered.
     """
@@ -263,7 +249,7 @@ def connected(options: dict[str, Any], prepare: Callable[[socket.socket], None])
     raise OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH))
 
 
-def _text_behind(channel: paramiko.Channel, first: bytes) -> str:
+def _text_after(channel: paramiko.Channel, first: bytes) -> str:
     """Return the line behind a byte that says no; some servers send the line without such a byte in front."""
     said = first.lstrip(b"\1\2")
     while b"\n" not in said and len(said) < _LONGEST_TEXT:

@@ -46,11 +46,7 @@ _HASH = re.compile(r"\$(?:1|5|6|8|9|14)\$[\w./$+=-]{6,}")
 
 
 def line_secrets(text: str) -> list[tuple[int, int]]:
-    """Return where values stand that a configuration line is known to keep secret: begin and end of each place.
-
-    Args:
-        text: Lines as a device prints them, the last one as far as it came.
-    """
+    """Return where values stand that a configuration line is known to keep secret: begin and end of each place."""
     found: list[tuple[int, int]] = []
     at = 0
     # Not `splitlines`: a letter of two bytes may have one that it takes for a line's end.

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.safe_quote import counted
@@ -25,7 +26,7 @@ from flashferry.devices.prompts import SHORT_ANSWER_CHARS, EchoGate, is_syslog, 
 from flashferry.devices.scp_source import ScpSource, open_source
 from flashferry.tcp.info import parse_tcp_info
 from templates.config_sections import missing_of_whole
-from templates.version import parse_version
+from templates.version import SoftwareVersion, parse_version
 
 TCP_INFO = 11
 """`TCP_INFO` of linux/tcp.h."""
@@ -66,7 +67,6 @@ class DeviceSession:
     device may still be asking.
 
     Attributes:
-        name: Inventory name of the device.
         recorder: Takes all that is sent and comes.
         lines_sent: How many configuration lines were typed so far, whatever became of them.
     """
@@ -83,7 +83,6 @@ class DeviceSession:
             raise
         self._prompt = re.escape(str(self._driver.device.prompt))
         self.lines_sent = 0
-        self._platform: Platform | None = None
 
     def close(self) -> None:
         """Log out; a session that is lost already is no error."""
@@ -155,9 +154,6 @@ class DeviceSession:
     def open_source(self, prepare: Callable[[socket.socket], None]) -> ScpSource:
         """Open a second connection with the same login, for one file to the device's own SCP server.
 
-        Args:
-            prepare: Sets what its socket begins with, before it connects.
-
         Raises:
             LoginRefused: The device does not let the user in a second time, or shows another host key than the session.
             DeviceUnreachable: No connection came about, or it goes through a proxy, where the kernel's account of it
@@ -170,8 +166,6 @@ class DeviceSession:
 
         Raises:
             DeviceRefused: The user may not give it, or the device does not run IOS.
-            OutputNotUnderstood: No prompt came in time.
-            DeviceUnreachable: The session was lost.
         """
         if SHOW_VERSION not in self._driver.known_answers:
             try:
@@ -188,12 +182,15 @@ class DeviceSession:
             reason, hint = not_ios(system)
             raise DeviceRefused(reason, host=self.name, step="connect", hint=hint)
 
-    @property
+    @cached_property
     def platform(self) -> Platform:
-        """Return its platform, as `show version` tells it; it is recognized once per session."""
-        if self._platform is None:
-            self._platform = recognize(self.show_version())
-        return self._platform
+        """Return the platform that `show version` shows; recognized once per session."""
+        return recognize(self.show_version())
+
+    @cached_property
+    def version(self) -> SoftwareVersion:
+        """Return what `show version` shows; parsed once per session."""
+        return parse_version(self.show_version())
 
     def show_privilege(self) -> str:
         """Return the output of `show privilege`, which the login may have asked for.
@@ -206,14 +203,18 @@ class DeviceSession:
         return known if known and refusal_in(known) is None else self.ask(command)
 
     def facts(self) -> Facts:
-        """Return NAPALM's facts, as far as they stand in `show version`."""
+        """Return NAPALM's facts, as far as they stand in `show version`; read once per session."""
+        return self._facts
+
+    @cached_property
+    def _facts(self) -> Facts:
         self.show_version()
         self._driver.known_answers.update(_NOT_NEEDED)
         with self._exchange("facts"):
             found = {name: str(value) for name, value in self._driver.get_facts().items()}
         if found["model"] == _NAPALM_KNOWS_NOT:
             # It looks for the maker's name, which not every box that runs IOS-XE bears.
-            found["model"] = next(iter(parse_version(self.show_version()).hardware), "")
+            found["model"] = next(iter(self.version.hardware), "")
         return Facts(**{name: found[name] for name in Facts.__slots__})
 
     def running_config(self) -> str:
@@ -222,7 +223,6 @@ class DeviceSession:
         Raises:
             DeviceRefused: The user may not see it.
             OutputNotUnderstood: It does not look whole: a part, compared with a part, would prove nothing.
-            DeviceUnreachable: The session was lost.
         """
         return self._configuration("show running-config")
 
@@ -232,7 +232,6 @@ class DeviceSession:
         Raises:
             DeviceRefused: The user may not see it.
             OutputNotUnderstood: It does not look whole.
-            DeviceUnreachable: The session was lost.
         """
         return self._configuration("show startup-config", may_be_absent=True)
 
@@ -264,8 +263,6 @@ class DeviceSession:
 
         Raises:
             DeviceRefused: The device does not know the command, or the user may not give it.
-            OutputNotUnderstood: No prompt came within the limit.
-            DeviceUnreachable: The session was lost.
         """
         with self._exchange(command):
             output = str(self._driver.device.exchange(command, limit_s=limit_s).text)
@@ -291,8 +288,6 @@ class DeviceSession:
 
         Raises:
             DeviceRefused: The device does not go into configuration mode, or not out of it; no session is left then.
-            OutputNotUnderstood: No prompt came in time.
-            DeviceUnreachable: The session was lost.
         """
         device = self._driver.device
         with self._exchange("configure terminal"):
@@ -334,7 +329,6 @@ class DeviceSession:
 
         Raises:
             OutputNotUnderstood: The command was not echoed, or the device writes without end; no session is left then.
-            DeviceUnreachable: The session was lost.
         """
         gate = EchoGate(command)
         try:

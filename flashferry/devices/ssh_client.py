@@ -17,7 +17,7 @@ _RSA = "ssh-rsa"
 _RSA_SIGNATURES = ("rsa-sha2-512", "rsa-sha2-256", _RSA)
 """An RSA key signs by any of these (RFC 8332); SHA-1 comes last, for devices that know nothing else."""
 
-LOOK_AROUND_S = 5.0
+CHECK_EVERY_S = 5.0
 """A session is kept alive every 30 s at the earliest, and asks for new keys after a gigabyte: this is often enough."""
 
 
@@ -77,7 +77,7 @@ class Transport(paramiko.Transport):
 
     def sleep_long(self) -> None:
         """Have the reading thread look around every few seconds only; what comes still wakes it at once."""
-        self.sock.settimeout(LOOK_AROUND_S)
+        self.sock.settimeout(CHECK_EVERY_S)
 
     def stop_thread(self) -> None:
         """Wake the reading thread, so that it sees that it is over; what was written before still goes out."""
@@ -123,11 +123,6 @@ class Client(paramiko.SSHClient):
 
 
 def key_types(known: tuple[str, ...], offered: tuple[str, ...]) -> tuple[str, ...]:
-    """Return paramiko's host key types with those of the known keys in front.
-
-    Args:
-        known: Types of the known keys, such as `ssh-rsa`.
-        offered: What paramiko offers, in its order.
-    """
-    wanted = [one for kind in known for one in (_RSA_SIGNATURES if kind == _RSA else (kind,)) if one in offered]
-    return tuple(dict.fromkeys((*wanted, *offered)))
+    """Return paramiko's host key types with those of the known keys in front."""
+    preferred = [one for kind in known for one in (_RSA_SIGNATURES if kind == _RSA else (kind,)) if one in offered]
+    return tuple(dict.fromkeys((*preferred, *offered)))

@@ -104,9 +104,9 @@ class Recent:
                 self._old.add((at_s, mark, text), KEPT_CHARS)
                 return
             self._has_answer = True
-            if room := HEAD_CHARS - self._head.chars:
-                self._head.add((at_s, mark, text[:room]), HEAD_CHARS)
-                text = text[room:]
+            if space := HEAD_CHARS - self._head.chars:
+                self._head.add((at_s, mark, text[:space]), HEAD_CHARS)
+                text = text[space:]
             if text:
                 self._tail.add((at_s, mark, text), TAIL_CHARS)
 
@@ -183,7 +183,7 @@ def _folded(entries: list[str]) -> list[str]:
 
 
 def _last(entries: list[str]) -> tuple[str, ...]:
-    """Return as many of the last entries as a report has room for."""
+    """Return as many of the last entries as a report has space for."""
     kept: list[str] = []
     chars = 0
     for one in reversed(entries[-SHOWN_LINES:]):

@@ -41,15 +41,11 @@ _TRIAL_BYTES = 4096
 _MOST_NAMES = 10_000
 _LEGEND = "< came from the device, > was sent, - is a remark; *** hides a secret"
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
-def transcripts_in(folder: Path, *, tell: Tell) -> Transcripts:
+def transcripts_in(folder: Path, *, tell: Report) -> Transcripts:
     """Return transcripts in a folder, which is made where there is none; they end with the process.
-
-    Args:
-        folder: The folder. One that is made is its owner's alone; of one that is there the mode is left.
-        tell: Takes a sentence for people, should writing fail later.
 
     Raises:
         ConfigInvalid: No file can be written there.
@@ -84,25 +80,25 @@ class Transcripts:
         wall: Seconds since 1970.
     """
 
-    def __init__(self, folder: Path, *, tell: Tell, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, folder: Path, *, tell: Report, wall: Callable[[], float] = time.time) -> None:
         self.folder = folder
-        self._tell, self._wall = tell, wall
-        self._begun = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(wall()))
+        self._report, self._wall = tell, wall
+        self._started = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(wall()))
         self._lock = threading.Lock()
         self._sessions: Counter[str] = Counter()
         self._open: list[SessionFile] = []
         self._written_files = 0
         self._wake = threading.Event()
-        self._is_closing = self._has_told = False
+        self._is_closing = self._has_reported = False
         self._writer: threading.Thread | None = None
 
     def __repr__(self) -> str:
         """Return where."""
         return f"Transcripts({str(self.folder)!r})"
 
-    def tell_by(self, tell: Tell) -> None:
+    def tell_by(self, tell: Report) -> None:
         """Have failures told in another way: while there is a live view, only that may write to the terminal."""
-        self._tell = tell
+        self._report = tell
 
     def of(self, host: str) -> SessionFile:
         """Return what takes the next session of a device; its file is made when there is something in it."""
@@ -162,34 +158,34 @@ class Transcripts:
                 one.give_up()
         except Exception as error:  # noqa: BLE001 -- whatever it is, no device has to do with it
             one.give_up()
-            self._tell_once(error)
+            self._report_once(error)
 
     def _opened(self, host: str) -> int:
         """Return the descriptor of a new file, whose name no other run, or session, has taken."""
-        name = f"{self._begun}-{_file_name(host)}"
+        name = f"{self._started}-{_file_name(host)}"
         for _ in range(_MOST_NAMES):
             self._sessions[name] += 1
             with suppress(FileExistsError):
                 return os.open(self.folder / f"{name}-{self._sessions[name]}.txt", _FLAGS, 0o600)
         raise FileExistsError(f"no name is free for {name}")
 
-    def _tell_once(self, error: Exception) -> None:
-        if self._has_told:
+    def _report_once(self, error: Exception) -> None:
+        if self._has_reported:
             return
-        self._has_told = True
+        self._has_reported = True
         why = (error.strerror or str(error)) if isinstance(error, OSError) else f"internal error {type(error).__name__}"
         with suppress(Exception):
-            self._tell(f"warning: transcript in {self.folder} cannot be written: {why}; devices are not held up by it")
+            self._report(
+                f"warning: transcript in {self.folder} cannot be written: {why}; devices are not held up by it"
+            )
 
 
 class SessionFile:
     """The file of one session: its text waits here until it is written. See `flashferry.devices.transcript.Sink`.
 
     Attributes:
-        host: Inventory name of the device.
         number: Descriptor of the file, or None while there is none; the writer's own, as the others are.
         is_ending: Whether nothing follows what was handed out last.
-        is_done: Whether the file is closed.
     """
 
     def __init__(self, host: str, wake: threading.Event) -> None:
@@ -208,10 +204,10 @@ class SessionFile:
         with self._written:
             if self._is_over:
                 return
-            if not self._has_room(text) and not self._is_late:
+            if not self._has_space(text) and not self._is_late:
                 self._wake.set()
-                self._is_late = not self._written.wait_for(lambda: self._has_room(text), PATIENCE_S)
-            if not self._has_room(text):
+                self._is_late = not self._written.wait_for(lambda: self._has_space(text), PATIENCE_S)
+            if not self._has_space(text):
                 self._left_out += len(text)
                 return
             self._waiting.append((at_s, mark, text))
@@ -223,11 +219,7 @@ class SessionFile:
             self._is_over = True
 
     def entries(self, now_s: float) -> list[str]:
-        """Return the entries of what waited; for the writer alone, as all that follows.
-
-        Args:
-            now_s: Seconds since 1970.
-        """
+        """Return the entries of what waited; for the writer alone, as all that follows."""
         with self._written:
             pieces, left_out, is_over = list(self._waiting), self._left_out, self._is_over
             self._waiting.clear()
@@ -250,7 +242,7 @@ class SessionFile:
             with suppress(OSError):
                 os.close(number)
 
-    def _has_room(self, text: str) -> bool:
+    def _has_space(self, text: str) -> bool:
         return not self._waiting or self._chars + len(text) <= MOST_WAITING_CHARS
 
 

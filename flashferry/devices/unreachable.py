@@ -35,9 +35,7 @@ class Unreached:
     """Why, for programs and for people.
 
     Attributes:
-        cause: The kind.
         words: What was seen, to follow a colon; empty where nothing is known.
-        hint: What to do.
     """
 
     cause: Cause
@@ -52,7 +50,7 @@ _WORDS = {
         "Check address and port; SSH may be off there, an access list may refuse us, or all vty lines are in use",
     ),
     Cause.TIMEOUT: (
-        "nobody answered in time",
+        "no answer came in time",
         "Check whether it is up, its address, route and firewalls on the way",
     ),
     Cause.NO_ROUTE: ("there is no route to it", "Check its address, and this machine's routes and interfaces"),

@@ -106,7 +106,7 @@ class Catalogue:
             ) from error
 
     def was_replaced(self, image: ImageFile, *, rest_s: float = 2.0) -> bool:
-        """Tell whether another file stands where an image was, and nobody has written to it for `rest_s`.
+        """Return whether another file stands where an image was, and nobody has written to it for `rest_s`.
 
         By our own clock, so that a file whose time lies in the future is offered like any other; asked now and then.
         """

@@ -24,7 +24,6 @@ class Contents:
     """What one reading of an image file told.
 
     Attributes:
-        digests: Both of them.
         inside: The name that it carries in itself, or None.
     """
 
@@ -97,7 +96,7 @@ class NameFinder:
         """Take the next bytes of the file."""
         if self._name is not None:
             return
-        # What is left is seldom more than a border: not to copy every piece behind it saves a tenth of all hashing.
+        # What is left is seldom more than a border: not to copy every piece after it saves a tenth of all hashing.
         begins_before = self._rest.startswith(_BLOCK) or _BLOCK in self._rest + piece[: len(_BLOCK)]
         is_joined = begins_before or len(piece) < len(_BLOCK)
         self._rest = self._searched(self._rest + piece if is_joined else piece, is_whole=False)

@@ -24,10 +24,8 @@ class Family:
     """Models that take images of the same platform.
 
     Attributes:
-        name: What people call it.
         images: The platform's words, as file names of its images begin with them, in lower case.
         models: Shell patterns of its models, in capitals.
-        source: Who says so.
         is_one_image: Whether all its models take all its images; else only what a device runs tells which.
     """
 

@@ -43,13 +43,11 @@ class FileKind(StrEnum):
     """What a software file is, by its name.
 
     Attributes:
-        IMAGE: A whole image, also where the name tells nothing: `image.bin`.
-        SMU: A patch of an image.
+        IMAGE: A whole image, also where the name says nothing: `image.bin`.
         APSP: A service pack for access points.
         APDP: A device pack for access points.
         SUB_PACKAGE: A part of an image: `.pkg`, or the wireless package of a switch.
         PACKAGE_LIST: The list of an image's parts: `packages.conf`, `cat9k_iosxe.17.09.05.SPA.conf`.
-        ROMMON: A boot loader.
         ARCHIVE: `.tar` or `.zip`, which boots by no copy.
     """
 
@@ -68,11 +66,9 @@ class FileName:
     """What a name says.
 
     Attributes:
-        name: The name, as given.
-        kind: What the file is.
         platform: The platform's word in lower case, such as `c9800-cl`; None where the name is not built as Cisco's.
         encryption: `npe` or `ldpe` where the feature set is a restricted one; empty otherwise.
-        release: The release, of a patch that of its base image; None where the name tells none.
+        release: The release, of a patch that of its base image; None where the name has none.
     """
 
     name: str
@@ -93,11 +89,7 @@ class FileName:
 
 
 def read_file_name(name: str) -> FileName:
-    """Return what the name of a software file says; folders before it are passed over.
-
-    Args:
-        name: Name of the file, or what `show version` prints in brackets: `C2960X-UNIVERSALK9-M`.
-    """
+    """Return what the name of a software file says; folders before it are passed over."""
     folded = re.split(r"[:/]", name.casefold())[-1]
     restricted = _ENCRYPTION.search(folded)
     return FileName(

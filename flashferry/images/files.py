@@ -49,7 +49,7 @@ Administration = tuple[int, int, int, int]
 
 
 def has_content_of(identity: FileIdentity, opened: Administration, now: os.stat_result) -> bool:
-    """Tell whether an open file still has the content that was hashed.
+    """Return whether an open file still has the content that was hashed.
 
     A change time that moved with names, owner or mode is explained by them: an image that is replaced by another one is
     still sent whole to who is fetching it. One that moved alone tells of a file that was written to, whatever its
@@ -96,10 +96,6 @@ def checked_image(path: Path) -> Path:
 
 def place_of(path: Path, folder: Path) -> Path:
     """Return where a file really is; a link to another file of the same folder is followed.
-
-    Args:
-        path: The file, or a link to it.
-        folder: The folder on offer, itself without links.
 
     Raises:
         ImageUnreadable: It is outside the folder, or no regular file.

@@ -60,7 +60,7 @@ class Platform:
 
     @property
     def family(self) -> Family | None:
-        """Return its family; None where nothing tells it, or two things tell two."""
+        """Return its family; None where nothing shows that it, or two things tell two."""
         known = self._families
         return known[0] if len(known) == 1 else None
 
@@ -82,10 +82,8 @@ class ImageFit:
     """What is known of an image and a device together.
 
     Attributes:
-        fits: The answer.
         reason: Why, in a sentence without a full stop.
         image_family: Family of the image, or None where it is not known.
-        device_family: That of the device, likewise.
     """
 
     fits: Fits
@@ -95,13 +93,7 @@ class ImageFit:
 
 
 def platform_of(version: str, models: Iterable[str], running: str | None) -> Platform:
-    """Return what a device says of its platform.
-
-    Args:
-        version: Output of `show version`.
-        models: Its model, in all the forms in which it is printed.
-        running: Path of the file that it runs, or None.
-    """
+    """Return what a device says of its platform."""
     software = _SOFTWARE.search(version)
     name = running.rpartition("/")[2] if running else ""
     return Platform(
@@ -112,7 +104,7 @@ def platform_of(version: str, models: Iterable[str], running: str | None) -> Pla
 
 
 def image_fit(name: str, inside: str | None, platform: Platform) -> ImageFit:
-    """Tell whether an image is for a device.
+    """Return whether an image is for a device.
 
     Args:
         name: Name of the file.
@@ -173,7 +165,7 @@ def _compared(image: _NamedImage, theirs: Family, platform: Platform) -> tuple[F
 def _by_words(image: _NamedImage, platform: Platform) -> tuple[Fits, str]:
     """Compare what the names of the image and of the device's software begin with, where a table lacks one of them."""
     if image.word is None:
-        return Fits.UNKNOWN, f"neither its name nor the file tells a platform known here: {image.name}"
+        return Fits.UNKNOWN, f"neither its name nor the file shows a platform known here: {image.name}"
     theirs = {platform.word} if platform.word else set(platform.family.images if platform.family else ())
     if not theirs:
         return Fits.UNKNOWN, f"{image.is_for}, and the platform of the {platform.model} is not known here"

@@ -34,7 +34,6 @@ class Image:
 
     Attributes:
         name: Its file's name without any directory, on the wire and on devices.
-        size_bytes: Its size.
         md5: As `Digests` has it; never empty.
         sha512: As `Digests` has it; never empty.
     """
@@ -59,7 +58,6 @@ class ImageFile(Image):
     """An image as it lies here.
 
     Attributes:
-        path: Where it is, links resolved.
         identity: The state of the file that the digests belong to.
         inside: The name that it carries in itself, whatever its file is called; None where it carries none.
     """
@@ -114,10 +112,10 @@ def check_published(image: Image, vendor: Digests) -> None:
     Raises:
         ConfigInvalid: A hash differs: the download is damaged, or another file.
     """
-    for kind, wanted, found in (("MD5", vendor.md5, image.md5), ("SHA-512", vendor.sha512, image.sha512)):
-        if wanted and wanted != found:
+    for kind, expected, found in (("MD5", vendor.md5, image.md5), ("SHA-512", vendor.sha512, image.sha512)):
+        if expected and expected != found:
             raise ConfigInvalid(
-                f"image {image.name}: expected the published {kind} {wanted}, the file has {found}",
+                f"image {image.name}: expected the published {kind} {expected}, the file has {found}",
                 hint="The download is damaged or another file: fetch it again",
             )
 

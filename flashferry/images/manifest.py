@@ -101,7 +101,7 @@ class Manifest:
         return hashlib.sha256(to_text(self).encode()).hexdigest()
 
     def span(self, number: int) -> tuple[int, int]:
-        """Return where a chunk begins, and the first byte behind it."""
+        """Return where a chunk begins, and the first byte after it."""
         first = number * self.chunk_bytes
         return first, min(first + self.chunk_bytes, self.size_bytes)
 
@@ -111,7 +111,6 @@ class Reading:
     """What one reading of an image's file told.
 
     Attributes:
-        manifest: What it is made of.
         contents: What a catalogue keeps of it.
         identity: The state of the file that both belong to.
     """
@@ -137,11 +136,7 @@ def is_reserved(name: str) -> bool:
 
 
 def plan_name(digest: str) -> str:
-    """Return the name of the file by which a plan is fetched.
-
-    Args:
-        digest: SHA-256 of the plan, in small hexadecimal.
-    """
+    """Return the name of the file by which a plan is fetched."""
     return f"plan-{digest}.json"
 
 
@@ -160,10 +155,6 @@ def to_text(manifest: Manifest) -> str:
 
 def from_text(text: str | bytes, *, what: str = "manifest") -> Manifest:
     """Return the manifest that a text holds.
-
-    Args:
-        text: JSON.
-        what: How it is called in complaints: whose it is, or where it came from.
 
     Raises:
         ManifestInvalid: It holds none.
@@ -197,7 +188,7 @@ class ManifestSoFar:
         self._chunk_bytes = chunk_bytes
         self._contents = ContentsSoFar()
         self._chunks: list[str] = []
-        self._chunk, self._room = hashlib.sha256(), chunk_bytes
+        self._chunk, self._left_bytes = hashlib.sha256(), chunk_bytes
         self._size_bytes = 0
 
     def feed(self, piece: bytes, beside: ThreadPoolExecutor | None = None) -> None:
@@ -216,7 +207,7 @@ class ManifestSoFar:
         Raises:
             ManifestInvalid: Nothing has come, or the name cannot be an image's.
         """
-        if self._room < self._chunk_bytes:
+        if self._left_bytes < self._chunk_bytes:
             self._end_chunk()
         contents = self._contents.end()
         manifest = Manifest(
@@ -232,15 +223,15 @@ class ManifestSoFar:
     def _feed_chunks(self, piece: bytes) -> None:
         rest = memoryview(piece)
         while rest:
-            part, rest = rest[: self._room], rest[self._room :]
+            part, rest = rest[: self._left_bytes], rest[self._left_bytes :]
             self._chunk.update(part)
-            self._room -= len(part)
-            if not self._room:
+            self._left_bytes -= len(part)
+            if not self._left_bytes:
                 self._end_chunk()
 
     def _end_chunk(self) -> None:
         self._chunks.append(self._chunk.hexdigest())
-        self._chunk, self._room = hashlib.sha256(), self._chunk_bytes
+        self._chunk, self._left_bytes = hashlib.sha256(), self._chunk_bytes
 
 
 def read_manifest(

@@ -3,7 +3,7 @@
 Facts
 -----
 * Names of files have `17.12.04a`, `show version` has `17.12.4a` or `17.06.03a`, `show install summary` has
-  `17.12.04a.01.79`, with the build behind it: an image's name does not tell its build, so builds are not compared.
+  `17.12.04a.01.79`, with the build after it: an image's name does not tell its build, so builds are not compared.
 * A digit before the first dot may be the end of a word: `universalk9.17.12.04a` is no release 9.17.12.
 * Names of classic IOS (`c2900-universalk9-mz.SPA.157-3.M.bin`) and of builds of developers (`BLD_V168_...`) tell none.
 """
@@ -22,10 +22,8 @@ class ImageRelease:
     """A release of IOS-XE, for example 17.12.4a.
 
     Attributes:
-        major: Its first number.
         minor: Its second.
-        rebuild: Its third.
-        letters: What stands behind it, such as `a`; empty as a rule.
+        letters: What stands after it, such as `a`; empty as a rule.
     """
 
     major: int

@@ -25,38 +25,23 @@ _SSH = "ssh"
 
 
 def profile_for(release: str) -> str:
-    """Return which algorithms a device is offered, by its release: LEGACY before 17, and where nobody can tell.
+    """Return which algorithms a device is offered, by its release: LEGACY before 17, and where that is not known.
 
     The older ones are offered to its address alone, and only while its ticket is good.
-
-    Args:
-        release: As the device tells it, for example `16.11.1` or `15.8(3)M2`.
     """
     found = read_release(release)
     return MODERN if found is not None and found.numbers[0] >= _MODERN_FROM else LEGACY
 
 
 def ssh_offer(transport: Transport, release: str) -> SshOffer | None:
-    """Return what a device is offered besides what everybody is; None for that alone, and where SSH is not spoken.
-
-    Args:
-        transport: By what it is to fetch.
-        release: As the device tells it.
-    """
+    """Return what a device is offered besides what everybody is; None for that alone, and where SSH is not spoken."""
     if transport.listener_name != _SSH or profile_for(release) == MODERN:
         return None
     return SshOffer(profile=LEGACY)
 
 
 def offer_alone(transport: Transport, offer: SshOffer | None, *, cipher: str, mac: str) -> SshOffer | None:
-    """Return an offer that leaves a device one cipher to pick, and one MAC where one is named.
-
-    Args:
-        transport: By what it is to fetch; where that speaks no SSH the offer stays as it is.
-        offer: What it would be offered.
-        cipher: Its name in SSH.
-        mac: The same; empty for any.
-    """
+    """Return an offer that leaves a device one cipher to pick, and one MAC where one is named."""
     if transport.listener_name != _SSH:
         return offer
     return replace(offer or SshOffer(), encryption=(cipher,), mac=(mac,) if mac else ())

@@ -60,12 +60,7 @@ NotServed: TypeAlias = Mapping[str, tuple[str, str]]
 
 
 def not_served_by(depot: str, served: Collection[str]) -> NotServed:
-    """Return what the host's depot does not serve.
-
-    Args:
-        depot: The depot, as complaints name it.
-        served: Names of what it serves.
-    """
+    """Return what the host's depot does not serve."""
     lacking = f"expected it at {depot}, which serves {', '.join(served)}"
     hint = "Start the depot with it among --transports, or give --depot never"
     return {one.name: (lacking, hint) for one in TRANSPORTS if one.name not in served}

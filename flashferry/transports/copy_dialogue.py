@@ -9,7 +9,7 @@ Facts
   server, the user and the file there: it asks for them although the URL has them (ASR903, XE 3.16).
 * A password is typed once. Asked for it again, the device was refused with it, or draws the question anew, which nobody
   can tell: either way it is a second time, and never typed.
-* A host key is confirmed only where the device shows a fingerprint that is one of ours, behind the command. What its
+* A host key is confirmed only where the device shows a fingerprint that is one of ours, after the command. What its
   question looks like in full, and whether it keeps the key, no capture shows: a key that is kept is a difference of the
   configuration, which the restore finds.
 * When and how often something is typed: see `flashferry.devices.dialogue`.
@@ -196,7 +196,7 @@ class CopyDialogue(Dialogue):
         return mask(text)
 
     def _is_ours(self, row: CopyError) -> bool:
-        """Tell whether an error names our copy; credentials are masked and `flash:` may read `bootflash:`."""
+        """Return whether an error names our copy; credentials are masked and `flash:` may read `bootflash:`."""
         subject = _CREDENTIALS.sub(r"\1", row.subject)
         if "://" in subject:
             place = subject.removeprefix(f"{self._offer.transport.scheme}://").replace("//", "/")
@@ -205,7 +205,7 @@ class CopyDialogue(Dialogue):
 
 
 def _stands_in(fingerprint: str, shown: str) -> bool:
-    """Tell whether a fingerprint stands in a text without blanks: digits of MD5 in any case, with colons or without."""
+    """Return whether a fingerprint stands in a text without blanks: digits of MD5 in any case, with colons or without."""
     if _DIGITS.fullmatch(fingerprint):
         return fingerprint.replace(":", "").lower() in shown.replace(":", "").lower()
     return len(fingerprint) >= _LEAST_FINGERPRINT and fingerprint in shown

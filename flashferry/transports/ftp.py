@@ -59,8 +59,8 @@ FTP = Ftp(
     ports=Ports(well_known=21, others=range(2121, 2131)),
     source=source_setting("source-interface", "ip ftp source-interface"),
     words=Messages(
-        nobody_came="nobody came to our FTP port",
-        nothing_flows="it logged in and no data connection came about",
+        no_client="no connection reached our FTP port",
+        no_data="it logged in and no data connection came about",
         hints={
             FailureCause.NO_CLIENT: (
                 "Check route, firewall and access lists from the device to our FTP port, its VRF (inventory key 'vrf') "

@@ -58,8 +58,8 @@ HTTP = Http(
     ports=Ports(well_known=80, others=range(8080, 8090)),
     source=source_setting("http source-interface", "ip http client source-interface"),
     words=Messages(
-        nobody_came="nobody came to our HTTP port",
-        nothing_flows="it asked for the image with its ticket and takes nothing",
+        no_client="no connection reached our HTTP port",
+        no_data="it asked for the image with its ticket and takes nothing",
         hints={
             FailureCause.NO_CLIENT: (
                 f"Check route, firewall and access lists from the device to our HTTP port, {CLIENT_HINT}"

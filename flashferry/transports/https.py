@@ -66,8 +66,8 @@ HTTPS = Https(
     ports=Ports(well_known=443, others=range(8443, 8453)),
     source=HTTP.source,
     words=Messages(
-        nobody_came="nobody came to our HTTPS port",
-        nothing_flows="it asked for the image with its ticket and takes nothing",
+        no_client="no connection reached our HTTPS port",
+        no_data="it asked for the image with its ticket and takes nothing",
         hints={
             FailureCause.NO_CLIENT: (
                 f"Check route, firewall and access lists from the device to our HTTPS port, {CLIENT_HINT}"

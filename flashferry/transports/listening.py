@@ -73,10 +73,10 @@ def listeners_at(
         SettingsInvalid: An option is out of its range.
     """
     given = ports or {}
-    wanted: dict[str, Transport] = {}
+    by_listener: dict[str, Transport] = {}
     for one in transports:
-        wanted.setdefault(one.listener_name, one)
-    return tuple(_listener(transport, options, given.get(name)) for name, transport in wanted.items())
+        by_listener.setdefault(one.listener_name, one)
+    return tuple(_listener(transport, options, given.get(name)) for name, transport in by_listener.items())
 
 
 def _listener(transport: Transport, options: ListenOptions, port: int | None) -> ListenerSettings:
@@ -91,10 +91,6 @@ def listening_error(error: ServerStartFailed, served: Iterable[Transport]) -> Co
     """Return what to tell of a port that cannot be listened on: for which transport, and the option that changes it.
 
     Where the usual one alone is served there is nothing to tell apart.
-
-    Args:
-        error: What the server said.
-        served: What it was to serve.
     """
     served = tuple(served)
     meant = [one for one in served if one.name in error.transports]
@@ -103,8 +99,8 @@ def listening_error(error: ServerStartFailed, served: Iterable[Transport]) -> Co
     where, _, why = error.message.partition(": ")
     titles, option = " and ".join(one.title for one in meant), _OPTIONS.get(meant[0].listener_name, "--port")
     other = f"Give another port with {option}, such as {meant[0].ports.others[0]}"
-    way_out = f"Ports below 1024 take root or CAP_NET_BIND_SERVICE. {other}" if error.needs_right else other
-    return ConfigInvalid(f"{where} for {titles}: {why}", hint=way_out)
+    hint = f"Ports below 1024 take root or CAP_NET_BIND_SERVICE. {other}" if error.needs_right else other
+    return ConfigInvalid(f"{where} for {titles}: {why}", hint=hint)
 
 
 def free_port(transport: Transport = USUAL) -> int:

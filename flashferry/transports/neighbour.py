@@ -28,7 +28,7 @@ from flashferry.transports.transport import ListenOptions, Messages, Offer, Port
 if TYPE_CHECKING:
     from flashferry.fileserver import ListenerSettings
 
-_LOOK = "Look at the way between the two devices, access lists for UDP among them; the copy goes on over the WAN"
+_CHECK_PATH = "Look at the way between the two devices, access lists for UDP among them; the copy goes on over the WAN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +74,9 @@ NEIGHBOUR = Neighbour(
     ports=Ports(well_known=69, others=range(0)),
     source=source_setting("tftp source-interface", "ip tftp source-interface"),
     words=Messages(
-        nobody_came="the neighbour did not answer",
-        nothing_flows="the neighbour answered and sent nothing",
-        hints=dict.fromkeys(FailureCause, _LOOK),
-        stuck=dict.fromkeys(FailureCause, ("the neighbour sent nothing, or nothing more", _LOOK)),
+        no_client="the neighbour did not answer",
+        no_data="the neighbour answered and sent nothing",
+        hints=dict.fromkeys(FailureCause, _CHECK_PATH),
+        stuck=dict.fromkeys(FailureCause, ("the neighbour sent nothing, or nothing more", _CHECK_PATH)),
     ),
 )

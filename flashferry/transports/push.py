@@ -69,8 +69,8 @@ PUSH = Push(
     ports=Ports(well_known=0, others=range(0)),
     source=None,
     words=Messages(
-        nobody_came="no second SSH session came about",
-        nothing_flows="its SCP server takes nothing",
+        no_client="no second SSH session came about",
+        no_data="its SCP server takes nothing",
         hints=dict.fromkeys(FailureCause, _CANNOT),
         stuck=dict.fromkeys(FailureCause, ("the device's SCP server took nothing", _CANNOT)),
     ),

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 NO_COMMON = (
     "Have the device take one of our server's for the time of the copy ('ip ssh client algorithm encryption', 'mac' or "
-    "'kex'; 'no ip ssh client algorithm ...' where somebody shortened its list), or take another transport"
+    "'kex'; 'no ip ssh client algorithm ...' where its list was shortened), or take another transport"
 )
 """What to do where device and server have no algorithm in common. Before 17 the older ones are offered anyway."""
 
@@ -75,10 +75,6 @@ _QUESTIONS = (
 def described_keys(host_keys: Path, *, makes: bool = True) -> tuple[str, ...]:
     """Return each of our host keys in words: its kind, and its fingerprints with what each of them is.
 
-    Args:
-        host_keys: Folder of the keys.
-        makes: Whether those that are not there yet are made; else they are left out.
-
     Raises:
         SettingsInvalid: A key cannot be read, made or used, or others may read it.
     """
@@ -91,15 +87,15 @@ def described_keys(host_keys: Path, *, makes: bool = True) -> tuple[str, ...]:
 def words_of(title: str) -> Messages:
     """Return what people are told of a protocol over SSH that does not come about."""
     return Messages(
-        nobody_came="nobody came to our SSH port",
-        nothing_flows="it logged in and takes nothing",
+        no_client="no connection reached our SSH port",
+        no_data="it logged in and takes nothing",
         hints={
             FailureCause.NO_CLIENT: (
                 "Check route, firewall and access lists from the device to our SSH port, its VRF (inventory key 'vrf') "
                 "and the address that it is given for us ('server_address')"
             ),
             FailureCause.NO_LOGIN: (
-                "Look at the device's log: '%SSH-3-NO_MATCH' tells of no common algorithm, others of a host key that "
+                "Look at the device's log: '%SSH-3-NO_MATCH' means no common algorithm, others a host key that "
                 "it knows us by no more ('ip ssh stricthostkeycheck', 'ip ssh pubkey-chain')"
             ),
             FailureCause.WRONG_SOURCE: (
@@ -161,9 +157,6 @@ class Ssh(Transport):
 
     def fingerprints(self, host_keys: Path, /) -> tuple[str, ...]:
         """Return the fingerprints of our host keys in all ways in which devices may show them.
-
-        Args:
-            host_keys: Folder of the keys; those that are not there yet are made.
 
         Raises:
             SettingsInvalid: A key cannot be read, made or used, or others may read it.

@@ -18,7 +18,6 @@ class ServerView:
 
     Attributes:
         client_seen: Whether anybody connected from the device's address, or logged in for it.
-        logged_in: Whether its ticket was used.
         came_from: Address that the login came from, or None where that was not asked or there was none.
         acked_bytes: Bytes of the file that it acknowledged; this only ever grows.
         failure: The last thing that went wrong by our server's account, or None.

@@ -23,7 +23,6 @@ class Listening:
 
     Attributes:
         transports: By what it serves, by their names; the first comes first.
-        listen: Address to listen on.
         port: Port of the usual transport, 0 to 65535, or None: 21 where that is allowed and free, else the first free
             one from 2121 on.
         other_ports: Ports of the others, by `Transport.listener_name`; one that is not named is found likewise.
@@ -76,9 +75,6 @@ class Listening:
     def listeners(self, host_keys: Path) -> tuple[ListenerSettings, ...]:
         """Return what its file server needs to listen.
 
-        Args:
-            host_keys: Folder of our SSH server's host keys.
-
         Raises:
             ConfigInvalid: A protocol needs what the options do not have.
             SettingsInvalid: An option is out of its range.
@@ -94,11 +90,7 @@ class Listening:
         return listeners_at(self.served, where, ports={USUAL.listener_name: self.port, **self.other_ports})
 
     def port_notices(self, port_of: Callable[[str], int]) -> tuple[str, ...]:
-        """Return what is to be told of ports that were found where none was asked for.
-
-        Args:
-            port_of: Returns the port of a transport, by its name.
-        """
+        """Return what is to be told of ports that were found where none was asked for."""
         given = {*self.other_ports} | (set() if self.port is None else {USUAL.listener_name})
         found = {one.listener_name: one for one in reversed(self.served) if one.listener_name not in given}
         notices = (port_notice(port_of(one.name), one) for one in found.values())
@@ -114,13 +106,6 @@ def check_served(
     key: Path | None,
 ) -> None:
     """Look whether our side can serve some transports with what is given.
-
-    Args:
-        transports: What is to be served.
-        port: Port of the usual one, or None.
-        ports: Ports of the others by `Transport.listener_name`.
-        certificate: File of our certificate, or None.
-        key: File of its private key, or None.
 
     Raises:
         ConfigInvalid: There is none to serve, one lacks what it needs, or something is given for one that is not
@@ -151,17 +136,12 @@ def check_served(
 
 
 def is_certified(transport: Transport) -> bool:
-    """Tell whether a transport shows our certificate."""
+    """Return whether a transport shows our certificate."""
     return transport.name == HTTPS.name
 
 
 def check_files(certificate: Path, key: Path, *, told: tuple[str, ...] = ()) -> None:
     """Look whether our certificate and its key will do, before anybody is served.
-
-    Args:
-        certificate: File with the certificate.
-        key: File with its private key.
-        told: Addresses or names that devices are told, as far as they are known: it is to have each of them.
 
     Raises:
         ConfigInvalid: They will not: another's key, one that others can read, expired, or for another name.

@@ -65,8 +65,8 @@ class Messages:
     """What people are told where a copy does not come about.
 
     Attributes:
-        nobody_came: That nobody connected; `from` and the addresses follow.
-        nothing_flows: That a device logged in and takes nothing.
+        no_client: That nobody connected; `from` and the addresses follow.
+        no_data: That a device logged in and takes nothing.
         hints: What to do, by what is in the way.
         stuck: What was missed and what to do, likewise, where a copy that was waited for does not begin.
         says_little: Finds an error that the device gives for whatever went wrong before the first byte, so that it
@@ -74,8 +74,8 @@ class Messages:
         no_common: What to do where device and server have no algorithm in common; empty where none is agreed upon.
     """
 
-    nobody_came: str
-    nothing_flows: str
+    no_client: str
+    no_data: str
     hints: Mapping[FailureCause, str]
     stuck: Mapping[FailureCause, tuple[str, str]]
     says_little: re.Pattern[str] | None = None
@@ -91,11 +91,10 @@ class ListenOptions:
     """Where our server listens for a protocol, and with what; a protocol takes what concerns it.
 
     Attributes:
-        address: Address to listen on.
         port: Its port; 0 takes any free one.
         passive_ports: Range for data connections, or None: the kernel chooses.
         masquerade_address: Address to name to passive clients behind NAT; None names the one they came to.
-        certificate: File with the certificate that we show, with those of its issuers behind it; None without one.
+        certificate: File with the certificate that we show, with those of its issuers after it; None without one.
         key: File with its private key, or None.
         host_keys: Folder of the SSH host keys, which are made there once; None without one.
     """
@@ -114,12 +113,9 @@ class Offer:
     """What a device is told: where it finds an image, and with which credentials.
 
     Attributes:
-        transport: The protocol.
         server: Our address as the device reaches it.
         port: Our port; 0 where it is not known yet.
-        image: Catalogue name.
         username: The ticket's: letters and digits only, for `%xy` is forbidden in a URL and `?` would call the help.
-        password: The same.
         vrf: VRF to use, or None.
         fingerprints: Of our SSH host keys, as devices may show them; none where they are not known.
     """
@@ -152,7 +148,6 @@ class Transport(ABC):
 
     Attributes:
         name: What it is called, which is how its URLs begin.
-        title: How people write its name.
         is_clear_text: Image and ticket cross the network for everybody to read.
         listener_name: The same for protocols that one listener of ours serves.
         ports: Those that our server listens on for it.
@@ -256,13 +251,7 @@ def source_setting(keyword: str, command: str) -> Setting:
 
 
 def return_path_refusal(transport: Transport, *, vrf: str | None, source_interface: str | None) -> str | None:
-    """Return why a copy cannot go by a VRF with this protocol, or None.
-
-    Args:
-        transport: The protocol.
-        vrf: The inventory's VRF, or None for the global table.
-        source_interface: The inventory's source interface, or None.
-    """
+    """Return why a copy cannot go by a VRF with this protocol, or None."""
     if vrf is None or source_interface is not None or transport.takes_vrf:
         return None
     return (
@@ -288,11 +277,6 @@ def checked_name(image: str) -> str:
 
 def copy_command(offer: Offer, target: str, platform: Platform) -> str:
     """Return the command with which a device fetches an image.
-
-    Args:
-        offer: Where it is.
-        target: For example `bootflash:image.bin`, or `null:`.
-        platform: The device's.
 
     Raises:
         ConfigInvalid: The command would be too long for the device, or a name holds what it cannot take.

@@ -72,18 +72,12 @@ def boot_lines(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_ours_to_type(order: BootOrder) -> bool:
-    """Tell whether all that an order would have us type are `boot system` lines; one that does not is none of ours."""
+    """Return whether all that an order would have us type are `boot system` lines; one that does not is none of ours."""
     return all(_LINE.fullmatch(line) for line in (*order.before, *order.wanted))
 
 
 def objection_to(before: tuple[str, ...], orders: tuple[BootOrder, ...], *, is_stack: bool) -> str | None:
-    """Return why lines that are there must be put in order by a person, or None. It has no line that may hold a secret.
-
-    Args:
-        before: The `boot system` lines that are there.
-        orders: How the image could be put in front of them.
-        is_stack: Whether other members boot by them, too.
-    """
+    """Return why lines that are there must be put in order by a person, or None. It has no line that may hold a secret."""
     if is_stack and any(_ONE_MEMBER.match(line) for line in before):
         return "a line of its own for a member, so that the others would boot the old image"
     if any(_LOGIN.search(line) for line in before):
@@ -94,12 +88,7 @@ def objection_to(before: tuple[str, ...], orders: tuple[BootOrder, ...], *, is_s
 
 
 def boot_orders(before: tuple[str, ...], path: str) -> tuple[BootOrder, ...]:
-    """Return how an image could be put in front of what a device boots, the likeliest spelling first.
-
-    Args:
-        before: The `boot system` lines that are there.
-        path: The image's file, for example `flash0:image.bin`.
-    """
+    """Return how an image could be put in front of what a device boots, the likeliest spelling first."""
     file_system, _, name = path.partition(":")
     if not before or _SERVER.match(before[0]):
         return _in_both_spellings(before, file_system, name)
@@ -135,7 +124,6 @@ def set_boot_order(session: DeviceSession, order: BootOrder) -> None:
     Raises:
         DeviceRefused: The device refuses a line or shows others; the lines before are put back then, as far as it
             takes them.
-        OutputNotUnderstood: A prompt did not come.
         DeviceUnreachable: The session was lost; running lines may be half of it, saved ones are as they were.
     """
     refused = refusals(session.configure(order.commands), order.commands)
@@ -152,8 +140,6 @@ def undo_boot_order(session: DeviceSession, order: BootOrder) -> None:
 
     Raises:
         DeviceRefused: The device shows others afterwards.
-        OutputNotUnderstood: A prompt did not come.
-        DeviceUnreachable: The session was lost.
     """
     present = boot_lines(read_running(session).lines)
     if present == order.before:
@@ -164,8 +150,8 @@ def undo_boot_order(session: DeviceSession, order: BootOrder) -> None:
         present = boot_lines(read_running(session).lines)
     if present != order.before:
         was, found = ", ".join(order.before) or "without a line", ", ".join(present) or "no line"
-        whose = ": somebody else changed it" if foreign else ""
-        raise _refusal(session, f"expected the boot order {was} as it was, found {found}{whose}", _BY_HAND)
+        changed = ": it was changed meanwhile" if foreign else ""
+        raise _refusal(session, f"expected the boot order {was} as it was, found {found}{changed}", _BY_HAND)
 
 
 _PUT_BACK = "Look at its 'boot system' lines; they were put back as they were, and nothing was saved"
@@ -177,14 +163,7 @@ def _refusal(session: DeviceSession, reason: str, hint: str) -> DeviceRefused:
 
 
 def differs_only_by(order: BootOrder, fingerprint: Fingerprint, salt: str, running: Configured) -> bool:
-    """Tell whether a running configuration is what it was, but for the boot order that we set.
-
-    Args:
-        order: What was set.
-        fingerprint: The configuration before it.
-        salt: With which that was taken.
-        running: The configuration now.
-    """
+    """Return whether a running configuration is what it was, but for the boot order that we set."""
     if boot_lines(running.lines) != order.wanted:
         return False
     lines = running.text.splitlines()
@@ -196,10 +175,6 @@ def differs_only_by(order: BootOrder, fingerprint: Fingerprint, salt: str, runni
 
 def save(session: DeviceSession, *, expected: tuple[str, ...]) -> None:
     """Save the running configuration, and read back that the startup configuration has the boot order.
-
-    Args:
-        session: An open session; whoever calls has made sure that nobody else's lines are saved with it.
-        expected: The `boot system` lines that the startup configuration must have then.
 
     Raises:
         DeviceRefused: The startup configuration has others.

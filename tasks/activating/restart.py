@@ -34,12 +34,7 @@ _PROCEED = Question(name="proceed", pattern=re.compile(r"Proceed with reload\? ?
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gone:
-    """The device took the command and is on its way down.
-
-    Attributes:
-        command: The command.
-        lines: Its last lines.
-    """
+    """The device took the command and is on its way down."""
 
     command: str
     lines: tuple[str, ...] = ()
@@ -47,11 +42,6 @@ class Gone:
 
 def activate_added(session: DeviceSession, *, timer_min: int, tell: Callable[[str], None] = lambda _: None) -> Gone:
     """Have a device in install mode activate what is added, and follow it until the session is gone.
-
-    Args:
-        session: An open session; it is lost when this returns.
-        timer_min: Minutes after which the device brings the old image back unless the new one is committed.
-        tell: Told each new line of progress.
 
     Raises:
         InstallRefused: The device does not activate now, and says why; its prompt is back.
@@ -67,7 +57,7 @@ def activate_added(session: DeviceSession, *, timer_min: int, tell: Callable[[st
     try:
         answer = run_install(session, command, step=STEP, report=keep)
     except DeviceUnreachable:
-        return Gone(command=command, lines=tuple(lines[-_TOLD_LINES:]))
+        return Gone(command=command, lines=tuple(lines[-_SHOWN_LINES:]))
     if answer.outcome is InstallOutcome.DONE:
         # The prompt was back for a moment; the restart follows.
         session.abandon()
@@ -107,7 +97,7 @@ def reload_device(session: DeviceSession) -> Gone:
     except DeviceUnreachable:
         if not dialogue.answered:
             raise
-        return Gone(command=command, lines=tuple(dialogue.text.split("\n")[-_TOLD_LINES:]))
+        return Gone(command=command, lines=tuple(dialogue.text.split("\n")[-_SHOWN_LINES:]))
     raise OutputNotUnderstood(
         f"'{command}': expected the session to end, found the prompt",
         host=session.name,
@@ -116,7 +106,7 @@ def reload_device(session: DeviceSession) -> Gone:
     )
 
 
-_TOLD_LINES = 6
+_SHOWN_LINES = 6
 _LEFT_OPEN = (
     (
         re.compile(r"Save\? \[yes/no\]: ?\Z"),
@@ -159,6 +149,6 @@ _NOTHING_HAPPENED = "It runs what it ran. Look at the device's lines, then ask '
 _HINTS = {
     InstallOutcome.CONFIGURATION_MODIFIED: "The running configuration is not the saved one any more. Saving is its "
     "owner's decision; it runs what it ran",
-    InstallOutcome.IN_PROGRESS: "Somebody else's install operation is going on; it runs what it ran",
-    InstallOutcome.PENDING_COMMIT: "Somebody's activation waits for its commit; have that ended first",
+    InstallOutcome.IN_PROGRESS: "Another install operation is going on; it runs what it ran",
+    InstallOutcome.PENDING_COMMIT: "Another activation waits for its commit; have that ended first",
 }

@@ -42,8 +42,8 @@ class ServiceState:
     Attributes:
         release: The release that runs, as printed.
         running_file: What it was started from, or None.
-        restarted_at: When it was started, as printed, or None where it does not tell.
-        reload_reason: Why it was started, as printed, or None where it does not tell.
+        restarted_at: When it was started, as printed, or None where it does not show that.
+        reload_reason: Why it was started, as printed, or None where it does not show that.
         uptime_s: How long it runs, to the minute, or None.
         interfaces_up: Interfaces that are up with their protocol.
         neighbors: Neighbours that are there, each with its protocol in front.
@@ -81,7 +81,7 @@ class ServiceState:
         return tuple(found)
 
     def has_restarted_since(self, before: ServiceState) -> bool | None:
-        """Return whether the device was started again since then; None where nothing tells."""
+        """Return whether the device was started again since then; None where nothing shows that."""
         if self.restarted_at is not None and before.restarted_at is not None:
             return self.restarted_at != before.restarted_at
         if self.reload_reason != before.reload_reason:
@@ -144,12 +144,7 @@ def _neighbors(session: DeviceSession, protocol: str) -> Iterable[str]:
 
 
 def neighbors_in(protocol: str, answer: Answer) -> tuple[str, ...]:
-    """Return the neighbours of one protocol that are there; none where the device has none, or does not speak it.
-
-    Args:
-        protocol: A key of `Platform.neighbors`.
-        answer: What the device answered to its command.
-    """
+    """Return the neighbours of one protocol that are there; none where the device has none, or does not speak it."""
     if not answer.is_read:
         return ()
     template, name = _TABLES[protocol]

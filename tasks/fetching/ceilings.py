@@ -31,11 +31,8 @@ class Ceiling:
     """What a copy by one protocol can have at most.
 
     Attributes:
-        transport: Name of the protocol.
-        title: As people write it.
         bytes_per_s: No copy is faster, in payload bytes per second.
         likely_bytes_per_s: What to expect where nothing else is in the way: no flash, no processor, no loss.
-        limit: What the most comes from.
         tcp_window_bytes: The window of TCP that it goes by.
         channel_window_bytes: That of the SSH channel, or None where there is none.
         is_assumed: Whether a window or the round-trip time in it is assumed.
@@ -82,7 +79,7 @@ def ceilings(
         transports: The protocols.
         window_bytes: The window that both are to have, or None where nothing is tuned.
         rtt_s: Round-trip time in seconds, or None where none was measured.
-        link_rate_bps: What copies may have of the link in bits per second, or None where nobody knows.
+        link_rate_bps: What copies may have of the link in bits per second, or None where that is not known.
     """
     link = None if link_rate_bps is None else link_payload_bytes_per_s(link_rate_bps)
     found = []
@@ -125,10 +122,6 @@ def announce_choice(found: Iterable[Ceiling], by: str) -> str:
 
     `the copy goes by FTP, here at most at 5.9 MB/s (its link); it would go by SCP at most at 82 kB/s (...)`. Empty
     where nothing is known of the one that it goes by.
-
-    Args:
-        found: What the device can have at most by each that it may fetch by.
-        by: Name of the one that the copy goes by.
     """
     ordered = sorted(found, key=lambda one: (one.transport != by, one.bytes_per_s))
     if not ordered or ordered[0].transport != by:
@@ -142,12 +135,7 @@ def announce_choice(found: Iterable[Ceiling], by: str) -> str:
 
 
 def is_worth_telling(found: Iterable[Ceiling], *, by: str = USUAL.name) -> bool:
-    """Tell whether people are to be told: not where a copy goes as it always went, and nothing was said of others.
-
-    Args:
-        found: What a device can have at most by each protocol that it may fetch by.
-        by: Name of the protocol that it fetches by.
-    """
+    """Return whether people are to be told: not where a copy goes as it always went, and nothing was said of others."""
     names = {one.transport for one in found}
     return bool(names) and (by != USUAL.name or names != {one.name for one in TRANSPORTS})
 
@@ -199,7 +187,7 @@ def _expected(before: TcpLines, plan: TunePlan, windows: tuple[ChannelWindow, ..
 
 
 def _is_known(change: Change, windows: tuple[ChannelWindow, ...], release: str) -> bool:
-    """Tell whether a release is taken to know a line: it stands there already, or the release is new enough."""
+    """Return whether a release is taken to know a line: it stands there already, or the release is new enough."""
     if change.before is not None:
         return True
     found = re.match(r"\D*(\d+)\.(\d+)", release)

@@ -28,21 +28,12 @@ _OWN = re.compile(r"TP-self-signed-\d+|SLA-TrustPoint")
 
 
 def trustpoints(running: str) -> tuple[str, ...]:
-    """Return the trustpoints that may vouch for a server.
-
-    Args:
-        running: The running configuration, or its global lines.
-    """
+    """Return the trustpoints that may vouch for a server."""
     return tuple(row.name for row in rows(PkiTrustpoint, running) if not _OWN.fullmatch(row.name))
 
 
 def trust_refusal(transport: Transport, known: Iterable[str] | None) -> str | None:
-    """Return why a device would not trust our server, or None.
-
-    Args:
-        transport: By what it is to fetch.
-        known: Its trustpoints, or None where nobody looked.
-    """
+    """Return why a device would not trust our server, or None."""
     if not transport.needs_trust or known is None or tuple(known):
         return None
     return (
@@ -52,34 +43,19 @@ def trust_refusal(transport: Transport, known: Iterable[str] | None) -> str | No
 
 
 def trusting(found: Iterable[Ceiling], known: Iterable[str] | None) -> tuple[Ceiling, ...]:
-    """Return the ceilings without those of protocols that the device would refuse for want of a trustpoint.
-
-    Args:
-        found: What it can have at most by each.
-        known: Its trustpoints, or None where nobody looked.
-    """
+    """Return the ceilings without those of protocols that the device would refuse for want of a trustpoint."""
     trusted = None if known is None else tuple(known)
     return tuple(one for one in found if trust_refusal(transport_named(one.transport), trusted) is None)
 
 
 def network_protocols(listing: str, names: FileSystems) -> tuple[str, ...]:
-    """Return the protocols that a device lists among its file systems, without the colon.
-
-    Args:
-        listing: Output of `show file systems`.
-        names: The platform's.
-    """
+    """Return the protocols that a device lists among its file systems, without the colon."""
     found = (name.rstrip(":") for row in rows(FileSystem, listing) for name in row.names)
     return tuple(name for name in dict.fromkeys(found) if name in names.network)
 
 
 def protocols_refusal(listed: Iterable[str], wanted: Iterable[Transport]) -> str | None:
-    """Return why a device cannot fetch by any of some protocols, or None.
-
-    Args:
-        listed: The protocols that it lists; none where it lists none, or nobody looked.
-        wanted: Those that it may be asked to fetch by.
-    """
+    """Return why a device cannot fetch by any of some protocols, or None."""
     there, titles = tuple(listed), [one.title for one in wanted]
     if not there or any(one.name in there for one in wanted):
         return None

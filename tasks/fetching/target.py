@@ -15,7 +15,7 @@ from flashferry.devices.platforms.platform import file_name
 from flashferry.devices.session import DeviceSession
 from flashferry.images.image import Image
 from tasks.file_system import file_named, free_bytes, read_listing
-from tasks.flash_space import Room
+from tasks.flash_space import FlashSpace
 from tasks.partial_file import file_at
 from tasks.read_config import Configured
 from tasks.step import CHECK_WORD
@@ -25,32 +25,23 @@ from templates.rows import DirError, DirFile, DirTotals, first, rows
 def look_again(
     session: DeviceSession, file_system: str, image: Image, *, overwrites_silently: bool = False
 ) -> str | None:
-    """Return why an image cannot be put where the check found room for it, right before the copy; None where it can.
-
-    Args:
-        session: An open session.
-        file_system: With its colon.
-        image: The image.
-        overwrites_silently: Whether the device asks nothing before it overwrites (`file prompt quiet`): then its
-            listing must prove that no such file is there, and so must an answer about that name alone.
+    """Return why an image cannot be put where the check found space for it, right before the copy; None where it can.
 
     Raises:
         DeviceRefused: The file system cannot be listed any more.
-        OutputNotUnderstood: The device answered something we have no reading for.
-        DeviceUnreachable: The session was lost.
     """
     listing = list_files(session, file_system)
-    room = Room(file_system=file_system, free_bytes=free_bytes(listing))
+    space = FlashSpace(file_system=file_system, free_bytes=free_bytes(listing))
     present = present_file(session, listing, image, file_system)
     if overwrites_silently and present is None:
         if (doubt := absence_doubt(file_system, listing, image)) is not None:
             return doubt
         present = _asked_by_name(session, f"{file_system}{image.name}")
-    return image_refusal(room, image, present)
+    return image_refusal(space, image, present)
 
 
 def overwrites_silently(running: Configured) -> bool:
-    """Tell whether the device overwrites a file without a question."""
+    """Return whether the device overwrites a file without a question."""
     return any(line.split() == ["file", "prompt", "quiet"] for line in running.lines)
 
 
@@ -77,8 +68,6 @@ def list_files(session: DeviceSession, file_system: str) -> str:
 
     Raises:
         DeviceRefused: It cannot be listed.
-        OutputNotUnderstood: No prompt came in time.
-        DeviceUnreachable: The session was lost.
     """
     listing = session.ask(session.platform.list_command(file_system), limit_s=60)
     if (error := first(DirError, listing)) is not None and not rows(DirTotals, listing):
@@ -107,11 +96,11 @@ def _asked_by_name(session: DeviceSession, path: str) -> DirFile | None:
     return DirFile(permissions="-", size_bytes=found.size_bytes, modified=found.modified, name=file_name(path))
 
 
-def image_refusal(room: Room, image: Image, present: DirFile | None) -> str | None:
-    """Return why an image cannot be put on a file system, or None: what is in its way, or too little room."""
-    file_system = room.file_system
+def image_refusal(space: FlashSpace, image: Image, present: DirFile | None) -> str | None:
+    """Return why an image cannot be put on a file system, or None: what is in its way, or too little space."""
+    file_system = space.file_system
     if present is None:
-        return room.refusal(image.size_bytes)
+        return space.refusal(image.size_bytes)
     if present.name != image.name:
         return (
             f"{file_system}{present.name} exists, which a file system may take for {image.name}; nothing is "

@@ -8,6 +8,7 @@ longer than the WAN would have taken. What came counts by the device's own line,
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from nornir.core.task import Result, Task
 
@@ -30,36 +31,13 @@ _LOADING = "Loading "
 
 
 def patience_s(wan_s: float | None) -> float:
-    """Return how long a copy from a neighbour may take, in seconds.
-
-    Args:
-        wan_s: How long the copy over the WAN took, or is taken to take; None where nobody knows.
-    """
+    """Return how long a copy from a neighbour may take, in seconds."""
     return float("inf") if wan_s is None else PATIENCE_S + wan_s
 
 
-def fetch(
-    task: Task,
-    offer: Offer,
-    target: str,
-    size_bytes: int,
-    limits: CopyLimits,
-    longest_s: float,
-    interrupted: Callable[[], bool],
-    seen: Callable[[int], None] = lambda _: None,
-) -> Result:
+def fetch(task: Task, **given: Any) -> Result:
     """Nornir task: return a CopyReport. See `fetch_image`."""
-    report = fetch_image(
-        session_of(task),
-        offer=offer,
-        target=target,
-        size_bytes=size_bytes,
-        limits=limits,
-        longest_s=longest_s,
-        interrupted=interrupted,
-        seen=seen,
-    )
-    return Result(host=task.host, result=report, changed=True)
+    return Result(host=task.host, result=fetch_image(session_of(task), **given), changed=True)
 
 
 def fetch_image(
@@ -83,7 +61,7 @@ def fetch_image(
         limits: How long to wait for what.
         longest_s: After how many seconds it is slower than it may be.
         interrupted: Whether the operator wants to stop; asked once a second.
-        seen: Told as often how many marks the device has shown.
+        seen: Takes as often how many marks the device has shown.
 
     Raises:
         CopyFailed: The device gave up, or copied another number of bytes.

@@ -25,7 +25,7 @@ from tasks.read_config import Configured, read_running, read_startup
 from tasks.restore_plan import undo_rank
 from tasks.rollback_risks import archives, kept_meanwhile, pending_change
 from tasks.run_marker import COMMAND as MARK_COMMAND
-from tasks.run_marker import MARK, first_mark, is_mark, is_shown_of, mark_of, whose
+from tasks.run_marker import MARK, first_mark, is_mark, is_shown_of, mark_of, owner_of
 from tasks.step import Step
 from tasks.tcp_config import Change
 from tasks.tune import LATE_PAUSES_S
@@ -97,14 +97,14 @@ def service_plan(
         running: Its running configuration as it is now.
         startup: Its startup configuration: what stands there is somebody's too, and there again behind a restart.
         path: The file, for example `bootflash:image.bin`.
-        mark: The line that tells others whose the device is.
+        mark: The line that tells others owner_of the device is.
         addresses: Whom to let in, at least one.
     """
     serving = session.platform.serving
     if serving is None:
         return ServicePlan(reason=f"{session.platform.name} has no lines for that")
     if theirs := serving.serves(file_name(path), (*running.lines, *startup.lines)):
-        return ServicePlan(reason=f"somebody has it serve that file already ('{theirs[0]}'), which stays as it is")
+        return ServicePlan(reason=f"it serves that file already ('{theirs[0]}'), which stays as it is")
     if (threat := pending_change(session, running)) is not None:
         return ServicePlan(reason=threat.reason)
     if reason := _in_other_hands(running, mark_of(mark)):
@@ -135,10 +135,6 @@ def set_service(session: DeviceSession, plan: ServicePlan) -> ServiceReport:
 
     The caller has the plan's changes on disk before it calls this.
 
-    Args:
-        session: An open session.
-        plan: What is to be set.
-
     Raises:
         DeviceUnreachable: The session was lost; lines may be in force.
         OutputNotUnderstood: The configuration cannot be read; lines may be in force.
@@ -150,7 +146,7 @@ def set_service(session: DeviceSession, plan: ServicePlan) -> ServiceReport:
     known = archives(session, before)
     permits = tuple(change.ours for change in plan.changes if change.is_entry)
     *first, last = (change.ours for change in plan.changes if not change.is_entry)
-    # What says whose the list is first, by itself: no line of a list stands there that nobody would know for ours. And
+    # What says owner_of the list is first, by itself: no line of a list stands there that nobody would know for ours. And
     # the file last: a list that is not there yet would let everybody in.
     refused = _refused(session, tuple(first)) or _refused(session, (*permits, last))
     reason, seen = (refused, read_running(session)) if refused else _proven(session, plan.changes)
@@ -162,18 +158,13 @@ def set_service(session: DeviceSession, plan: ServicePlan) -> ServiceReport:
 def let_in(session: DeviceSession, plan: ServicePlan, entries: tuple[Change, ...]) -> ServiceReport:
     """Let further addresses fetch; the caller has the entries on disk before it calls this.
 
-    Args:
-        session: An open session.
-        plan: What is set already.
-        entries: What lets them in, see `entries_for`; none where all are let in already.
-
     Raises:
         DeviceUnreachable: The session was lost; entries may be in force.
         OutputNotUnderstood: The configuration cannot be read; entries may be in force.
     """
     if _unproven(plan.changes, read_running(session)):
         # It restarted, or its applet's time was over: a list of one line would be all that is left.
-        return ServiceReport(reason="its lines are gone meanwhile, or somebody's are among them")
+        return ServiceReport(reason="its lines are gone meanwhile, or others are among them")
     if entries and (reason := _refused(session, tuple(change.ours for change in entries))):
         return ServiceReport(changes=entries, reason=reason)
     reason, seen = _proven(session, (*plan.changes, *entries))
@@ -214,9 +205,9 @@ def _one_as_shown(change: Change, shown: str | None) -> Change:
 
 
 def _in_other_hands(running: Configured, name: str) -> str:
-    """Return whose the device is as well, by a mark that is not ours; empty where it is nobody's."""
+    """Return owner_of the device is as well, by a mark that is not ours; empty where it is nobody's."""
     theirs = next((line for line in running.lines if is_mark(line) and not _is_named(line, name)), None)
-    return f"{whose(theirs)} has this device in its hands, too" if theirs is not None else ""
+    return f"{owner_of(theirs)} has this device in its hands, too" if theirs is not None else ""
 
 
 def _is_named(line: str, name: str) -> bool:
@@ -229,7 +220,7 @@ def _taken_meanwhile(plan: ServicePlan, seen: Configured) -> str:
     (listed,) = (change for change in plan.changes if change.is_list and not change.is_entry)
     found = [line for change in plan.changes if (line := change.line_in(seen.tcp, seen.lines)) is not None]
     if found:
-        return f"somebody set '{found[0]}' meanwhile, which stays as it is"
+        return f"'{found[0]}' was set meanwhile and stays as it is"
     return _in_other_hands(seen, listed.ours.rpartition(" ")[2])
 
 
@@ -266,7 +257,7 @@ def _undoing(changes: tuple[Change, ...], seen: Configured) -> tuple[str, ...]:
 
 
 def _has_others(change: Change, changes: tuple[Change, ...], seen: Configured) -> bool:
-    """Tell whether a list has entries that are not ours, so that what takes it back would take them."""
+    """Return whether a list has entries that are not ours, so that what takes it back would take them."""
     line, kind = change.line_in(seen.tcp, seen.lines, beside=changes), change.serves
     if not change.is_list or line is None or kind is None:
         return False

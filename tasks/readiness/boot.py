@@ -36,29 +36,29 @@ def boot_variable(evidence: Evidence) -> Iterable[Condition]:
     for boot in software.boot:
         met, sentence = _boots(evidence, boot)
         yield _says(Asked.BOOT, met, sentence, answer, boot)
-    told = {boot.place for boot in software.boot}
-    if "" not in told and not software.is_stack and len(told) != 1:
+    known = {boot.place for boot in software.boot}
+    if "" not in known and not software.is_stack and len(known) != 1:
         yield _says(Asked.BOOT, Met.UNKNOWN, "it does not say what the active supervisor boots", answer)
     # On older stacks the first block has no number.
-    others = [str(unit.number) for unit in software.units if str(unit.number) not in told]
-    for number in others[1:] if "" in told else others:
+    others = [str(unit.number) for unit in software.units if str(unit.number) not in known]
+    for number in others[1:] if "" in known else others:
         yield _says(Asked.BOOT, Met.UNKNOWN, f"it does not say what member {number} boots", answer)
-    if software.has_standby and not software.is_stack and STANDBY not in told:
+    if software.has_standby and not software.is_stack and STANDBY not in known:
         yield _says(Asked.BOOT, Met.UNKNOWN, "it does not say what the standby boots", answer)
 
 
 def _boots(evidence: Evidence, boot: Boot) -> tuple[Met, str]:
     running, mode = evidence.software.running_file, evidence.software.mode
     if boot.next is None:
-        return Met.UNKNOWN, "what is booted from the next reload on is not told"
+        return Met.UNKNOWN, "what is booted from the next reload on is not shown"
     if not boot.files:
         return _boots_without(evidence)
     if running is None:
-        return Met.UNKNOWN, "what it runs now is not told"
+        return Met.UNKNOWN, "what it runs now is not shown"
     first = boot.files[0]
     there = _is_there(evidence, boot.place, first)
     if there is None:
-        return Met.UNKNOWN, f"whether {first} is there cannot be told"
+        return Met.UNKNOWN, f"whether {first} is there is not known"
     if not there:
         return Met.NOT_MET, f"{first} is booted next, and is not there, or empty"
     if mode is not Mode.INSTALL and _is(evidence, first, evidence.image.name):
@@ -109,7 +109,7 @@ def _boots_without(evidence: Evidence) -> tuple[Met, str]:
         return Met.NOT_MET, "no file is named: the first image that is found is booted, whichever that is"
     if software.mode is Mode.INSTALL:
         return _boots_installed(evidence)
-    return Met.UNKNOWN, "a virtual router names no file, and nothing on it tells what it boots"
+    return Met.UNKNOWN, "a virtual router names no file, and nothing on it shows what it boots"
 
 
 def _boots_installed(evidence: Evidence) -> tuple[Met, str]:
@@ -137,7 +137,7 @@ def _own(path: str) -> str:
 
 
 def _is_there(evidence: Evidence, place: str, path: str) -> bool | None:
-    """Tell whether a file that is booted is on the flash of the place that boots it; None where nobody can."""
+    """Return whether a file that is booted is on the flash of the place that boots it; None where that is not known."""
     held = _flash_of(evidence, place, path)
     system, name = split_path(_own(path))
     if held is not None and "/" not in name:
@@ -150,7 +150,7 @@ def _is_there(evidence: Evidence, place: str, path: str) -> bool | None:
 
 
 def _lists(listing: Answer, name: str) -> bool | None:
-    """Tell whether a listing has a file of a name, spelt alike, with contents; None where that cannot be read."""
+    """Return whether a listing has a file of a name, spelt alike, with contents; None where that cannot be read."""
     if not listing.is_read:
         return None
     try:
@@ -192,11 +192,11 @@ def register(evidence: Evidence) -> Iterable[Condition]:
     """The register has the boot variable followed, and the startup configuration read."""
     software = evidence.software
     answer = software.answers[Topic.BOOT]
-    told = _tells_register(answer)
+    known = _shows_register(answer)
     version = software.answers[Topic.VERSION]
-    by = answer if told else version
+    by = answer if known else version
     for boot in software.boot or (Boot(place=""),):
-        if boot.place not in {"", _active(evidence)} and boot.register is None and not told:
+        if boot.place not in {"", _active(evidence)} and boot.register is None and not known:
             continue
         if boot.place.isdigit() and boot.place != _active(evidence):
             continue
@@ -204,16 +204,16 @@ def register(evidence: Evidence) -> Iterable[Condition]:
         yield _says(Asked.REGISTER, met, sentence, by, boot, lines=by.lines_with("onfiguration register", "n Register"))
 
 
-def _tells_register(answer: Answer) -> bool:
+def _shows_register(answer: Answer) -> bool:
     return answer.is_read and bool(answer.lines_with("onfiguration register", "onfiguration Register"))
 
 
 def _registered(evidence: Evidence, value: str | None) -> tuple[Met, str]:
     if value is None:
-        return Met.UNKNOWN, "the configuration register is not told"
+        return Met.UNKNOWN, "the configuration register is not shown"
     number = int(value, 16)
     if evidence.is_virtual and evidence.software.mode is not Mode.INSTALL:
-        return Met.UNKNOWN, f"the register of this virtual router is {value}, which tells nothing of what it boots"
+        return Met.UNKNOWN, f"the register of this virtual router is {value}, which does not show what it boots"
     if number & PASSES_STARTUP_OVER:
         return Met.NOT_MET, f"the register is {value}: the startup configuration would be passed over"
     if number & 0xF == 2 or number == OF_OLD_CATALYSTS:
@@ -229,12 +229,12 @@ def manual_boot(evidence: Evidence) -> Iterable[Condition]:
         return
     lines = answer.lines_with("anual Boot", "MANUAL_BOOT")
     boots = evidence.software.boot
-    if all(boot.manual is None for boot in boots) and not lines and _tells_register(answer):
-        yield _says(Asked.MANUAL, Met.DOES_NOT_APPLY, "the platform tells of none; the register says it", answer)
+    if all(boot.manual is None for boot in boots) and not lines and _shows_register(answer):
+        yield _says(Asked.MANUAL, Met.DOES_NOT_APPLY, "the platform shows none; the register says it", answer)
         return
     for boot in boots:
         if boot.manual is None:
-            met, sentence = Met.UNKNOWN, "whether it waits at the console is not told"
+            met, sentence = Met.UNKNOWN, "whether it waits at the console is not shown"
         elif boot.manual:
             met, sentence = Met.NOT_MET, "manual boot is on: it would wait at ROMMON's prompt"
         else:

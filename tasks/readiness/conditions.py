@@ -30,7 +30,7 @@ from tasks.software_state import IMAGE, Answer, Issu, Mode, Outcome, SoftwareSta
 _Found = tuple[Met, str, tuple[str, ...]]
 """What is known, in words, and the lines that it rests on."""
 
-LEAST_ROOM_BYTES = 10_000_000
+LEAST_SPACE_BYTES = 10_000_000
 """What activation writes besides packages: a provisioning file, logs. Our own choice; no book names a figure."""
 
 
@@ -100,13 +100,13 @@ def _sealed(seal: Sealed) -> tuple[Met, str]:
     if seal.outcome is None:
         return Met.DOES_NOT_APPLY, "the device has no command for it"
     if seal.outcome is Signature.VERIFIED:
-        return Met.MET, "the device vouches for the signature"
+        return Met.MET, "the device verified the signature"
     if seal.outcome is Signature.HASH_ONLY:
         return Met.MET, "the hash inside the image is good; this release says nothing about a signature"
     if seal.outcome is Signature.REFUSED and "Not able to process Signature" in seal.words:
         return Met.DOES_NOT_APPLY, "the device finds no signature in the image, which is the published one by its hash"
     if seal.outcome is Signature.REFUSED:
-        return Met.NOT_MET, f"the device does not vouch for the signature: {seal.words}"
+        return Met.NOT_MET, f"the device rejects the signature: {seal.words}"
     return Met.UNKNOWN, "the device says nothing about the signature that can be read"
 
 
@@ -130,12 +130,12 @@ def _is_installed(evidence: Evidence) -> tuple[Met, str]:
     if kind not in {FileKind.IMAGE, FileKind.ARCHIVE}:
         return Met.NOT_MET, f"{evidence.image.name} is a {kind.value} by its name, and no image to boot"
     if evidence.wanted is None:
-        return Met.UNKNOWN, f"the name of {evidence.image.name} does not tell its release"
+        return Met.UNKNOWN, f"the name of {evidence.image.name} does not show its release"
     if evidence.is_other_feature_set and release_in(software.version.release) == evidence.wanted:
-        return Met.NOT_MET, f"the device runs {evidence.wanted} in another feature set, which no table tells apart"
+        return Met.NOT_MET, f"the device runs {evidence.wanted} in another feature set, which no table distinguishes"
     places = software.install_places
-    if software.untold_members:
-        return Met.UNKNOWN, f"it says nothing of member {', '.join(software.untold_members)}"
+    if software.unlisted_members:
+        return Met.UNKNOWN, f"it says nothing of member {', '.join(software.unlisted_members)}"
     if software.has_standby and not software.is_stack and len(places) == 1:
         return Met.UNKNOWN, f"it says nothing of the standby, only of {places[0]}"
     if len(committed := software.versions("C")) > 1:
@@ -209,25 +209,25 @@ def _wrong_inactive(
     evidence: Evidence, inactive: Sequence[str], at: str, *, is_committed: bool
 ) -> tuple[Met, str] | None:
     """Return what is wrong with the images of a place that wait to be activated, or None."""
-    wanted = evidence.wanted
-    others = [one for one in inactive if release_in(one) != wanted]
+    release = evidence.wanted
+    others = [one for one in inactive if release_in(one) != release]
     if others:
-        return Met.NOT_MET, f"{others[0]} is added on {at}, expected {wanted}: 'install activate' may take it"
+        return Met.NOT_MET, f"{others[0]} is added on {at}, expected {release}: 'install activate' may take it"
     if is_committed or len(inactive) == 1:
         return None
     if inactive:
-        return Met.NOT_MET, f"{wanted} is added more than once on {at}: {', '.join(inactive)}"
+        return Met.NOT_MET, f"{release} is added more than once on {at}: {', '.join(inactive)}"
     path = f"{evidence.held[0].file_system if evidence.held else ''}{evidence.image.name}"
-    return Met.NOT_MET, f"{wanted} is not added on {at}: 'install add file {path}'"
+    return Met.NOT_MET, f"{release} is not added on {at}: 'install add file {path}'"
 
 
 def _is_added_at(evidence: Evidence, place: str) -> bool:
-    """Tell whether the packages of the wanted release are at a member, or at each supervisor, already."""
-    software, wanted = evidence.software, evidence.wanted
-    if software.mode is not Mode.INSTALL or wanted is None:
+    """Return whether the packages of the release release are at a member, or at each supervisor, already."""
+    software, release = evidence.software, evidence.wanted
+    if software.mode is not Mode.INSTALL or release is None:
         return False
     added = (row for row in software.packages if row.type == IMAGE and row.state in {"I", "C"})
-    having = {place for row in added if release_in(row.version) == wanted for place in row.places}
+    having = {place for row in added if release_in(row.version) == release for place in row.places}
     if place.isdigit():
         return place in having
     # Supervisors are told as R0 and R1; which of them is the standby a switchover changes.
@@ -250,33 +250,33 @@ def _is_timed(evidence: Evidence) -> tuple[Met, str]:
     if software.mode is Mode.UNKNOWN or not software.answers[Topic.INSTALL].is_read:
         return Met.UNKNOWN, "whether a timer runs cannot be read"
     if found is None:
-        return Met.DOES_NOT_APPLY, f"release {software.version.release} tells of no timer"
+        return Met.DOES_NOT_APPLY, f"release {software.version.release} shows no timer"
     if found.state == "inactive":
         return Met.MET, "no timer runs"
     left = f" in {found.left}" if found.left else ""
     return Met.NOT_MET, f"a timer runs that brings the old image back{left}"
 
 
-def room(evidence: Evidence) -> Iterable[Condition]:
-    """There is room for what is still to be written: packages before `install add`, little afterwards."""
+def space(evidence: Evidence) -> Iterable[Condition]:
+    """There is space for what is still to be written: packages before `install add`, little afterwards."""
     for held in evidence.held:
         place = held.file_system or _spoken(held.place)
-        met, sentence = _has_room(evidence, held, place)
+        met, sentence = _has_space(evidence, held, place)
         lines = held.listing.lines_with("bytes free")
         command = held.listing.command
         yield Condition(name=Asked.ROOM, met=met, sentence=sentence, command=command, lines=lines, place=place)
 
 
-def _has_room(evidence: Evidence, held: Held, place: str) -> tuple[Met, str]:
+def _has_space(evidence: Evidence, held: Held, place: str) -> tuple[Met, str]:
     free = free_bytes(held.listing.text) if held.listing.is_read else None
     if evidence.software.mode is Mode.BUNDLE:
         return Met.DOES_NOT_APPLY, "it boots from the file itself, nothing more is written"
     if free is None:
-        return Met.UNKNOWN, f"{place} does not say how much room it has"
+        return Met.UNKNOWN, f"{place} does not say how much space it has"
     own = held.place or next((str(unit.number) for unit in evidence.software.units if unit.active), "")
     needed, what = needed_bytes(evidence.image.size_bytes), "'install add'"
     if _is_added_at(evidence, own):
-        needed, what = LEAST_ROOM_BYTES, "activation"
+        needed, what = LEAST_SPACE_BYTES, "activation"
     met = Met.MET if free >= needed else Met.NOT_MET
     return met, f"{place} has {free} bytes free, {what} needs {needed}"
 
@@ -351,7 +351,7 @@ def saved(evidence: Evidence) -> Iterable[Condition]:
     """Running and startup configuration agree: what is not saved is lost in the reload."""
     found = evidence.configuration
     if found is None or found.saved is None:
-        met, sentence = Met.UNKNOWN, "whether the configuration is saved cannot be told"
+        met, sentence = Met.UNKNOWN, "whether the configuration is saved is not known"
     elif found.saved:
         met, sentence = Met.MET, "the running configuration is saved"
     else:
@@ -366,7 +366,7 @@ def issu(evidence: Evidence) -> Iterable[Condition]:
     met, sentence = {
         Issu.IDLE: (Met.MET, "none is going on"),
         Issu.GOING_ON: (Met.NOT_MET, "an upgrade in service is going on, or waits to be committed"),
-        Issu.NOT_THERE: (Met.DOES_NOT_APPLY, "the platform tells of none"),
+        Issu.NOT_THERE: (Met.DOES_NOT_APPLY, "the platform shows none"),
         Issu.UNKNOWN: (Met.UNKNOWN, "whether one is going on cannot be read"),
     }[evidence.software.issu]
     yield Condition(name=Asked.ISSU, met=met, sentence=sentence, command=answer.command, lines=lines or _words(answer))

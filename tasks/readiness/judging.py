@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 
 from flashferry.images.release import release_in
 from tasks.readiness.boot import boot_variable, manual_boot, register
-from tasks.readiness.conditions import images, installed, issu, members, ours, peer, room, saved, signature, timer
+from tasks.readiness.conditions import images, installed, issu, members, ours, peer, saved, signature, space, timer
 from tasks.readiness.values import Asked, Condition, Evidence, Met, Readiness, Verdict
 from tasks.software_state import Mode, Topic
 
 RULES: tuple[Callable[[Evidence], Iterable[Condition]], ...] = (
-    *(images, signature, installed, timer, room, members, peer),
+    *(images, signature, installed, timer, space, members, peer),
     *(boot_variable, register, manual_boot, saved, issu, ours),
 )
 """All conditions, in the order in which they are told."""
@@ -46,7 +46,7 @@ def _verdict(evidence: Evidence, conditions: tuple[Condition, ...]) -> Verdict:
 
 
 def runs_it(evidence: Evidence, conditions: Iterable[Condition]) -> bool:
-    """Tell whether the device runs the image already: by its release and the packages, or by its proven file."""
+    """Return whether the device runs the image already: by its release and the packages, or by its proven file."""
     software, wanted = evidence.software, evidence.wanted
     if software.mode is Mode.INSTALL:
         committed, pending = software.versions("C"), software.versions("U", "D")

@@ -20,9 +20,10 @@ from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnde
 from flashferry.devices.prompts import is_syslog
 from flashferry.devices.session import DeviceSession
 from tasks.applet import is_applet
+from tasks.authorization import check_privileged
 from tasks.check_report import Wanted
 from tasks.configuration_state import ConfigurationState, differing_lines, last_change, saved_by_stamps
-from tasks.file_system import default_file_system, file_named, file_system_of_image
+from tasks.file_system import file_named, target_file_system
 from tasks.hashing import hash_limits, run_verify
 from tasks.members import other_places
 from tasks.read_config import Configured, read_running, read_startup
@@ -86,16 +87,9 @@ def look_at_readiness(
     Raises:
         DeviceRefused: The session is not privileged.
         OutputNotUnderstood: The device has no file system that could hold an image, or a prompt did not come.
-        DeviceUnreachable: The session was lost.
     """
-    if not session.privileged:
-        raise DeviceRefused(
-            "expected the privileged prompt '#', found '>'",
-            host=session.name,
-            step=STEP,
-            hint="Give a user with privilege 15 or an enable secret",
-        )
-    look = _Look(session, wanted, proven, known_bytes_per_s, interrupted)
+    check_privileged(session, STEP)
+    look = _DeviceLook(session, wanted, proven, known_bytes_per_s, interrupted)
     with hashing():
         held = look.held()
         seal = look.sealed(held) if signature else None
@@ -121,7 +115,7 @@ def look_at_readiness(
     )
 
 
-class _Look:
+class _DeviceLook:
     """One look at one device: what was read is kept, so that nothing is asked twice."""
 
     def __init__(
@@ -156,7 +150,7 @@ class _Look:
     def sealed(self, held: tuple[Held, ...]) -> Sealed | None:
         """Return what the device says of the signature; of a file that is not proven to be the image nothing is asked.
 
-        That it is not proven is told already.
+        That it is not proven is lines already.
         """
         if not held or held[0].proof is not Proof.EQUAL:
             return None
@@ -207,7 +201,7 @@ class _Look:
         differing = None
         if not startup.text:
             saved = False
-        elif saved is True and _told(running.text) == _told(startup.text):
+        elif saved is True and _comparable(running.text) == _comparable(startup.text):
             by = "show startup-config"
         else:
             # A stamp moves without a change, and a file that is copied to startup brings one: let the device compare.
@@ -224,18 +218,7 @@ class _Look:
         return state, leftovers, by
 
     def _active(self) -> str:
-        found = file_system_of_image(self.software.version, self._names) or default_file_system(
-            self._show_file_systems(), self._names
-        )
-        if found is None:
-            raise OutputNotUnderstood(
-                f"expected a default (*) in '{self._session.platform.commands.file_systems}' that takes files, "
-                "found none",
-                host=self._session.name,
-                step=STEP,
-                hint="A device without flash (IOL) cannot take an image",
-            )
-        return found
+        return target_file_system(self._session, self.software.version, self._show_file_systems, STEP)
 
     def _show_file_systems(self) -> str:
         if self._file_systems is None:
@@ -292,12 +275,12 @@ def _ours(configured: Configured, where: str) -> Iterable[Leftover]:
 
 
 def _same_lines(one: Configured, other: Configured) -> bool:
-    """Tell whether two configurations have the same lines, comments and blanks apart."""
-    told = _told(one.text)
-    return bool(told) and told == _told(other.text)
+    """Return whether two configurations have the same lines, comments and blanks apart."""
+    lines = _comparable(one.text)
+    return bool(lines) and lines == _comparable(other.text)
 
 
-def _told(text: str) -> list[str]:
+def _comparable(text: str) -> list[str]:
     """Return the lines that both prints of one configuration have alike.
 
     A certificate stands in running as bytes and in startup as the name of a file; `ntp clock-period` drifts.

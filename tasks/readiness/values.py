@@ -18,9 +18,6 @@ class Met(StrEnum):
     """What is known of a condition.
 
     Attributes:
-        MET: It is so.
-        NOT_MET: It is not.
-        UNKNOWN: Nobody can tell.
         DOES_NOT_APPLY: There is nothing of the kind on this device.
     """
 
@@ -37,7 +34,6 @@ class Verdict(StrEnum):
         YES: Each condition is met or does not apply.
         NO: At least one is not met.
         UNKNOWN: None is known not to be met, and at least one is not known.
-        RUNS_IT: It runs the image already.
     """
 
     YES = "yes"
@@ -69,8 +65,6 @@ class Condition:
     """One condition, and what it rests on.
 
     Attributes:
-        name: What is asked.
-        met: What is known of it.
         sentence: That in words, without a full stop.
         command: The command that it rests on.
         lines: The device's lines that it rests on, as printed.
@@ -95,13 +89,10 @@ class Readiness:
     """Whether a device is ready to boot an image, and what that rests on.
 
     Attributes:
-        verdict: The answer.
-        image: Name of the image's file.
-        version: Its release, or None where its name tells none.
+        version: Its release, or None where its name has none.
         running: The release that the device runs, as printed.
         mode: How it boots: `install`, `bundle` or `unknown`.
         members: Numbers of the members that were seen; empty for a device that is no stack.
-        conditions: All conditions, in their order.
     """
 
     verdict: Verdict
@@ -128,7 +119,6 @@ class Proof(StrEnum):
 
     Attributes:
         EQUAL: The device computed the expected one.
-        OTHER: It computed another.
         NONE: It computed none, or nothing that can be read.
     """
 
@@ -146,7 +136,6 @@ class Held:
         file_system: Its name with the colon; empty where the device lists none for that place.
         listing: The answer to `dir`.
         proof: What the hash says; None where none was asked for, since the file is not there or of another size.
-        command: The command that computed it.
         words: The digest, or why there is none.
     """
 
@@ -223,7 +212,7 @@ class Evidence:
 
     @property
     def is_other_feature_set(self) -> bool:
-        """Return whether the device runs the image's release in another feature set, which no table tells apart."""
+        """Return whether the device runs the image's release in another feature set, which no table distinguishes."""
         names = (self.inside or "", self.image.name)
         wanted = next((found for name in names if (found := read_file_name(name).encryption)), "")
         return self.software.encryption != wanted

@@ -25,10 +25,10 @@ class Boot:
 
     Attributes:
         place: The member's number, `standby` for the other supervisor; empty for the device that answers.
-        now: The boot variable that it was started with, as printed; empty where none is set, None where not told.
+        now: The boot variable that it was started with, as printed; empty where none is set, None where it is not shown.
         next: The same from the next reload on.
-        register: The configuration register as of the next reload, or None where not told.
-        manual: Whether ROMMON waits for somebody at the console, or None where not told.
+        register: The configuration register as of the next reload, or None where it is not shown.
+        manual: Whether ROMMON waits for somebody at the console, or None where it is not shown.
     """
 
     place: str
@@ -54,19 +54,14 @@ def boot_files(paths: str) -> tuple[str, ...]:
 
 
 def boots(text: str, *, register: str | None = None) -> tuple[Boot, ...]:
-    """Return what each member or supervisor boots, by `show boot` or `show bootvar`.
-
-    Args:
-        text: The output.
-        register: What `show version` says of the register, for where this does not tell it.
-    """
+    """Return what each member or supervisor boots, by `show boot` or `show bootvar`."""
     variables, manuals = rows(BootVariable, text), rows(ManualBoot, text)
     registers = {row.standby: row.next or row.now for row in rows(ConfigRegister, text)}
     places = dict.fromkeys((row.switch, row.standby) for row in variables)
     found = []
     for switch, standby in places:
         own = {row.when: row.paths for row in variables if (row.switch, row.standby) == (switch, standby)}
-        told = {row.value.lower() for row in manuals if (row.switch, row.standby) == (switch, standby)}
+        values = {row.value.lower() for row in manuals if (row.switch, row.standby) == (switch, standby)}
         both = own.get("")
         found.append(
             Boot(
@@ -74,7 +69,7 @@ def boots(text: str, *, register: str | None = None) -> tuple[Boot, ...]:
                 now=own.get("Current", both),
                 next=own.get("next reload", both),
                 register=registers.get(standby) or (None if standby else register),
-                manual=_YES_OR_NO.get(next(iter(told))) if len(told) == 1 else None,
+                manual=_YES_OR_NO.get(next(iter(values))) if len(values) == 1 else None,
             )
         )
     return tuple(found)

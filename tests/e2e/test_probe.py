@@ -96,7 +96,7 @@ def test_a_server_out_of_reach_is_named(rig):
     done = rig.verb("check", "--reach", "--address", "198.18.0.99")
     (device,) = done.json["devices"]
     assert (done.code, device["outcome"], device["failure"]["kind"]) == (3, "failed", "NO_CLIENT")
-    assert device["failure"]["reason"].startswith("no client seen: nobody came to our FTP port from 198.18.")
+    assert device["failure"]["reason"].startswith("no client seen: no connection reached our FTP port from 198.18.")
     assert "route" in device["failure"]["hint"]
     assert rig.verb("check").code == 0
 

@@ -27,9 +27,5 @@ def platform_named(name: str) -> Platform:
 
 
 def recognize(version: str) -> Platform:
-    """Return the platform of a device; IOS where none knows itself, for all others came of it.
-
-    Args:
-        version: Output of `show version`.
-    """
+    """Return the platform of a device; IOS where none knows itself, for all others came of it."""
     return next((one for one in PLATFORMS if one.is_shown_by(version)), IOS)

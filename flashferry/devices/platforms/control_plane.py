@@ -52,12 +52,6 @@ def named(verdict: Verdict, *, model: str, rate_bytes_per_s: float, mss_bytes: i
     """Return the verdict of a policer with that of the device's control plane in it, where it is that by its rate.
 
     Any other verdict, and that on any other device, is returned as it is.
-
-    Args:
-        verdict: What limited a copy.
-        model: What the device is.
-        rate_bytes_per_s: Acknowledged payload per second of the copy.
-        mss_bytes: Payload of a full packet; None where it is not known.
     """
     limit = policed_packets_per_s(model, rate_bytes_per_s, mss_bytes)
     if verdict.kind is not VerdictKind.POLICER or limit is None or mss_bytes is None:

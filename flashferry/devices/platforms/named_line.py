@@ -15,7 +15,6 @@ class NamedLine:
     """A kind of such lines.
 
     Attributes:
-        what: What one is, for errors.
         shown_as: Matches a line that sets one, however it is shown, with the groups `name` (or `head`) and `rest`.
         off: What switches one off, with a group's name in braces.
         keyword: What journals and reports call one, likewise.
@@ -109,7 +108,7 @@ class NamedLine:
         """Return the groups of a line; two forms of one line may have their name at different places."""
         found = self.shown_as.fullmatch(line)
         if found is None:
-            raise ValueError(f"expected the {self.what} of a run, found {line!r}")
+            raise ValueError(f"no {self.what}: {line!r}")
         parts = {key: " ".join((one or "").split()) for key, one in found.groupdict().items()}
         parts["rest"] = parts["rest"].replace("permit host ", "permit ")
         return parts | {"name": parts["name"] or parts.get("head", "")}

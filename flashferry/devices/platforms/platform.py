@@ -36,8 +36,7 @@ class Setting:
     Attributes:
         keyword: What journals and reports call it; no two settings of a platform and its transports have the same.
         command: Its line without the value, for example `ip tcp window-size`.
-        tail: Regular expression of all that may stand behind the command in a line that we type or put back.
-        kind: What its value is.
+        tail: Regular expression of all that may stand after the command in a line that we type or put back.
         is_tuning: Whether it changes the speed; one that only makes the way does not.
         usual: Its value where it is on by default, for a line that is switched off by the command alone; None for one
             that is switched off by `no` in front of the whole line.
@@ -59,7 +58,7 @@ class Setting:
         return f"no {line}" if self.usual is None else f"no {self.command}"
 
     def is_set_by(self, line: str) -> bool:
-        """Tell whether a line sets it or switches it off, with whatever value."""
+        """Return whether a line sets it or switches it off, with whatever value."""
         words = line.removeprefix("no ")
         return words == self.command or words.startswith(f"{self.command} ")
 
@@ -68,7 +67,7 @@ class Setting:
         return line.removeprefix(self.command).strip() if line.startswith(self.command) else ""
 
     def may_be_typed(self, line: str) -> bool:
-        """Tell whether a line is one that we would type for it; a journal that says otherwise is none of ours."""
+        """Return whether a line is one that we would type for it; a journal that says otherwise is none of ours."""
         words = line.removeprefix("no ")
         return words.startswith(self.command) and re.fullmatch(self.tail, words[len(self.command) :]) is not None
 
@@ -79,11 +78,8 @@ class TcpSettings:
 
     Attributes:
         family: How all lines about TCP begin, for example `ip tcp`.
-        window: The receive window.
-        selective_ack: Selective acknowledgement.
         extras: Optional ones, by the name that the operator gives; off by default.
         smallest_window_bytes: Least value that the window takes.
-        largest_window_bytes: Largest value that it takes.
     """
 
     family: str
@@ -104,9 +100,6 @@ class ChannelWindow:
     """A setting that widens the window of SSH channels, which is inside TCP's.
 
     Attributes:
-        setting: Its line.
-        smallest_bytes: Least value that we set.
-        largest_bytes: Largest value that we set.
         least_try_bytes: Where the device refuses a value, halves of it are tried down to this one.
         since: First release that is taken to know it, for forecasts: what a device takes it tells itself.
     """
@@ -143,9 +136,7 @@ class Commands:
     """Commands without an argument.
 
     Attributes:
-        configure: Enters configuration mode.
         privilege: Tells the privilege level of the session.
-        file_systems: Lists the file systems.
         interfaces: Lists the interfaces with address and state.
         addresses: The same, without those that have no address.
         archive: Lists the configurations that are kept.
@@ -158,12 +149,11 @@ class Commands:
         boot_on_routers: The same where the other one is not known.
         stack: Lists the members of a stack.
         redundancy: Tells how the two supervisors are.
-        issu: Tells whether an upgrade in service is going on.
+        issu: Returns whether an upgrade in service is going on.
         terminal_lines: Lists the lines for sessions, and which are in use.
         applets: Lists what the device does by itself upon events.
         routes: Counts the routes of the global table.
         install_commit: Keeps the image that was activated.
-        save: Saves the running configuration.
         reload: Restarts the device, and asks before it does.
     """
 
@@ -234,7 +224,6 @@ class CopyGrammar:
     Attributes:
         questions: What it may ask, whatever the transport.
         overload: Finds in an error's reason that the device failed for want of memory, so that less may do.
-        longest_command: Longest command line, in characters.
         no_file: The target that takes every byte and writes none.
     """
 
@@ -264,7 +253,6 @@ class FileSystems:
     """Names of file systems, without the colon.
 
     Attributes:
-        network: Those that are servers.
         not_flash: Further ones that hold no images.
         aliases: Names of the device's own flash: asked by one, it may answer by another.
         member: Finds the flash of another member of a stack, colon included.
@@ -301,7 +289,6 @@ class Defaults:
     """What to expect of a device of which nothing was measured: at worst, for limits, and as a rule, for forecasts.
 
     Attributes:
-        window_bytes: Least receive window without configuration.
         flash_bytes_per_s: Least rate at which its flash is written.
         hash_bytes_per_s: Least rate at which it hashes a file.
         typical_window_bytes: Receive window that was seen without configuration.

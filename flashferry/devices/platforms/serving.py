@@ -7,7 +7,7 @@ Facts
   ztp.py` on an IOS-XE router, `tftp-server flash:startup-config myconfig.file 11` in a published list). N is 1 to 99
   there. That newer releases take a named list or a higher number was not seen, so a number is taken that all know.
 * A list that is not there permits everybody (Cisco: an access list that is applied and not defined permits all). So the
-  list is typed before the line that refers to it, and taken back behind it.
+  list is typed before the line that refers to it, and taken back after it.
 * `no access-list N` takes the whole list, whatever stands behind N. A `host` word is not shown: `access-list 9 permit
   10.0.0.1`. IOS-XE 17 shows the same list as `ip access-list standard 9` with numbered lines below it; that a remark is
   shown there among them is assumed.
@@ -79,7 +79,7 @@ class Serving:
 
 
 def _names(served: str, name: str) -> bool:
-    """Tell whether what stands behind the command means a file of that name, or a whole file system."""
+    """Return whether what stands after the command means a file of that name, or a whole file system."""
     words = served.split()
     files = [words[0], *(words[at + 1] for at, word in enumerate(words[:-1]) if word == "alias")] if words else []
     return any(one.rpartition(":")[2].rpartition("/")[2] in ("", name) for one in files)

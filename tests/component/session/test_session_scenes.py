@@ -22,7 +22,7 @@ from flashferry.transports import USUAL
 from flashferry.transports.copy_dialogue import CopyDialogue
 from flashferry.transports.server_view import ServerView
 from flashferry.transports.transport import Offer
-from tasks.authorization import look_at_authorization
+from tasks.authorization import check_authorization
 from tasks.copy_watch import CopyWatch, copy_limits
 from tasks.partial_file import DeleteDialogue
 from tests.patience import PATIENCE_S, until
@@ -530,7 +530,7 @@ def test_a_trial_command_that_asks_is_broken_off(device):
 
     router = device(scene)
     session = DeviceSession(router.login)
-    found = look_at_authorization(session, "aaa authorization commands 15 default group tacacs+", "flash:")
+    found = check_authorization(session, "aaa authorization commands 15 default group tacacs+", "flash:")
     assert found.refused == ("'verify' (% Not authorized)",)
     assert ("question", "\x03") in router.typed
     assert session.alive

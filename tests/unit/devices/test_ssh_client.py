@@ -42,7 +42,7 @@ def test_reading_ahead_waits_only_where_nothing_is_left() -> None:
 
 def test_a_transport_that_sleeps_long_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing wakes the reading thread, which would not look around by itself for longer than is waited here."""
-    monkeypatch.setattr(ssh_client, "LOOK_AROUND_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(ssh_client, "CHECK_EVERY_S", 10 * PATIENCE_S)
     ours, theirs = socket.socketpair()
     with theirs:
         transport = Transport(ours)

@@ -11,6 +11,7 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import Facts
 from templates.rows import Refusal, first
+from templates.version import SoftwareVersion, parse_version
 from tests.patience import PATIENCE_S
 
 PROMPT = "r1#"
@@ -49,6 +50,10 @@ class TableDevice:
 
     def show_version(self) -> str:
         return self.ask("show version")
+
+    @property
+    def version(self) -> SoftwareVersion:
+        return parse_version(self.show_version())
 
     def show_privilege(self) -> str:
         return self.ask("show privilege")

@@ -82,8 +82,8 @@ def test_an_image_that_tells_no_platform_is_noted_and_not_refused(table_device):
     """It is never called fit for the device, nor wrong."""
     report = check_device(table_device(answers()), replace(IMAGE, inside=None))
     assert (report.refusal, report.image.fits) == (None, Fits.UNKNOWN)
-    why = "neither its name nor the file tells a platform known here: image.bin"
-    assert report.notes == (f"whether the image is for this device cannot be told: {why}",)
+    why = "neither its name nor the file shows a platform known here: image.bin"
+    assert report.notes == (f"whether the image is for this device is not known: {why}",)
 
 
 def test_an_image_that_is_there_is_not_refused_for_its_platform(table_device):
@@ -345,7 +345,7 @@ def test_a_full_member_of_a_stack_is_named(table_device):
     ]
     note, unsure = report.notes
     # This stand-in names a model that its `show version` does not: then nothing is concluded.
-    assert unsure.startswith("whether the image is for this device cannot be told")
+    assert unsure.startswith("whether the image is for this device is not known")
     assert note.startswith("flash-2: of another stack member has 500 bytes free")
 
 

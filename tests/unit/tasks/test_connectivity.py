@@ -15,7 +15,7 @@ from flashferry.transports import USUAL
 from flashferry.transports.scp import NO_COMMON, SCP
 from flashferry.transports.server_view import FailureCause, ServerView
 from flashferry.transports.transport import Offer
-from tasks.connectivity import LIMITS, check_connectivity, hindrance_of
+from tasks.connectivity import LIMITS, check_connectivity, failure_cause
 from tests.patience import until
 
 HOME, ELSEWHERE = "192.0.2.11", "203.0.113.7"
@@ -34,7 +34,7 @@ LOGGED_IN = ServerView(client_seen=True, logged_in=True, came_from=HOME)
 @pytest.mark.parametrize(
     ("seen", "hindrance", "said"),
     [
-        (ServerView(), FailureCause.NO_CLIENT, f"nobody came to our FTP port from {HOME}"),
+        (ServerView(), FailureCause.NO_CLIENT, f"no connection reached our FTP port from {HOME}"),
         (CONNECTED, FailureCause.NO_LOGIN, "did not log in with its ticket"),
         (replace(CONNECTED, other_users=("b***",)), FailureCause.NO_LOGIN, "tried as b***"),
         (LOGGED_IN, FailureCause.NO_DATA, "no data connection came about"),
@@ -44,7 +44,7 @@ LOGGED_IN = ServerView(client_seen=True, logged_in=True, came_from=HOME)
 )
 def test_what_is_in_the_way(seen, hindrance, said):
     """How far the device came with us names the cause."""
-    found, sentence = hindrance_of(seen, USUAL.words, expected=(HOME,), is_copied=False)
+    found, sentence = failure_cause(seen, USUAL.words, expected=(HOME,), is_copied=False)
     assert found is hindrance
     assert said in sentence
 
@@ -52,12 +52,12 @@ def test_what_is_in_the_way(seen, hindrance, said):
 def test_nothing_is_in_the_way_of_a_copy_that_went_well():
     """Also from another of the device's own addresses."""
     seen = replace(LOGGED_IN, came_from=ELSEWHERE)
-    assert hindrance_of(seen, USUAL.words, expected=(HOME, ELSEWHERE), is_copied=True) == (None, "")
+    assert failure_cause(seen, USUAL.words, expected=(HOME, ELSEWHERE), is_copied=True) == (None, "")
 
 
 def test_a_copy_from_a_strange_address_went_well_and_is_told():
     """The tickets of a staging run are bound to the device's addresses, so this would fail there."""
-    assert hindrance_of(replace(LOGGED_IN, came_from=ELSEWHERE), USUAL.words, expected=(HOME,), is_copied=True)[0] is (
+    assert failure_cause(replace(LOGGED_IN, came_from=ELSEWHERE), USUAL.words, expected=(HOME,), is_copied=True)[0] is (
         FailureCause.WRONG_SOURCE
     )
 

@@ -14,7 +14,7 @@ from tasks.applet import (
     first_applet,
     is_applet,
     is_as_typed,
-    left_behind,
+    leftover_applet,
     may_be_carried,
     new_name,
     without_applet,
@@ -158,7 +158,7 @@ def test_an_applet_waits_as_long_as_a_copy_may_take():
 def test_a_leftover_is_named_with_what_removes_it():
     """Whoever reads the refusal can put an end to it by hand."""
     assert first_applet(["hostname r1", SHOWN]) == SHOWN
-    refusal = left_behind("r1", "check", SHOWN)
+    refusal = leftover_applet("r1", "check", SHOWN)
     assert isinstance(refusal, DeviceRefused)
     assert f"no event manager applet {NAME}" in str(refusal.hint)
 

@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.devices.platforms.ios import IOS_XE
 from tasks.file_system import default_file_system, file_named, read_listing
-from tasks.flash_space import MemberRoom, room_of_members
+from tasks.flash_space import MemberSpace, space_of_members
 
 ROW = "*    256487424     127959040      disk     rw   {}\n"
 
@@ -32,8 +32,8 @@ def test_the_default_is_a_name_that_a_command_takes(prefixes, name):
 def test_the_active_members_own_flash_is_no_other_members(prefixes, own):
     """By whichever of its names it goes; the other member's is one."""
     listing = ROW.format(prefixes) + ROW.format("flash-2: stby-flash:").replace("*", " ")
-    assert room_of_members(listing, own, IOS_XE.file_systems) == (
-        MemberRoom(file_system="flash-2:", free_bytes=127959040),
+    assert space_of_members(listing, own, IOS_XE.file_systems) == (
+        MemberSpace(file_system="flash-2:", free_bytes=127959040),
     )
 
 

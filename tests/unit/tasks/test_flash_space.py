@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.flash_space import MemberRoom, Room, needed_bytes
+from tasks.flash_space import MemberSpace, Room, needed_bytes
 from tasks.software_state import Mode
 
 SIZE_BYTES = 473_808_711
@@ -13,7 +13,7 @@ ONCE, TWICE = needed_bytes(SIZE_BYTES), needed_bytes(SIZE_BYTES, times=2)
 
 def room(free: int | None, *members: int, mode: Mode = Mode.INSTALL, adds: bool = False) -> Room:
     others = tuple(
-        MemberRoom(file_system=f"flash-{number}:", free_bytes=each) for number, each in enumerate(members, start=2)
+        MemberSpace(file_system=f"flash-{number}:", free_bytes=each) for number, each in enumerate(members, start=2)
     )
     return Room(file_system="flash:", free_bytes=free, members=others, mode=mode, adds=adds)
 

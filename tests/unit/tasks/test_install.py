@@ -61,7 +61,7 @@ def test_log_lines_and_line_ends_change_nothing(ending: str) -> None:
 @pytest.mark.parametrize(
     ("text", "outcome", "told"),
     [
-        (NO_ROOM, InstallOutcome.NO_ROOM, "requires 462703 KB"),
+        (NO_ROOM, InstallOutcome.NO_SPACE, "requires 462703 KB"),
         (ALREADY, InstallOutcome.ALREADY_ADDED, "Super package already added"),
         (MODIFIED, InstallOutcome.CONFIGURATION_MODIFIED, "Please save configuration"),
         (

@@ -139,9 +139,9 @@ SECOND = VERSION + "     2 41    C9300-24UX         17.06.01          CAT9K_IOSX
     ("changed", "words"),
     [
         ({"outcomes": {Topic.BOOT: Outcome.UNREADABLE}}, "'boot' cannot be read"),
-        ({"outcomes": {Topic.BOOT: Outcome.NOT_THERE}}, "what is booted next is not told"),
-        ({"outcomes": {Topic.BOOT: Outcome.EMPTY}}, "what is booted next is not told"),
-        ({"boot": BOOT[: BOOT.index("Boot Variables on")]}, "what is booted next is not told"),
+        ({"outcomes": {Topic.BOOT: Outcome.NOT_THERE}}, "what is booted next is not shown"),
+        ({"outcomes": {Topic.BOOT: Outcome.EMPTY}}, "what is booted next is not shown"),
+        ({"boot": BOOT[: BOOT.index("Boot Variables on")]}, "what is booted next is not shown"),
         ({"boot": BOOT_BLOCK.format(2), "stack": WHOLE}, "not told of the active member"),
         ({"boot": "strange words"}, "'boot' cannot be read"),
         ({"outcomes": {Topic.INSTALL: Outcome.NOT_THERE}}, "'install' is not told"),
@@ -157,7 +157,7 @@ SECOND = VERSION + "     2 41    C9300-24UX         17.06.01          CAT9K_IOSX
         ({"stack": STACK}, "member 2 is Removed"),
         ({"stack": STACK[:-20]}, "'stack' cannot be read"),
         ({"version": SECOND}, "members of the stack are not all told"),
-        ({"version": VERSION.replace("System image", "Some image")}, "what it runs is not told"),
+        ({"version": VERSION.replace("System image", "Some image")}, "what it runs is not shown"),
         ({"version": SECOND.replace("INSTALL\n     2", "BUNDLE\n     2")}, "how it boots"),
         ({"listing": LISTING[:600]}, "listing of its files is not whole"),
         ({"listing": LISTING.replace("573808711  Nov", "57380871x  Nov", 1)}, "listing of its files is not whole"),
@@ -193,4 +193,4 @@ def test_a_device_that_stops_answering_costs_the_hint_alone(lost):
             raise lost("no prompt within 60 s", host="r1", hint="Look at the line")
 
     hint = could_go(Gone(), LISTING, file_system="flash:", lines=(), kept=(WANTED,))
-    assert hint == "Which files could go cannot be told: no prompt within 60 s"
+    assert hint == "Which files could go is not known: no prompt within 60 s"

@@ -301,7 +301,7 @@ BULK_CHANGE = Change(keyword="ssh bulk-mode", before=None, ours=BULK, shown=BULK
 
 
 @pytest.mark.parametrize(
-    ("change", "comes", "goes", "extra", "way_back"),
+    ("change", "comes", "goes", "extra", "lines_back"),
     [
         pytest.param(
             CHANGES[0],
@@ -333,7 +333,7 @@ BULK_CHANGE = Change(keyword="ssh bulk-mode", before=None, ours=BULK, shown=BULK
     ],
 )
 def test_what_our_own_doing_changed_beside_our_line_is_kept_and_the_way_back_is_named(
-    change, comes, goes, extra, way_back
+    change, comes, goes, extra, lines_back
 ):
     """Each ended as somebody else's change, and the device was forgotten."""
     box = Odd(*extra, comes=comes, goes=goes)
@@ -342,9 +342,9 @@ def test_what_our_own_doing_changed_beside_our_line_is_kept_and_the_way_back_is_
     report = box.put_back(before, (change,))
     assert not report.is_proven
     assert "proven gone" in str(report.undecided)
-    assert report.proposals == way_back
-    assert all(f"'{line}'" in report.decision("r1") for line in way_back)
-    box.configure(way_back)
+    assert report.proposals == lines_back
+    assert all(f"'{line}'" in report.decision("r1") for line in lines_back)
+    box.configure(lines_back)
     assert box.put_back(before, (change,)).is_proven
 
 

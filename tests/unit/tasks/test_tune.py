@@ -498,7 +498,7 @@ def test_a_window_that_somebody_saved_is_not_forgotten():
     apply_plan(router.session, tuned)
     router.saved = ("ip tcp window-size 1250000",)
     remembered: list[tuple[Change, ...]] = []
-    with pytest.raises(DeviceRefused, match="somebody saved while our lines were set"):
+    with pytest.raises(DeviceRefused, match="the configuration was saved while our lines were set"):
         without_scaling(router.session, tuned.changes, remember=remembered.append)
     assert remembered == []
 

@@ -217,7 +217,7 @@ def test_what_somebody_saved_is_not_forgotten():
     """A reload would bring FTP's line back: the journal goes on to have it, so that the restore sees it."""
     router, disk, before = tuned()
     router.startup, held = list(router.lines), disk.changes
-    with pytest.raises(DeviceRefused, match="somebody saved while our lines were set"):
+    with pytest.raises(DeviceRefused, match="the configuration was saved while our lines were set"):
         apply_other_plan(router, disk.changes, other(before), remember=disk.remember)
     assert disk.changes == held
     assert holds_ours(disk.changes, router.startup_config(), IOS_XE)
