@@ -256,7 +256,7 @@ def _rows_of(state: SoftwareState, version: str) -> tuple[str, ...]:
 
 
 _FAILURES = frozenset({InstallOutcome.FAILED, InstallOutcome.NO_SPACE})
-"""The device had begun: what its tables show afterwards may lack parts."""
+"""The device had started: what its tables show afterwards may lack parts."""
 
 _PENDING = "An upgrade is not over: have it committed or aborted, then stage again with --add"
 _OTHER = (

@@ -29,7 +29,7 @@ BYPASS = " authorization bypass"
 """Behind its name: its commands are not asked about at an AAA server (Cisco 216091)."""
 
 SESSION_USER = "event manager session cli username "
-"""A global line of somebody's: applets' commands are authorized as that user's."""
+"""A global line: applets' commands are authorized as that user's."""
 
 MAXRUN_S = 60
 _PREFIX = "FLASHFERRY-"

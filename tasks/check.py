@@ -137,7 +137,7 @@ class _DeviceCheck:
         hashing: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._session = session
-        self._wanted = wanted
+        self._target = wanted
         self._return_path = return_path
         self._fetching = fetching
         self._interrupted = interrupted
@@ -216,7 +216,7 @@ class _DeviceCheck:
 
     def _proof(self, *, signature: bool) -> VerifyReport | None:
         """Compare size, then hash: a hash takes minutes on a slow device, a size nothing."""
-        wanted, present = self._wanted, self._present
+        wanted, present = self._target, self._present
         if wanted is None or present is None or present.name != wanted.image.name:
             return None
         if present.size_bytes != wanted.image.size_bytes or present.permissions.startswith("d"):
@@ -242,15 +242,15 @@ class _DeviceCheck:
             free_bytes=free_bytes(self._listing),
             members=self._members(),
             mode=mode_of(self._version),
-            adds=self._wanted is not None and self._wanted.adds and self._older_train is None,
+            adds=self._target is not None and self._target.adds and self._older_train is None,
         )
 
     @cached_property
     def _older_train(self) -> OlderTrain | None:
         """Return the train of a device that is to add the image and has no command that only adds."""
-        if self._wanted is None or not self._wanted.adds:
+        if self._target is None or not self._target.adds:
             return None
-        return without_add(self._version, f"{self._file_system}{self._wanted.image.name}")
+        return without_add(self._version, f"{self._file_system}{self._target.image.name}")
 
     def _members(self) -> tuple[MemberSpace, ...]:
         if len(self._version.members) < 2:
@@ -307,48 +307,48 @@ class _DeviceCheck:
         return tuple(text for one in self._fetching.transports if (text := trust_refusal(one, known)) is not None)
 
     def _fit(self) -> ImageFit | None:
-        if self._wanted is None:
+        if self._target is None:
             return None
         models = (self._session.facts().model, *self._version.hardware)
         platform = platform_of(self._session.show_version(), models, self._version.image_path)
-        return image_fit(self._wanted.image.name, self._wanted.inside, platform)
+        return image_fit(self._target.image.name, self._target.inside, platform)
 
     def _other_platform(self) -> str | None:
-        if self._wanted is None or self._image is None or self._wanted.is_insisted:
+        if self._target is None or self._image is None or self._target.is_insisted:
             return None
         return self._image.reason if self._image.fits is Fits.NO else None
 
     def _hint(self, refusal: str | None, lines: tuple[str, ...]) -> str | None:
-        if refusal is None or self._wanted is None:
+        if refusal is None or self._target is None:
             return None
-        if refusal == absence_doubt(self._file_system, self._listing, self._wanted.image):
+        if refusal == absence_doubt(self._file_system, self._listing, self._target.image):
             return doubt_hint(self._session)
         if refusal == self._other_platform():
             return f"Give it an image of its own platform; {INSIST} has this one staged all the same"
-        if self._present is not None or refusal != self._space.refusal(self._wanted.image.size_bytes):
+        if self._present is not None or refusal != self._space.refusal(self._target.image.size_bytes):
             return None
-        where, name = self._file_system, self._wanted.image.name
+        where, name = self._file_system, self._target.image.name
         return could_go(self._session, self._listing, file_system=where, lines=lines, kept=(name,))
 
     def _image_notes(self) -> tuple[str, ...]:
         if self._image is None or self._image.fits is Fits.YES:
             return ()
         if self._image.fits is Fits.NO:
-            # Refused where nobody insists, and a check alone stages nothing: then the refusal tells.
-            insisted = self._wanted is not None and self._wanted.is_insisted
+            # Refused unless the operator insists, and a check alone stages nothing: then the refusal says it.
+            insisted = self._target is not None and self._target.is_insisted
             return (f"{self._image.reason}; staged all the same ({INSIST})",) if insisted else ()
         return (f"whether the image is for this device is not known: {self._image.reason}",)
 
     def _image_refusal(self) -> str | None:
-        if self._wanted is None:
+        if self._target is None:
             return None
-        return image_refusal(self._space, self._wanted.image, self._present)
+        return image_refusal(self._space, self._target.image, self._present)
 
     def _overwriting(self, running: Configured) -> str | None:
         """Return why a file that is not listed could be overwritten, or None."""
-        if self._wanted is None or self._present is not None or not overwrites_silently(running):
+        if self._target is None or self._present is not None or not overwrites_silently(running):
             return None
-        return absence_doubt(self._file_system, self._listing, self._wanted.image)
+        return absence_doubt(self._file_system, self._listing, self._target.image)
 
     def _interface_refusal(self) -> str | None:
         if self._return_path.source_interface is None:
@@ -361,8 +361,8 @@ class _DeviceCheck:
         self, configuration: ConfigurationState | None, user: Authorization | None, running: Configured
     ) -> tuple[str, ...]:
         space: tuple[str, ...] = ()
-        if self._wanted is not None:
-            space = self._space.notes(self._wanted.image.size_bytes)
+        if self._target is not None:
+            space = self._space.notes(self._target.image.size_bytes)
         return (
             *((self._older_train.note,) if self._older_train is not None else ()),
             *space,

@@ -25,7 +25,8 @@ class ProvenFile:
     """A file that this device proved in this process.
 
     Attributes:
-        modified: When the file was changed last, as the device printed it after the proof; empty where that is not known.
+        modified: When the file was changed last, as the device printed it after the proof; empty where that is not
+            known.
     """
 
     report: VerifyReport

@@ -23,7 +23,8 @@ class LineState(Enum):
 
     Attributes:
         BEFORE: What was there before: ours was never set, refused, undone, or is not shown (yet).
-        UNCERTAIN: What the device may have made of a line of ours, or of the one that puts back; or a colleague's change.
+        UNCERTAIN: What the device may have made of a line of ours, or of the one that puts back; or a colleague's
+            change.
         FOREIGN: A line that ours cannot have become.
     """
 
@@ -67,7 +68,8 @@ def line_state(
 def _serving_state(change: Change, now: str | None, others: Iterable[str]) -> LineState:
     """Return what stands where a line was meant to be by which the device serves others.
 
-    Its name was free a moment before it was typed. Anything else under that name stays uncertain: another list may have got
+    Its name was free a moment before it was typed. Anything else under that name stays uncertain: another list may have
+    got
     our entries.
     """
     kind = change.serves

@@ -203,7 +203,8 @@ def _shown(line: str) -> str:
     """Return what may be shown of a line that is not ours.
 
     A configuration has secrets in too many places to name them (`password X`, `key X`, `path ftp://u:p@h`, a community
-    after `version 2c`). So only the first word is shown, and the second where it is a keyword with two more words after it.
+    after `version 2c`). So only the first word is shown, and the second where it is a keyword with two more words after
+    it.
     """
     words = line.split()
     if may_be_shown(line):

@@ -30,7 +30,7 @@ REACH = Step(word=STEP, label="the device fetches a small file from us (`check -
 _NAMED = 3
 
 LIMITS = CopyLimits(start_s=20.0, stall_s=12.0, end_s=12.0, total_s=30.0)
-"""A device that reaches us sends its first packet at once and again after 1, 3 and 7 s; 20 s are enough to tell. The
+"""A device that reaches us sends its first packet at once and again after 1, 3 and 7 s; 20 s are enough. The
 copy is then interrupted within ten, so that the answer is there within 45 s, login included."""
 
 

@@ -31,7 +31,7 @@ SLOWEST_BYTES_PER_S = min(platform.defaults.flash_bytes_per_s for platform in PL
 """Flash of any platform is written at least as fast: for waits for a device that is not known yet."""
 
 MEASURED_AFTER_S = 30.0
-"""After so long with data flowing the mean rate tells how long the rest takes; slow start is over by then."""
+"""After so long with data flowing the mean rate shows how long the rest takes; slow start is over by then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

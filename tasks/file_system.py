@@ -1,4 +1,4 @@
-"""Which file system an image belongs on, and what is there. Pure.
+"""Which file system an image belongs on, and which files are there. Pure.
 
 Facts
 -----
@@ -9,7 +9,7 @@ Facts
 * A FAT file system takes `IMAGE.BIN` and `image.bin` for one file.
 * At 80 columns a 3750-X prints a name that is too long for its row on the line after it (ChartinoLabs/Muninn 1030 and
   1031); whether that follows `terminal width` is not known. A line that breaks inside a name is assumed, too.
-* The first line names the path as the device understands it, the last one tells the room.
+* The first line names the path as the device understands it, the last one has the free space.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _NO_FILE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What `dir` printed, every line accounted for.
+    """The output of `dir`, every line accounted for.
 
     Attributes:
-        path: The path that the device says that it lists, for example `bootflash:/image.bin`; empty where it says none.
-        files: The files and folders that were read, in order.
-        unread: Lines that are neither a row that was read nor anything else that belongs to a listing.
-        is_ended: Whether the last line stands there, so that nothing was cut off.
+        path: The path that the device lists, for example `bootflash:/image.bin`; may be empty.
+        files: Files and folders, in order.
+        unread: Lines that are neither a row nor anything else that belongs to a listing.
+        is_ended: Whether the last line is there, so that nothing was cut off.
     """
 
     path: str
@@ -62,7 +62,7 @@ class Listing:
 
     @property
     def doubt(self) -> str | None:
-        """Return why it proves of no file that it is not there, or None: every line is accounted for, to the last."""
+        """Return why it does not prove that a file is absent, or None where every line is accounted for."""
         if self.unread:
             return f"expected a row of 'dir', found {self.unread[0].strip()!r}"
         return None if self.is_ended else "expected the line with the free space as the last one, found none"
@@ -71,8 +71,9 @@ class Listing:
 def read_listing(output: str) -> Listing:
     """Read an output of `dir`.
 
-    A name on the line after its row is put to it. Where a row is as wide as the terminal, the word on the next line may
-    be the rest of its name: it is read so, and stays unread all the same, for that is not certain.
+    A name on the line after its row is joined to it. Where a row is as wide as the terminal, the word on the next line
+    may
+    be the rest of its name: it is read so, and also counts as unread, for that is not certain.
     """
     joined: list[str] = []
     unread: list[str] = []
@@ -103,7 +104,7 @@ def read_listing(output: str) -> Listing:
 
 
 def _is_last(output: str) -> bool:
-    """Return whether nothing but log lines stands after the line that tells the room: rows after it were cut."""
+    """Return whether only log lines follow the line with the free space: rows after it were cut."""
     lines = [line for line in output.splitlines() if line.strip() and not is_syslog(line)]
     return bool(lines) and (first(DirTotals, lines[-1]) is not None or "No space information available" in lines[-1])
 
@@ -125,7 +126,7 @@ def file_system_of_image(version: SoftwareVersion, names: FileSystems) -> str | 
 
 
 def default_file_system(listing: str, names: FileSystems) -> str | None:
-    """Return the current default of `show file systems`, with its colon, if it is one that files can be put on."""
+    """Return the current default of `show file systems`, with its colon, or None where it takes no files."""
     for row in rows(FileSystem, listing):
         name = row.names[0]
         if row.default and row.flags == "rw" and names.may_hold_image(name.rstrip(":")):
@@ -158,13 +159,13 @@ def target_file_system(session: DeviceSession, version: SoftwareVersion, show: C
 
 
 def free_bytes(listing: str) -> int | None:
-    """Return the room that an output of `dir` tells, or None where it tells none."""
+    """Return the free space in an output of `dir`, or None."""
     totals = first(DirTotals, listing)
     return totals.free_bytes if totals is not None else None
 
 
 def file_named(listing: str, name: str) -> DirFile | None:
-    """Return a file or folder of `dir`, or None; one whose name differs in the case of its letters only stands for it.
+    """Return a file or folder of `dir`, or None; a name that differs only in case counts.
 
     Raises:
         ValueError: It is not among the rows, and a line is not accounted for, which may be its own.
@@ -177,5 +178,5 @@ def file_named(listing: str, name: str) -> DirFile | None:
 
 
 def is_plain(name: str) -> bool:
-    """Return whether a name stands for one file in a command: no wild card (`*`, `?`, `[a]`), blank or pipe in it."""
+    """Return whether a name means one file in a command: no wild card (`*`, `?`, `[a]`), blank or pipe."""
     return _PLAIN.fullmatch(name) is not None

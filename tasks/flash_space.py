@@ -1,10 +1,10 @@
-"""How much room an image needs, by how the device boots, and what is said where there is too little. Pure.
+"""How much space an image needs, by how the device boots, and what to report where there is too little. Pure.
 
 Facts
 -----
 * A stack in install mode takes the copy on its active member; `install add` hands it to the others, which need the
-  room too. Their file systems are `flash-2:`, `flash-3:`, ...
-* `install add` takes the image apart into packages of the same size beside it: a C9200L with an image of 473,808,711
+  space too. Their file systems are `flash-2:`, `flash-3:`, ...
+* `install add` unpacks the image into packages of the same size beside it: a C9200L with an image of 473,808,711
   bytes asked for 462,703 KB more, and kept both. So what is to be added needs twice its size, on each member.
 * In bundle mode each member boots an image file of its own: once its size, on each.
 """
@@ -23,7 +23,7 @@ SPACE_MARGIN = 1.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSpace:
-    """FlashSpace on another member of the stack."""
+    """Free space on another member of the stack."""
 
     file_system: str
     free_bytes: int
@@ -31,13 +31,14 @@ class MemberSpace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlashSpace:
-    """The room that a device has for an image, and what it is needed for.
+    """The space that a device has for an image, and what it is needed for.
 
     Attributes:
         file_system: Where the image goes, with its colon.
-        free_bytes: FlashSpace there, or None where the device does not show it.
-        members: FlashSpace on the other members of a stack.
-        adds: Whether the image is to be added (`install add`) after the copy.
+        free_bytes: Free space there, or None where the device does not show it.
+        members: Free space on the other members of a stack.
+        mode: How the device boots.
+        adds: Whether the image is added (`install add`) after the copy.
     """
 
     file_system: str
@@ -63,7 +64,7 @@ class FlashSpace:
         return f"{short.file_system} of another member has {short.free_bytes} bytes free, {what}"
 
     def notes(self, size_bytes: int) -> tuple[str, ...]:
-        """Return what the operator should know about the room although the copy itself fits."""
+        """Return what the operator should know about the space although the copy itself fits."""
         notes = []
         if self.free_bytes is None:
             notes.append(
@@ -88,7 +89,7 @@ class FlashSpace:
 
 
 def space_of_members(listing: str, file_system: str, names: FileSystems) -> tuple[MemberSpace, ...]:
-    """Return the room on the other members of a stack, from `show file systems`."""
+    """Return the free space on the other members of a stack, from `show file systems`."""
     others = [row for row in rows(FileSystem, listing) if names.member.fullmatch(row.names[0]) and row.free.isdigit()]
     return tuple(
         MemberSpace(file_system=row.names[0], free_bytes=int(row.free))
@@ -98,5 +99,5 @@ def space_of_members(listing: str, file_system: str, names: FileSystems) -> tupl
 
 
 def needed_bytes(size_bytes: int, *, times: int = 1) -> int:
-    """Return the room that an image needs, so many times over."""
+    """Return the space that an image needs, so many times over."""
     return int(times * size_bytes * SPACE_MARGIN) + 1

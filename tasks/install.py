@@ -55,15 +55,15 @@ class InstallOutcome(StrEnum):
     """What a device says became of an install command.
 
     Attributes:
-        DONE: It says that it has done it.
+        DONE: It reports success.
         ALREADY_ADDED: A package is there already, of whichever version.
-        NO_SPACE: A file system has too little room.
+        NO_SPACE: A file system has too little space.
         CONFIGURATION_MODIFIED: The running configuration is not saved.
         IN_PROGRESS: Another install operation is going on.
         PENDING_COMMIT: An activation waits for its commit.
         ISSU_IN_PROGRESS: An upgrade in service is going on.
         FAILED: It failed for a reason of its own.
-        UNKNOWN: It said nothing that we know.
+        UNKNOWN: It printed nothing that we know.
     """
 
     DONE = "done"
@@ -107,7 +107,7 @@ class InstallAnswer:
     """What a device answered to an install command.
 
     Attributes:
-        outcome: What it says became of it; `show install summary` knows.
+        outcome: What it says became of it; only `show install summary` proves it.
         lines: Its lines that this rests on, as printed.
         duration_s: How long it took, in seconds.
         added_version: The version that it says was added, or None.
@@ -121,7 +121,7 @@ class InstallAnswer:
 
 
 def read_answer(command: str, text: str, *, duration_s: float = 0.0) -> InstallAnswer:
-    """Return what an install command's output says. Pure."""
+    """Return what an install command's output says; log lines may stand anywhere in it. Pure."""
     lines = tuple(line.rstrip() for line in text.splitlines() if line.strip() and not is_syslog(line))
     said = "\n".join(lines)
     version = _ADDED_VERSION.search(said)
@@ -157,10 +157,9 @@ def _decisive_lines(lines: tuple[str, ...], outcome: InstallOutcome) -> tuple[st
 def run_install(
     session: DeviceSession, command: str, *, step: str, report: Callable[[str], None] = lambda _: None
 ) -> InstallAnswer:
-    """Give an install command that asks nothing, and follow it to the prompt.
+    """Give an install command that asks nothing, and follow it to the prompt whatever the operator wants.
 
-    Once it is given it is followed to its end whatever the operator wants: nothing is known that stops a device in the
-    middle of it.
+    Nothing is known that stops a device in the middle of it.
 
     Args:
         session: An open session.
@@ -169,8 +168,9 @@ def run_install(
         report: Takes each new line of progress.
 
     Raises:
-        OutputNotUnderstood: A limit was reached, or the device asks something. What became of it, `show install
-            summary` knows.
+        OutputNotUnderstood: A limit was reached, or the device asks something. `show install summary` shows what became
+            of
+            it.
     """
     progress = _Progress(prompt_pattern=session.prompt_pattern, report=report)
     hint = f"Check with '{session.platform.commands.install_summary}' what became of it before anything else"
@@ -209,7 +209,7 @@ class OlderTrain:
 
     Attributes:
         release: The release that runs on it.
-        command: What its owner gives in its place, with the image's path.
+        command: What its owner gives instead, with the image's path.
     """
 
     release: str
@@ -230,7 +230,7 @@ class OlderTrain:
 
     @property
     def note(self) -> str:
-        """Return what is said before the copy."""
+        """Return the note for the time before the copy."""
         return (
             f"nothing will be added: release {self.release} has no 'install add', and what it has instead also "
             f"switches what boots next. Its owner gives, when its time has come: {self.command}"
@@ -238,7 +238,13 @@ class OlderTrain:
 
 
 def without_add(version: SoftwareVersion, path: str, *, knows_summary: bool = True) -> OlderTrain | None:
-    """Return the train of a device that cannot only add an image, or None where it can, or that is not known."""
+    """Return the train of a device that cannot only add an image; None where it can, or that is not known.
+
+    Args:
+        version: What `show version` shows.
+        path: The image on the device, for example `flash:image.bin`.
+        knows_summary: Whether the device knows `show install summary`, as far as it was asked.
+    """
     command = _command(version, path, knows_summary=knows_summary)
     return OlderTrain(release=version.release, command=command) if command else None
 

@@ -5,7 +5,7 @@ Facts
 * A stack lists `flash:` (the active's, `flash-1:` by another name) and `flash-2:`, `flash-3:`, ...; older switches have
   `flash2:` (genieparser: show file systems of Catalyst 9300, 3850 and 3750).
 * The other supervisor's are `stby-bootflash:`, `stby-flash:`, `stby-harddisk:`: the active's with `stby-` in front.
-  Where one is listed and how the supervisors are cannot be read, there is one, and nobody knows how it is.
+  Where one is listed and the state of the supervisors cannot be read, there is one in an unknown state.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Place:
     Attributes:
         place: The member's number, or `standby`.
         file_system: Its file system with the colon; empty where the device lists none for it.
-        state: What the device says of the member, such as `Ready` or `STANDBY HOT`; empty where it says nothing.
+        state: What the device says of the member, such as `Ready` or `STANDBY HOT`; may be empty.
     """
 
     place: str
@@ -42,16 +42,22 @@ class Place:
 
     @property
     def takes_part(self) -> bool:
-        """Return whether the device says that the member is there and whole."""
+        """Return whether the device says that the member is there and ready."""
         return self.state.casefold() == READY_STATE or HOT in self.state.upper()
 
     def __str__(self) -> str:
-        """Return it for a sentence: `member 2`, `the standby`."""
+        """Return `member 2` or `the standby`."""
         return "the standby" if self.place == STANDBY else f"member {self.place}"
 
 
 def other_places(state: SoftwareState, file_systems: str, active: str) -> tuple[Place, ...]:
-    """Return where the other members keep an image; none for a device that is alone."""
+    """Return where the other members keep an image; none for a device without members.
+
+    Args:
+        state: The device's software.
+        file_systems: Output of `show file systems`.
+        active: The file system of the active member that holds the image, with its colon.
+    """
     known = {name for row in rows(FileSystem, file_systems) for name in row.names}
     if state.is_stack:
         states = {unit.number: unit.state for unit in state.units}
@@ -74,7 +80,13 @@ def other_places(state: SoftwareState, file_systems: str, active: str) -> tuple[
 
 
 def count_others(version: SoftwareVersion, file_systems: Callable[[], str], active: str) -> int:
-    """Return how many other switches or supervisors a device has, as far as a check sees it."""
+    """Return how many other switches or supervisors a device has, as far as a check sees it.
+
+    Args:
+        version: What `show version` shows; its table has the members of a stack.
+        file_systems: Returns the output of `show file systems`; asked of a device without such a table only.
+        active: The file system that gets the image, with its colon.
+    """
     if len(version.members) > 1:
         return len(version.members) - 1
     listed = {name for row in rows(FileSystem, file_systems()) for name in row.names}
@@ -82,7 +94,7 @@ def count_others(version: SoftwareVersion, file_systems: Callable[[], str], acti
 
 
 def may_have_members(file_systems: str, active: str, names: FileSystems) -> bool:
-    """Return whether a device lists file systems that may be other members': a look that costs one command."""
+    """Return whether a device lists file systems that may be other members'."""
     listed = [name for row in rows(FileSystem, file_systems) for name in row.names]
     return any(name == f"stby-{active}" or names.member.fullmatch(name) for name in listed)
 

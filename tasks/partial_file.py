@@ -1,4 +1,4 @@
-"""The file at a copy's target: look at it, name what a broken copy left, and remove that where the operator allowed it.
+"""The file at a copy's target: read it, name what a broken copy left, and remove that where the operator allowed it.
 
 Facts
 -----
@@ -45,8 +45,8 @@ class FlashFile:
     Attributes:
         path: The path that was asked for, for example `flash:image.bin`.
         size_bytes: Its size; None where there is no file.
-        modified: When it was changed last, as printed; empty where that is not shown.
-        shown_as: The path as the device itself has it, for example `bootflash:/image.bin`; empty where there is none.
+        modified: When it was changed last, as printed; may be empty.
+        shown_as: The path as the device itself has it, for example `bootflash:/image.bin`; may be empty.
     """
 
     path: str
@@ -62,12 +62,12 @@ def remove(task: Task, path: str, no_larger_than_bytes: int) -> Result:
 
 
 def file_at(session: DeviceSession, path: str) -> FlashFile:
-    """Return size of the file at a path, for example `bootflash:image.bin`; `null:` holds none.
+    """Return the file at a path, for example `bootflash:image.bin`; `null:` holds none.
 
     Raises:
         DeviceRefused: The user may not list it.
-        FlashBusy: The device has it open and tells nothing of it yet.
-        OutputNotUnderstood: The device answered something else than a file or its absence: nothing is guessed.
+        FlashBusy: The device has it open.
+        OutputNotUnderstood: The device answered neither with a file nor with its absence: nothing is guessed.
     """
     platform = session.platform
     if path == platform.copying.no_file:
@@ -89,16 +89,16 @@ def file_at(session: DeviceSession, path: str) -> FlashFile:
 
 
 def _is_answer_about(path: str, answered: str, names: FileSystems) -> bool:
-    """Return whether a device answers about a file, on the file system that was asked; some leave that out."""
+    """Return whether a device answers about a file, on the file system that was asked; some omit that."""
     return names.same_file(path, answered) if ":" in answered else file_name(path) == file_name(answered)
 
 
 def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int) -> None:
-    """Remove a file that a copy of ours left, and look that it is gone.
+    """Remove a file that a copy of ours left, and check that it is gone.
 
     Args:
         session: An open session.
-        path: Exactly the file that our copy began.
+        path: Exactly the file that our copy started.
         no_larger_than_bytes: As many bytes as our server gave the device; a larger file is none of ours.
 
     Raises:
@@ -127,7 +127,7 @@ def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int)
 
 
 def delete_file(session: DeviceSession, path: str) -> None:
-    """Delete a file, answering the questions about that file alone, and look that it is gone.
+    """Delete a file that may go, answering the questions about that file alone, and check that it is gone.
 
     Where `file prompt quiet` is set nothing is asked: then the path alone says what goes.
 
@@ -219,7 +219,7 @@ CANNOT_TELL = "cannot tell: "
 
 
 def describe_partial_file(session: DeviceSession, target: str) -> str | None:
-    """Return path and size of the file at a copy's target, None where there is none, or why that is not known."""
+    """Return path and size of the file at a copy's target, None without a file, or why that is not known."""
     try:
         return in_words(file_at(session, target))
     except FlashferryError as error:

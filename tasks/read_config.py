@@ -1,4 +1,4 @@
-"""A device's configurations as they are now, read whole: what is in a banner is not taken for a line."""
+"""A device's configurations, read whole: text in a banner does not count as a line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READINGS = 3
 """So often a configuration is read that a log line fell into."""
 
 ASK_LIMIT_S = 60.0
-"""Longest silence of a command that tells of something beside the configuration."""
+"""Longest silence of such a command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +22,9 @@ class Configured:
     """A configuration as it was read; never stored, for it holds secrets.
 
     Attributes:
+        text: All of it.
         sections: The same as IOS reads it.
-        lines: Its global lines, a standard list's entries among them, however the list is shown.
+        lines: Its global lines, with the entries of a standard list, however the list is shown.
         comments: Its comments in the first column, the stamps among them, as one text.
         tcp: The lines that staging may change.
     """
@@ -43,8 +44,10 @@ class Configured:
 def read_running(session: DeviceSession, *, without_syslog: bool = False) -> Configured:
     """Return the running configuration as it is now.
 
+    With `without_syslog` it is read again, a few times at most, where a log line was written into it.
+
     Raises:
-        OutputNotUnderstood: It does not look whole, or a text in it does not end.
+        OutputNotUnderstood: It is not whole, or a text in it does not end.
     """
     for _ in range(READINGS - 1 if without_syslog else 0):
         found = _configured(session, session.running_config())
@@ -54,7 +57,7 @@ def read_running(session: DeviceSession, *, without_syslog: bool = False) -> Con
 
 
 def ask_or_empty(session: DeviceSession, command: str) -> str:
-    """Return the output of a command that not every release has, or that the user may not give; empty where refused."""
+    """Return the output of a command, empty where the release lacks it or the user may not give it."""
     try:
         return session.ask(command, limit_s=ASK_LIMIT_S)
     except DeviceRefused:

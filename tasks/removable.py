@@ -5,14 +5,14 @@ Facts
 * What runs, what any boot table names, now or from the next reload on, what a line of a configuration names (`boot
   system`, but also `tftp-server` or an applet's action), and what `packages.conf` names must stay; so must patches
   (`.smu.bin`), whose absence kept stack members down (CSCwe70969).
-* A wireless sub-package (`C9800-SW-iosxe-wlc...`, `.apsp`, `.apdp`) that goes has every later `install add` end in
+* Without a wireless sub-package (`C9800-SW-iosxe-wlc...`, `.apsp`, `.apdp`) every later `install add` ends in
   "Improper State" (CSCwd69880). Names of system images have `universalk9` or `_iosxe` in front of the release; what
   has neither stays.
 * A command may name files by a pattern (an applet's `copy flash:cat9k* usb0:`): what fits one is named by it.
 * A file that nothing names may be there for a purpose all the same: an image that was staged for a later night is one.
   So of all files only images older than what runs are ever named, by the release in their names.
-* Where one of the tables cannot be read, a member is away, or an operation is half done, nobody can tell what is
-  needed: then nothing is named, and it is said why.
+* Where one of the tables cannot be read, a member is away, or an operation is half done, it is not known what is
+  needed: then nothing is named, and the reason is given.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _PATTERN = re.compile(r"[^\s:/\"']*[*?\[][^\s:/\"']*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removable:
-    """Files that could go, by all that the device tells.
+    """Files that could go, by all that the device shows.
 
     Attributes:
-        files: The files, the largest first; none where nothing is old, or that is not known.
-        reason: Why that is not known; empty where that is known.
+        files: The files, the largest first.
+        reason: Why that is not known; empty where it is.
     """
 
     files: tuple[DirFile, ...] = ()
@@ -56,9 +56,9 @@ class Removable:
 def could_go(
     session: DeviceSession, listing: str, *, file_system: str, lines: Iterable[str], kept: Iterable[str]
 ) -> str:
-    """Look at what a device needs, and return which files could go, as a hint; see `removable` for the arguments.
+    """Check what a device needs, and return which files could go, as a hint; see `removable`.
 
-    A device that stops answering here has been looked at already: what was found is not lost for the want of a hint.
+    A device that stops answering here was checked already: what was found is not lost for the want of a hint.
     """
     names = session.platform.file_systems
     try:
@@ -78,7 +78,16 @@ def removable(
     lines: Iterable[str],
     kept: Iterable[str],
 ) -> Removable:
-    """Return the images on a file system that are older than what runs and that nothing names."""
+    """Return the images on a file system that are older than what runs and that nothing names.
+
+    Args:
+        software: What the device runs and will boot.
+        listing: Output of `dir` of the file system.
+        file_system: The file system of the running image, with its colon.
+        names: What the platform calls its file systems.
+        lines: Its configurations, in whole or in parts; a file that they name stays.
+        kept: Names of files that stay in any case: images that are to come, or were staged.
+    """
     reason = _unreadable(software, listing) or _unsettled(software) or _strange(software, listing, file_system, names)
     if reason:
         return Removable(reason=reason)
@@ -94,7 +103,7 @@ def removable(
 
 
 def in_words(found: Removable, file_system: str) -> str:
-    """Return what could go, as a hint for somebody whose file system is full."""
+    """Return what could go, as a hint for a full file system."""
     if found.reason:
         return f"Which files could go is not known: {found.reason}"
     if not found.files:
@@ -121,7 +130,7 @@ def _unreadable(software: SoftwareState, listing: str) -> str:
 
 
 def _unsettled(software: SoftwareState) -> str:
-    """Return what is half done, or who is away; empty where the device is at rest."""
+    """Return what is half done, or which member is away; empty where the device is at rest."""
     if software.mode is Mode.UNKNOWN:
         return "how it boots is not shown"
     if software.timer is not None and software.timer.state.casefold() != "inactive":
@@ -159,7 +168,7 @@ def _is_image(row: DirFile) -> bool:
 
 
 def _said(software: SoftwareState, lines: Iterable[str], kept: Iterable[str]) -> str:
-    """Return all that names files, as one text in small letters."""
+    """Return all that names files, as one text."""
     booted = [path for boot in software.boot for path in boot.all_files]
     installed = [row.version for row in software.packages]
     named = (*booted, *lines, *software.package_files, *installed, software.running_file or "", *kept)
@@ -167,10 +176,11 @@ def _said(software: SoftwareState, lines: Iterable[str], kept: Iterable[str]) ->
 
 
 def is_named(name: str, text: str) -> bool:
-    """Return whether a file's name stands anywhere in a text, in whatever letters, or fits a pattern in it.
+    """Return whether a file's name stands anywhere in a text, in any case, or fits a pattern in it.
 
-    Also as a part of another name: that costs a file at most. Signs may be escaped in it, as in a regular expression,
-    and a set of letters be excluded by `^`.
+    Also as a part of another name: that only keeps a file. Signs may be escaped in it, as in a regular expression, and
+    a
+    set of letters be excluded by `^`.
     """
     name, text = name.casefold(), text.casefold().replace("\\", "").replace("[^", "[!")
     patterns = (one for one in _PATTERN.findall(text) if any(letter.isalnum() for letter in one))

@@ -62,7 +62,7 @@ class RestoreReport:
     """What restoring did, and the proof.
 
     Attributes:
-        commands: Lines that were sent; none where there was nothing to take back.
+        commands: Lines that were sent.
         foreign: Lines that are neither ours nor what was there before; they were left alone.
         running: The lines that staging may change, after.
         running_difference: The whole running configuration against the snapshot, stamps left out.
@@ -70,7 +70,7 @@ class RestoreReport:
         held_by: What could bring our lines back, so that the device stays in the journal; None where nothing can.
         held_hint: What to do about it, or None.
         passes: Whether that is over by itself after a while.
-        applet_was_gone: Whether the applet that undoes our lines by itself (`tasks.dead_man`) was not there any more.
+        applet_was_gone: Whether the applet that undoes our lines (`tasks.dead_man`) was not there any more.
         missing: Lines of the start that are not there, as far as their text is known.
         proposals: Lines that lead back to the start, as far as their text is known; none where nothing was typed and
             a run's mark stands there.
@@ -101,7 +101,7 @@ class RestoreReport:
 
     @property
     def undecided(self) -> str | None:
-        """Return what the operator has to decide about, since its author is not proven; None where there is nothing."""
+        """Return what the operator has to decide about, since its author is not proven, or None."""
         if not self._findings:
             return None
         about = self.not_typed + "; nothing was typed" if self.not_typed else ""
@@ -111,7 +111,7 @@ class RestoreReport:
         return "; ".join(part for part in parts if part) + "; this awaits a decision"
 
     def decision(self, host: str) -> str:
-        """Return how a device that awaits a decision is let go of."""
+        """Return how a device that awaits a decision is released, by its inventory name."""
         lines = ", ".join(f"'{line}'" for line in self.proposals)
         back = f"To have it as it was, enter {lines} by hand and run 'flashferry recover' again; to" if lines else "To"
         return f"{back} keep it as it is now, run 'flashferry recover --accept {host}'"
@@ -166,30 +166,31 @@ def restore_device(
 ) -> RestoreReport:
     """Undo our changes as far as they are still ours, and compare the whole configuration with the snapshot.
 
-    May be called at any time and again. Nothing is typed where another run has the device in its hands.
+    May be called at any time and again. Nothing is typed where another run has the device.
 
     Args:
         session: An open session.
         before: What the configuration was.
         changes: What we set, or may have set.
-        settle_s: How long after the last line the device is looked at again, in seconds; nothing was set where there
-            are no changes, and one look is enough.
-        is_again: Whether this was tried before: what the device made of the lines that put back is not somebody else's.
-        needs_mark: Whether nothing is typed either where the mark that the journal has is not there, or another run's
-            stands beside it: the journal may be older than what the device shows.
-        doubt: Why nothing is to be typed in any case, or None.
-        is_accepted: Whether the operator takes what is left, whatever it is: it is reported, not raised.
+        settle_s: How long after the last line the device is read again, in seconds; without changes one reading is
+            enough.
+        is_again: Whether this was tried before: what the device made of the lines that put back is ours then.
+        needs_mark: Whether nothing is typed either where the journal's mark is not there, or another run's is beside
+            it:
+            the journal may be older than what the device shows.
+        doubt: Why nothing is typed in any case, or None.
+        is_accepted: Whether the operator accepts what is left: it is reported, not raised.
 
     Raises:
         RestoreIncomplete: A line of ours is still in force after its undoing was sent, or one is that may be ours.
-        DeviceUnreachable: The session was lost; the journal still knows the device.
+        DeviceUnreachable: The session was lost; the journal still has the device.
     """
     run = _Restoring(session, before, changes, settle_s, is_again=is_again, is_accepted=is_accepted)
     return run.report(needs_mark=needs_mark, doubt=doubt)
 
 
 class _Restoring:
-    """One go at putting one device back."""
+    """One attempt to restore one device."""
 
     def __init__(
         self,
@@ -261,7 +262,7 @@ class _Restoring:
         return tuple(dict.fromkeys(self._present(seen, line) for line in (*plan.commands, *plan.closing)))
 
     def _present(self, seen: Configured, undo: str) -> str:
-        """Return what is shown of a line owner_of undoing is still needed."""
+        """Return what is shown of a line whose undoing is still needed."""
         for change in self._changes:
             if undo in {change.off, change.before, change.by_default}:
                 return change.line_in(seen.tcp, seen.lines, beside=self._changes) or change.ours
@@ -279,19 +280,19 @@ class _Restoring:
             mark, was_seen = marks[0].ours, any(change.shown for change in marks)
             left, no_more = ("left", " any more") if was_seen else ("was to leave", "")
             return (
-                f"the mark that {owner_of(mark)} {left} ('{mark}') is not on the device{no_more}, so its lines cannot be "
-                "distinguished from equal ones"
+                f"the mark that {owner_of(mark)} {left} ('{mark}') is not on the device{no_more}, so its lines cannot "
+                "be distinguished from equal ones"
             )
         return None
 
     def _is_free(self, seen: Configured) -> bool:
-        """Return whether there is nothing to type: no line of ours, none that may be one, no mark of another run."""
+        """Return whether there is nothing to type: no line of ours, none that may be one, no other mark."""
         plan = self._plan(seen)
         others = other_mark(seen.tcp.lines, marks_in(self._changes))
         return not (plan.commands or plan.closing or plan.uncertain or self._renamed(seen) or others)
 
     def _undone(self, seen: Configured) -> Configured:
-        """Take our lines back until none is shown any more; return what is shown then. Mark and applet stay.
+        """Take our lines back until none is shown any more; return the configuration. Mark and applet stay.
 
         Raises:
             RestoreIncomplete: One still is, or something that may be ours.
@@ -315,7 +316,7 @@ class _Restoring:
         self._sent_at = time.monotonic()
 
     def _closed(self, seen: Configured) -> Configured:
-        """Take applet and mark back, our lines being gone; return what is shown once the device has settled.
+        """Take applet and mark back, our lines being gone; return the configuration once the device has settled.
 
         Raises:
             RestoreIncomplete: One of them is still there, or a line of ours is back.
@@ -380,7 +381,7 @@ class _Restoring:
         return seen
 
     def _by_its_shown_words(self, seen: Configured) -> Callable[[str], str]:
-        """Return what takes a line back: where it is shown in words of another family, by these."""
+        """Return a function from what takes a line back to the same in the words of the device."""
         others = {
             change.off: f"no {change.shown}"
             for change in self._changes
@@ -392,14 +393,14 @@ class _Restoring:
         return lambda line: others.get(line, line)
 
     def _by_hand(self, ours: str) -> str:
-        """Return what the operator has to do in place of us about a line of ours."""
+        """Return what the operator has to do about a line of ours."""
         change = next(one for one in self._changes if one.ours == ours)
         if change.serves is None:
             return "put back by hand what was there"
         return f"enter '{change.off}' by hand" + (", which takes all of that list" if change.is_list else "")
 
     def _renamed(self, seen: Configured) -> list[tuple[str, str | None]]:
-        """Return new lines of no family of ours that may be one of ours, where it was not seen what became of that."""
+        """Return new lines of no family of ours that may be one of ours that was not seen."""
         unseen = [change for change in self._changes if change.shown is None]
         if not unseen:
             return []
@@ -431,8 +432,8 @@ class _Restoring:
             return None
         if holds_ours(self._changes, startup.sections, self._session.platform):
             return Threat(
-                reason="the configuration was saved while our lines were set, so the startup configuration holds them, and a reload "
-                "would bring them back",
+                reason="the configuration was saved while our lines were set, so the startup configuration holds them, "
+                "and a reload would bring them back",
                 hint="Save the running configuration ('write memory') if nothing else speaks against it, which takes "
                 f"{_lines(self._changes)} out of it, then run 'flashferry recover'",
                 passes=False,

@@ -14,7 +14,7 @@ from tasks.tcp_config import Change, TcpLines, may_be_shown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignChange:
-    """A line that is neither what it was nor what we set; who changed it is not proven, so it was left alone."""
+    """A line that is neither what it was nor what we set; its author is not proven, so it was left alone."""
 
     keyword: str
     before: str | None
@@ -35,8 +35,8 @@ class RestorePlan:
 
     Attributes:
         foreign: Lines that are neither ours nor what was there before.
-        uncertain: Lines that may be ours in other words: left alone, and not to be forgotten.
-        closing: What to send once our lines are proven gone, and not before: it takes back the applet, then the mark.
+        uncertain: Lines that may be ours in other words: left alone, and kept in the journal.
+        closing: What to send once our lines are proven gone: it takes back the applet, then the mark.
     """
 
     commands: tuple[str, ...]
@@ -62,7 +62,7 @@ def plan_restore(
         changes: What we meant to set.
         present: The lines as the device shows them.
         others: All global lines that it shows, where one of ours may be shown in words of another family.
-        sent: Lines that were sent a moment ago to undo them; what became of such a line is ours as well.
+        sent: Lines that were sent just now to undo them; what became of such a line is ours as well.
         is_sure: Also take back what is shown as before: a device may be late in showing what is in force, and what
             takes our line back does nothing where it is gone.
     """
@@ -93,10 +93,11 @@ def plan_restore(
 
 
 def undo_rank(change: Change) -> tuple[bool, bool, bool]:
-    """Return by what lines are put in the order in which they are taken back.
+    """Return the sort key of the order in which lines are taken back.
 
-    A mark goes last: until then others are to see whose the device is. An applet stays as long as lines do, and a list
-    as long as a line refers to it.
+    A mark goes last: until then other runs see it. An applet stays as long as lines do, and a list as long as a line
+    refers
+    to it.
     """
     return change.is_mark, change.is_applet, change.is_list
 
@@ -104,7 +105,13 @@ def undo_rank(change: Change) -> tuple[bool, bool, bool]:
 def lines_back(
     start: Iterable[str], present: Iterable[str], new: Iterable[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the lines of the start that are missing, and what leads back to the start; both as far as known."""
+    """Return the lines of the start that are missing, and what leads back to the start; both as far as known.
+
+    Args:
+        start: Global lines of the start of which the text is known.
+        present: All global lines now.
+        new: Those of them that were not there at the start; what may hold a secret, or another run's, is left out.
+    """
     missing = tuple((Counter(start) - Counter(present)).elements())
     more = [line for line in new if may_be_shown(line) and not (is_mark(line) or is_applet(line))]
     # A line of the start takes the place of the one that stands there now.
@@ -113,7 +120,7 @@ def lines_back(
 
 
 def _setting(line: str) -> tuple[str, ...]:
-    """Return what a line is about: its first three words, without a `no`."""
+    """Return the first three words of a line without a `no`: what it is about."""
     return tuple(line.removeprefix("no ").split()[:3])
 
 

@@ -1,17 +1,17 @@
-"""What could bring our lines back behind a restore that is proven: a rollback, a lock, an archive, the startup.
+"""What could bring our lines back after a restore that is proven: a rollback, a lock, an archive, the startup.
 
 Facts
 -----
-* `configure terminal revert timer N` keeps the configuration as it is at that moment and puts all of it back when
-  nobody confirms in time: armed while our lines were in force, it puts them back too.
-* `show archive config rollback timer` tells of a pending one (lines as NAPALM reads them); without `archive` in the
+* `configure terminal revert timer N` keeps the configuration as it is at that moment and puts all of it back without
+  a confirmation in time: armed while our lines were in force, it puts them back too.
+* `show archive config rollback timer` shows a pending one (lines as NAPALM reads them); without `archive` in the
   configuration none can be armed.
-* Whoever holds the configuration lock may be in the middle of a rollback, and nobody else can take anything back.
+* The session that holds the configuration lock may be in the middle of a rollback, and no other can take anything back.
 * `archive config`, `write-memory` and `time-period` keep the configuration in a file; `configure replace` of that file
-  brings our lines back, and so does a reload where somebody saved.
+  brings our lines back, and so does a reload after a save.
 * Newer releases name such a file by time and number (`archive-Feb-15-15-56-38.517-1`): a name is never used again. Old
-  ones use PATH-1 to PATH-14 in turn, so a name that was there before may hold what was saved since: its contents tell,
-  for what was saved while our lines were set holds the run's mark.
+  ones use PATH-1 to PATH-14 in turn, so a name that was there before may hold what was saved since: what was saved
+  while our lines were set holds the run's mark.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Threat:
     """Something that could bring our lines back.
 
     Attributes:
-        passes: Whether it is over by itself after a while: then another look tells.
+        passes: Whether it is over by itself after a while.
     """
 
     reason: str
@@ -49,7 +49,7 @@ class Threat:
 
 
 def pending_change(session: DeviceSession, running: Configured) -> Threat | None:
-    """Return what is about to change the whole configuration, or None: a pending rollback, or somebody's lock."""
+    """Return what is about to change the whole configuration, or None: a pending rollback, or a lock."""
     commands = running.commands
     if first(ArchiveSection, commands) is not None and (threat := _pending_rollback(session)) is not None:
         return threat
@@ -97,9 +97,9 @@ def _listed(session: DeviceSession, running: Configured) -> frozenset[str] | Non
 def archived_lines(
     session: DeviceSession, changes: tuple[Change, ...], running: Configured, known: frozenset[str]
 ) -> Threat | None:
-    """Return the archive files, of those that were made while our lines were set, which hold any of them.
+    """Return the archive files that were made while our lines were set and hold any of them.
 
-    A file whose name was there before is read as well where names are used again.
+    A file whose name was there before (`known`) is read as well where names are used again.
     """
     now = _listed(session, running) if changes else frozenset()
     if now is None and known:
@@ -135,14 +135,14 @@ def kept_meanwhile(
     startup_before: TcpLines | None = None,
     archives_before: frozenset[str] | None = None,
 ) -> Threat | None:
-    """Return what somebody kept of lines while they were set, or None: gone for now, they are not to be forgotten.
+    """Return where lines were saved while they were set, or None: gone for now, they stay in the journal.
 
     Args:
         session: An open session.
         gone: What was set, and is taken back.
         running: The running configuration.
         startup_before: The lines of the startup configuration before anything was set; None where that is not known.
-        archives_before: The archive's files then; None where that is not known: they are not looked at.
+        archives_before: The archive's files then; None where that is not known: they are not checked.
     """
     if not gone:
         return None
@@ -174,9 +174,9 @@ def _may_hold(session: DeviceSession, path: str, changes: tuple[Change, ...]) ->
 def _was_written(session: DeviceSession, path: str, changes: tuple[Change, ...]) -> bool:
     """Return whether an archive file of a name that was there before was written while our lines were set.
 
-    What was saved then holds the run's mark, of which the device may keep the beginning; where the device has none, any
-    line of ours in it counts. One of which a part is shown counts as one that was; one that the user may not read is
-    taken for the file that was there.
+    What was saved then holds the run's mark, of which the device may keep the beginning; without a mark any line of
+    ours
+    counts. One of which a part is shown counts as written; one that the user may not read as the file that was there.
     """
     text = ask_or_empty(session, session.platform.read_command(path))
     if not text or ((error := first(DirError, text)) is not None and "no such file" in error.reason.lower()):
@@ -189,12 +189,12 @@ def _was_written(session: DeviceSession, path: str, changes: tuple[Change, ...])
 
 
 def _is_elsewhere(path: str, platform: Platform) -> bool:
-    """Return whether a file is on a server: it is not fetched, and counts as one that was made meanwhile."""
+    """Return whether a file is on a server: it is not fetched, and counts as made meanwhile."""
     return path.partition(":")[0] in platform.file_systems.network
 
 
 def holds_ours(changes: tuple[Change, ...], configuration: Configuration, platform: Platform) -> bool:
-    """Return whether a stored configuration holds lines of ours; of one that is no configuration nobody can tell."""
+    """Return whether a stored configuration holds lines of ours; true where it cannot be read."""
     try:
         shown = lines_of(sections(configuration) if isinstance(configuration, str) else configuration)
     except ConfigNotUnderstood:
@@ -205,6 +205,6 @@ def holds_ours(changes: tuple[Change, ...], configuration: Configuration, platfo
 
 def _is_held(change: Change, lines: TcpLines, shown: tuple[str, ...]) -> bool:
     if (kind := change.serves) is not None:
-        # Whatever stands beside it; who is let in stands in somebody's list, too.
+        # Whatever stands beside it; an entry may stand in another list, too.
         return not change.is_entry and any(kind.stands_for(change.ours, line) for line in shown)
     return line_state(change, change.line_in(lines, shown)) is LineState.OURS

@@ -1,10 +1,9 @@
-"""The mark that a run leaves on a device it has in hand, for other controllers to see.
+"""The mark that a run leaves on a device that it stages, for other controllers to see.
 
 A lease in a journal keeps two runs of one state directory off the same device. Another controller has a journal of its
 own: it would take our lines for the device's, we its lines for a colleague's, and neither could put the device back.
-So while lines of ours are set there is one more: `alias exec flashferry-RUN WHO`. It does nothing but give a meaning to
-a word that nobody types, it is journaled and taken back like the others, and a reload takes it away, for nothing is
-saved.
+So while lines of ours are set there is one more: `alias exec flashferry-RUN OWNER`. It only gives a meaning to a word
+that is never typed, it is journaled and taken back like the others, and a reload removes it, for nothing is saved.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ COMMAND = "alias exec"
 """How a mark begins: the one command that changes nothing, is shown and can be taken back, on all platforms so far."""
 
 LOOK = "show running-config | include ip tcp|ip ssh|ip scp|ip tftp|tftp-server|source-interface|flashferry"
-"""What shows all lines that a run may leave on a device, a `no` as well, and its mark: for who has to look by hand.
+"""What shows all lines that a run may leave on a device, a `no` as well, and its mark: for a check by hand.
 
 A list of ours shows by its remark, owner_of number takes all of it back. The parser takes an alternation of plain words
-(as of `include` everywhere); some lines that it shows are nobody's work but the device's own.
+(as of `include` everywhere); some lines that it shows are the device's own.
 """
 
 _PREFIX = "flashferry-"
@@ -39,14 +38,20 @@ _SHORTEST_NAME = len(f"{_PREFIX}YYYYMMDD")
 
 
 def mark_line(run_id: str, owner: str) -> str:
-    """Return the line that marks a device as in a run's hands."""
+    """Return the line that marks a device as staged by a run.
+
+    Args:
+        run_id: The run.
+        owner: For example `ops@controller1`; only letters, digits and `_.@-` are kept of it, and one without `@` gets
+            one: a mark is known by it.
+    """
     plain = _NOT_PLAIN.sub("-", owner).strip("-")[:_LONGEST_OWNER]
     plain = plain if "@" in plain else f"{plain}@unknown"
     return f"{COMMAND} {_PREFIX}{run_id} {plain}"
 
 
 def local_owner() -> str:
-    """Return who works on this controller, as `user@host`."""
+    """Return the user of this controller, as `user@host`."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name
@@ -68,7 +73,7 @@ without = MARK.without
 
 
 def is_shown_of(line: str, mark: str) -> bool:
-    """Return whether a line is a mark as a device shows it: it may keep no more than the beginning of an alias's name."""
+    """Return whether a line is a mark as a device shows it, which may cut an alias's name."""
     if line == mark or not (is_mark(line) and is_mark(mark)):
         return line == mark
     shown, typed = mark_of(line), mark_of(mark)
@@ -83,7 +88,7 @@ def other_mark(lines: Iterable[str], own: Iterable[str]) -> str | None:
 
 
 def owner_of(line: str) -> str:
-    """Return owner_of a mark is, in words: the run, and who began it."""
+    """Return the run of a mark and its owner, in words."""
     return f"run {mark_of(line).removeprefix(_PREFIX)} of {MARK.rest_of(line) or 'an unknown owner'}"
 
 

@@ -24,7 +24,7 @@ class Signature(Enum):
     Attributes:
         HASH_ONLY: The hash inside it is good; this release says nothing about a signature.
         REFUSED: It is not good, or there is none.
-        UNKNOWN: The device said nothing that we know.
+        UNKNOWN: The device printed nothing that we know.
     """
 
     VERIFIED = "verified"

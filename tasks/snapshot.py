@@ -1,4 +1,4 @@
-"""Step `snapshot`: what the configuration is right before we touch it. Changes nothing."""
+"""Step `snapshot`: what the configuration is right before we change it. Changes nothing."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class Snapshot:
 
     Attributes:
         running: Those lines of the running configuration.
+        startup: Those of the startup configuration.
         running_fingerprint: Digests of the whole running configuration.
         salt: Random text that the digests are made with.
         beside: Global lines that a line of ours may take with it, as text: so that one that is gone can be named.
@@ -51,9 +52,9 @@ def take_snapshot(session: DeviceSession) -> Snapshot:
     """Read the running configuration, and the lines of the startup configuration that staging may change.
 
     Raises:
-        DeviceRefused: A rollback of the whole configuration is pending, somebody holds its lock, or another run's mark
-            stands there: since the check, which would have told, time may have passed.
-        OutputNotUnderstood: A configuration does not look whole, or a text in it does not end.
+        DeviceRefused: A rollback of the whole configuration is pending, its lock is held, or another run's mark stands
+            there: time may have passed since the check.
+        OutputNotUnderstood: A configuration is not whole, or a text in it does not end.
     """
     salt = secrets.token_hex(8)
     running = read_running(session, without_syslog=True)

@@ -1,16 +1,15 @@
-"""What a device runs, will boot, and is made of: read in one look that changes nothing; what it makes of it is pure.
+"""What a device runs, will boot, and is made of: read without a change; what is made of it is pure.
 
-Everything about what follows the copy rests on this: room by mode, members, `install add`, readiness, activation. What
-a platform does not have (it answers the command with a caret) is told from what could not be read: the one does not
-apply, the other is unknown, and neither is ever guessed.
+Space by mode, members, `install add`, readiness and activation rest on this. A command that a platform does not have
+(it answers with a caret) does not apply; one whose output cannot be read is unknown; neither is ever guessed.
 
 Facts
 -----
 * `show install summary` ends with the timer's line between two rules; 16.6 prints none and ends with the last package
-  (genieparser, C9300 16.6.6), so that there an output that was cut cannot be told from a whole one by its end.
-* `show issu state detail` takes locks first and tells of them. `Slot being modified` stands there from `loadversion` to
-  `commitversion`, also behind `acceptversion` and where the `terminal state` is reached (genieparser, ASR 1000).
-* A user below privilege 15 gets a caret for what he may not give: then a caret says nothing about the platform.
+  (genieparser, C9300 16.6.6), so that there a cut output cannot be distinguished from a whole one by its end.
+* `show issu state detail` takes locks first and says so. `Slot being modified` stands there from `loadversion` to
+  `commitversion`, also after `acceptversion` and where the `terminal state` is reached (genieparser, ASR 1000).
+* A user below privilege 15 gets a caret for a command of a higher level: then a caret says nothing about the platform.
 """
 
 from __future__ import annotations
@@ -48,13 +47,7 @@ ASK_LIMIT_S = 60.0
 
 
 class Topic(Enum):
-    """What a device is asked about.
-
-    Attributes:
-        VERSION: What it runs, and on what.
-        BOOT: What it boots next, and how.
-        PACKAGES: The files that install mode boots from.
-    """
+    """What a device is asked about."""
 
     VERSION = "version"
     INSTALL = "install"
@@ -87,6 +80,7 @@ class Mode(Enum):
 
     Attributes:
         INSTALL: From packages that `packages.conf` names.
+        BUNDLE: From one image file.
         UNKNOWN: It does not say, or its members differ.
     """
 
@@ -99,7 +93,6 @@ class Issu(Enum):
     """Whether an upgrade in service is going on.
 
     Attributes:
-        IDLE: None is.
         GOING_ON: One is, or waits to be committed.
         NOT_THERE: The platform has none, or says nothing.
         UNKNOWN: What it says is nothing that we know.
@@ -129,24 +122,22 @@ class Answer:
         return self.outcome is Outcome.READ
 
     def lines_with(self, *parts: str) -> tuple[str, ...]:
-        """Return the lines in which one of some texts stands, as printed but for blanks at their ends."""
+        """Return the lines that have one of some texts, without blanks at their ends."""
         return tuple(line.strip() for line in self.text.splitlines() if any(part in line for part in parts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftwareState:
-    """A device's software as one look found it.
+    """A device's software.
 
     Attributes:
-        version: What `show version` shows.
         packages: The rows of `show install summary`; empty where that was not read.
         timer: The timer that brings the old image back; None where it is not shown.
         boot: What each member or supervisor boots; empty where that was not read.
         units: The members of the stack; empty for a device that is none, or where that was not read.
         redundancy: The two supervisors; None where that was not read.
-        issu: Whether an upgrade in service is going on.
         package_files: Names of the files that `packages.conf` of the active member names.
-        answers: What the device said about each topic.
+        answers: What the device answered about each topic.
     """
 
     version: SoftwareVersion
@@ -162,7 +153,7 @@ class SoftwareState:
 
     @property
     def running_file(self) -> str | None:
-        """Return the path that it was started from, such as `flash:packages.conf`; None where it does not show that."""
+        """Return the path that it was started from, such as `flash:packages.conf`, or None."""
         system, path = self.version.image_file_system, self.version.image_path
         return f"{system}:{path}" if system is not None and path is not None else None
 
@@ -192,18 +183,18 @@ class SoftwareState:
 
     @property
     def install_places(self) -> tuple[str, ...]:
-        """Return the members or supervisors whose packages are told, each once."""
+        """Return the members or supervisors whose packages are listed, each once."""
         return tuple(dict.fromkeys(place for row in self.packages for place in row.places))
 
     @property
     def unlisted_members(self) -> tuple[str, ...]:
-        """Return the members of a stack whose packages are not told."""
+        """Return the members of a stack whose packages are not listed."""
         numbers = (*(unit.number for unit in self.units), *(member.number for member in self.version.members))
         listed = self.install_places
         return tuple(dict.fromkeys(str(one) for one in numbers if str(one) not in listed)) if self.is_stack else ()
 
     def lacking(self, version: str, *states: str) -> tuple[str, ...]:
-        """Return who has a version of a whole image in none of some states: members or supervisors, told of or not."""
+        """Return the members or supervisors that have a version of a whole image in none of some states."""
         rows_of_it = (row for row in self.packages if (row.type, row.version) == (IMAGE, version))
         having = {place for row in rows_of_it if row.state in states for place in row.places}
         return (*(place for place in self.install_places if place not in having), *self.unlisted_members)
@@ -214,7 +205,7 @@ IMAGE = "IMG"
 
 
 def read_software(session: DeviceSession) -> SoftwareState:
-    """Ask a device what it runs, will boot, and is made of. Changes nothing."""
+    """Ask a device what it runs, will boot, and is made of, in a privileged session. Changes nothing."""
     commands = session.platform.commands
     printed = Answer(command="show version", outcome=Outcome.READ, text=_without_syslog(session.show_version()))
     version = parse_version(printed.text)
@@ -238,7 +229,7 @@ def read_software(session: DeviceSession) -> SoftwareState:
 
 
 def asked(session: DeviceSession, command: str) -> Answer:
-    """Return what a device answers to a command, whatever became of it."""
+    """Return what a device answers to a command, also where it refuses it."""
     try:
         text = session.ask(command, limit_s=ASK_LIMIT_S)
     except DeviceRefused as refused:
@@ -249,7 +240,7 @@ def asked(session: DeviceSession, command: str) -> Answer:
 
 
 def software_state(answers: Mapping[Topic, Answer]) -> SoftwareState:
-    """Return what the answers of a device come to; an answer that is not as it should be is marked as unreadable."""
+    """Return what the answers of a device come to; one that is not whole is marked as unreadable."""
     known = dict(answers)
     version = parse_version(known[Topic.VERSION].text if known[Topic.VERSION].is_read else "")
     for topic, is_whole in _WHOLE.items():
@@ -362,7 +353,7 @@ def _is_boot(text: str, _: SoftwareVersion) -> bool:
 
 
 def _is_stack(text: str, _: SoftwareVersion) -> bool:
-    """Return whether every row that begins like a member's is one, with one active among them."""
+    """Return whether every row that starts like a member's is one, with one active among them."""
     units = rows(StackUnit, text)
     starting = sum(1 for line in text.splitlines() if _STACK_ROW.match(line))
     numbers = {unit.number for unit in units}
@@ -386,4 +377,4 @@ _WHOLE = {
     Topic.REDUNDANCY: _is_redundancy,
     Topic.PACKAGES: _is_packages,
 }
-"""What tells of each topic whether its output is the whole of what it should be."""
+"""By topic: whether an output is whole."""

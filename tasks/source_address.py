@@ -2,8 +2,8 @@
 
 Facts
 -----
-* A source interface is ignored while it is down (Cisco command reference), and the copy then comes from an address that
-  nobody expects: so VRF and interface are looked at before.
+* A source interface is ignored while it is down (Cisco command reference), and the copy then comes from an unexpected
+  address: so VRF and interface are checked before.
 * Without one a copy comes from the interface that it leaves by. A router that is managed by its loopback address
   therefore comes from another address than the one that we log in to.
 """
@@ -24,10 +24,7 @@ _ROW = re.compile(r"(?m)^[A-Za-z]\S*\s+(\d{1,3}(?:\.\d{1,3}){3})\s+(?:YES|NO)\b"
 
 
 def own_addresses(session: DeviceSession) -> tuple[str, ...]:
-    """Return where connections of the device may come from: the address we reach it at, then those it has.
-
-    A device that does not list them is taken at the address that we reach it at.
-    """
+    """Return where connections of the device may come from: the address we reach it at, then those it lists."""
     reached = session.peer_address
     try:
         listed = _ROW.findall(session.ask(session.platform.commands.addresses, limit_s=60))
@@ -44,7 +41,10 @@ _INTERFACE_ROW = re.compile(r"(?m)^([A-Za-z]\S*)\s+(\d{1,3}(?:\.\d{1,3}){3})\s+(
 
 
 def interface_with(session: DeviceSession, *, named: str | None = None) -> tuple[str, str] | None:
-    """Return name and address of the interface from which a copy is to come; None where there is none of them up."""
+    """Return name and address of the interface from which a copy is to come; None where it is not up.
+
+    `named` is the inventory's source interface; None: the interface with the address that we reach the device at.
+    """
     try:
         listed = _INTERFACE_ROW.findall(session.ask(session.platform.commands.addresses, limit_s=60))
     except (DeviceRefused, OutputNotUnderstood):

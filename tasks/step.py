@@ -1,7 +1,7 @@
-"""What the house has to know of a step, said once, in the step's own file.
+"""What the rest of the product has to know of a step, stated once in the step's own file.
 
-The run takes from it how a step is told, kept and moved on behind; the forecast what it costs; progress, metrics and
-reports what to call it and what its end means.
+The run takes from it a step's name, state and record field; the forecast its cost; progress, metrics and reports its
+label and what its end means.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ starts without the steps and what they bring to talk to devices."""
 
 
 class CostPhase(Enum):
-    """Which part of a device's way a step's cost belongs to; its copy and its hash are reckoned by their own rates."""
+    """Which phase of a device's run a step's cost belongs to; its copy and its hash have rates of their own."""
 
     CHECK = auto()
     SET_UP = auto()
@@ -37,8 +37,7 @@ class Delivered:
     """What a step between journal and restore may know.
 
     Attributes:
-        image: The image that the device gets.
-        target: Where it goes, for example `bootflash:image.bin`, or `null:`.
+        target: Where the image goes, for example `bootflash:image.bin`, or `null:`.
         interrupted: Whether the operator wants to stop.
     """
 
@@ -49,21 +48,21 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A step of a device's way.
+    """A step of a device's run.
 
     Attributes:
         word: Its name: in events, in errors and in a record's `seconds_by_step`; contract, never changed.
-        label: What happens in it, a clause for people; the table of the documentation has it.
-        doing: What a device does meanwhile, as metrics have it; None: nothing that is counted by itself.
-        state: Where the device stands after it, by the words of `flashferry.model.states.State`; None: as before.
+        label: What happens in it, a clause for the table of the documentation.
+        doing: What metrics call it; None: not counted by itself.
+        state: The device's state after it, by the words of `flashferry.model.states.State`; None: as before.
         record_field: The field of `DeviceRecord` that keeps what it returns; None: nothing is kept.
         seconds: What it takes by itself, for the forecast; >= 0.
         round_trips: Round trips on top of that; >= 0.
-        stretch: What its cost is part of; None: it costs nothing, or is reckoned by a rate of its own.
+        stretch: What its cost is part of; None: it costs nothing, or has a rate of its own.
         is_delivery: Whether it stands between journal and restore of a device that is staged, in the list's order.
         is_fatal: Whether a device that fails in it never comes to a later step, not even to a restore.
         runs_when_stopping: Whether it is also done where the operator stops the run.
-        task: The Nornir task, of a step of a delivery that needs to know no more than `Delivered` has; else None.
+        task: The Nornir task of a delivery's step that needs no more than `Delivered`; else None.
     """
 
     word: str

@@ -1,9 +1,8 @@
-"""All steps of a device's way, in their order: a step is known to the house by standing in this list.
+"""All steps of a device's run, in their order.
 
-One that is added describes itself in a file of its own and is put in here. Where it needs no more than
-`tasks.step.Delivered` has, it has a `task`, and the run does it in its place of the list, between journal and restore;
-what it returns is kept where `DeviceRecord` has a field for it. Everything else is done by a part of the device's run
-(`flashferry.run.device`).
+A new step describes itself in a file of its own and is put in here. Where it needs no more than `tasks.step.Delivered`,
+it has a `task`, and the run does it in its place of the list, between journal and restore; what it returns is kept
+where `DeviceRecord` has a field for it. Everything else is done by the device's run (`flashferry.run.device`).
 """
 
 from __future__ import annotations
@@ -56,6 +55,6 @@ DELIVERY = tuple(step for step in STEPS if step.is_delivery)
 
 
 def cost(stretch: CostPhase) -> tuple[float, float]:
-    """Return what the steps of a stretch take: seconds of their own, and round trips on top."""
+    """Return what the steps of a phase take: seconds of their own, and round trips on top."""
     steps = [step for step in STEPS if step.stretch is stretch]
     return sum(step.seconds for step in steps), sum(step.round_trips for step in steps)

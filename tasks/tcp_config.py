@@ -70,7 +70,7 @@ _NEIGHBOURS = (
 
 
 def _beginnings(commands: Iterable[str]) -> Iterator[str]:
-    """Return how a line may begin that sets one of these; a device may print more than one blank between words."""
+    """Return how a line that sets one of these may start; a device may print more than one blank between words."""
     for words in {tuple(command.split()[:2]) for command in (*commands, MARK_COMMAND, APPLET_COMMAND)}:
         begin = " ".join(words)
         yield from (begin, f"no {begin}", f"{words[0]}  ", "no  ")
@@ -86,7 +86,7 @@ class TcpLines:
 
     Attributes:
         lines: Whole lines, for example `ip tcp window-size 65535` or `no ip tcp timestamp`; all `ip tcp` lines, then
-            those that a transport may set, then marks of runs that have the device in hand.
+            those that a transport may set, then marks of runs.
     """
 
     lines: tuple[str, ...]
@@ -111,7 +111,7 @@ def tcp_lines(configuration: str, platform: Platform) -> TcpLines:
 
 
 def tcp_lines_of(lines: Iterable[str], platform: Platform) -> TcpLines:
-    """Return those that staging may change of a configuration's global lines."""
+    """Return those of a configuration's global lines that staging may change."""
     known = tuple(" ".join(line.split()) for line in lines if line.startswith(_BEGINNINGS))
     others = tuple(line for line in known if any(one.is_set_by(line) for one in _BESIDE_TCP))
     of_runs = (line for line in known if _own(line) is not None)
@@ -119,7 +119,7 @@ def tcp_lines_of(lines: Iterable[str], platform: Platform) -> TcpLines:
 
 
 def may_be_shown(line: str) -> bool:
-    """Return whether a global line is of a kind that holds no secret: that staging may set, or a neighbour of such."""
+    """Return whether a global line is of a kind that holds no secret: staging may set it, or a neighbour of such."""
     return f"{line} ".removeprefix("no ").startswith((*_COMMANDS, *_NEIGHBOURS)) or _own(line) is not None
 
 
@@ -127,7 +127,7 @@ _SERVED = tuple(kind for serving in _SERVING for kind in serving.lines)
 
 
 def _own(line: str) -> NamedLine | None:
-    """Return what kind of line with a name of its own a line is: a mark, an applet, or one that serves a neighbour."""
+    """Return what kind of line with a name of its own a line is: a mark, an applet, one that serves a neighbour."""
     return next((kind for kind in (MARK, APPLET, *_SERVED) if kind.is_one(line)), None)
 
 
@@ -142,7 +142,7 @@ def _is_about(line: str, keyword: str) -> bool:
 
 
 def is_ours_to_type(change: Change) -> bool:
-    """Return whether all that a change would have us type is of the families that we set; see `tasks.restore_plan`."""
+    """Return whether all that a change would have us type is of the families that we set."""
     if (own := _own(change.ours)) is not None:
         is_shown_so = own is not MARK or not change.shown or is_shown_of(change.shown, change.ours)
         return change.before is None and change.keyword == own.name_of(change.ours) and is_shown_so
@@ -155,9 +155,12 @@ class Change:
     """One setting that we change.
 
     Attributes:
+        keyword: What it is about.
         before: The line before, or None where there was none.
-        shown: How the device shows ours, empty where it shows none, since it is the default there; None where nobody
-            has seen what became of it.
+        ours: The line that we set.
+        shown: How the device shows ours, empty where it shows none, since it is the default there; None where it was
+            not
+            seen what became of it.
         is_hidden: Whether the device took it without a word and never showed it: its absence cannot be proven.
     """
 
@@ -169,17 +172,17 @@ class Change:
 
     @property
     def is_tuning(self) -> bool:
-        """Return whether it makes a difference to the speed: a source interface, a mark and an applet do not."""
+        """Return whether it changes the speed: a source interface, a mark and an applet do not."""
         return _own(self.ours) is None and all(one.is_tuning for one in _settings(self.keyword))
 
     @property
     def is_mark(self) -> bool:
-        """Return whether it tells others whose the device is (`tasks.run_marker`)."""
+        """Return whether it marks the device as a run's (`tasks.run_marker`)."""
         return is_mark(self.ours)
 
     @property
     def is_applet(self) -> bool:
-        """Return whether it is what undoes the others when nobody comes back (`tasks.applet`)."""
+        """Return whether it is the applet that undoes the others (`tasks.applet`)."""
         return is_applet(self.ours)
 
     @property
@@ -189,16 +192,22 @@ class Change:
 
     @property
     def is_list(self) -> bool:
-        """Return whether another line of ours refers to it, and means everybody where it is gone before that one."""
+        """Return whether another line of ours refers to it, which permits every address where it is gone first."""
         return any(serving.access_list is self.serves for serving in _SERVING)
 
     @property
     def is_entry(self) -> bool:
-        """Return whether it is in such a list and lets one device in: it goes with the list, never by itself."""
+        """Return whether it lets one device in by such a list: it goes with the list, never by itself."""
         return self.serves is not None and self.serves.is_entry(self.ours)
 
     def line_in(self, present: TcpLines, others: Iterable[str], beside: Iterable[Change] = ()) -> str | None:
-        """Return the line that stands where ours is meant to be, or None."""
+        """Return the line that stands where ours is meant to be, or None.
+
+        Args:
+            present: The lines that staging may change.
+            others: All global lines; one that serves others is searched there alone.
+            beside: All changes of ours there: a list is ours where it has no other entries than theirs.
+        """
         if self.is_mark:
             return next((line for line in present.lines if is_shown_of(line, self.ours)), None)
         if self.serves is None:
@@ -229,14 +238,18 @@ class Change:
         return self.ours if setting is None else setting.line(setting.usual)
 
     def undo(self, *, is_default: bool) -> str:
-        """Return the line that brings back what was there: the old line itself, or `no` of ours where there was none."""
+        """Return the line that brings back what was there: the old line, or `no` of ours where there was none.
+
+        Args:
+            is_default: Whether ours is the default, which `no` of ours would switch off.
+        """
         if self.before is not None:
             return self.before
         return self.by_default if is_default else self.off
 
     @property
     def may_be_hidden(self) -> bool:
-        """Return whether ours may be taken and not printed, since it is the default: it stood there switched off."""
+        """Return whether ours may be taken and not printed, since it is the default and was switched off."""
         return self.is_off(self.before) and self.ours == self.by_default
 
     def is_off(self, line: str | None) -> bool:
@@ -250,9 +263,9 @@ class TunePlan:
 
     Attributes:
         changes: What to set, in this order.
-        may_back_off: Whether a smaller window will do where the device refuses ours: nobody asked for this very one.
-        channel: What to set in place of the channel's window among the changes where the device refuses that, the next
-            one first; behind the last one it stays as it is.
+        may_back_off: Whether a smaller window will do where the device refuses ours.
+        channel: What to set in place of the channel's window among the changes where the device refuses that, in order;
+            after the last one it stays as it is.
     """
 
     changes: tuple[Change, ...]
@@ -283,10 +296,7 @@ class TunePlan:
         return replace(self, changes=tuple(made if change is window else change for change in self.changes))
 
     def unscaled(self) -> TunePlan | None:
-        """Return the plan with the largest window without scaling and the channel's as it was.
-
-        None where it has nothing that may become smaller.
-        """
+        """Return the plan with the largest window without scaling and the channel's as it was, or None."""
         if not self.may_back_off:
             return None
         kept = tuple(change for change in self.changes if not change.is_channel)
@@ -297,7 +307,7 @@ class TunePlan:
         return found
 
     def without(self, refused: Iterable[Change]) -> TunePlan | None:
-        """Return the plan to try next where the device refuses windows of it; None where there is none."""
+        """Return the plan to try next where the device refuses some of its changes; None where there is none."""
         plan: TunePlan | None = self
         for change in refused:
             if plan is None or not (change.is_channel or change.keyword == WINDOW_SIZE):
@@ -307,7 +317,7 @@ class TunePlan:
 
 
 def _after_channel(plan: TunePlan, refused: Change) -> TunePlan:
-    """Return a plan with what is to be tried in place of the channel's window that was refused."""
+    """Return a plan with the next try in place of the channel's window that was refused."""
     instead = plan.channel[:1]
     kept = (one for change in plan.changes for one in (instead if change is refused else (change,)))
     return replace(plan, changes=tuple(kept), channel=plan.channel[1:])
@@ -326,18 +336,19 @@ def plan_tune(
 ) -> TunePlan:
     """Return what to set so that the device advertises the window and offers SACK.
 
-    A window that is already at least as large is left alone: it is enough, and somebody chose it. So is an extra that
-    is on already, in whatever form (`ip tcp path-mtu-discovery age-timer 20`).
+    A window that is already at least as large is left alone. So is an extra that is on already, in whatever form (`ip
+    tcp
+    path-mtu-discovery age-timer 20`).
 
     Args:
         present: The device's lines as they are.
         platform: The device's.
         transport: By which it is to fetch.
-        window_bytes: The window wanted, in the platform's range; None leaves window and SACK as they are.
+        window_bytes: The window, in the platform's range; None leaves window and SACK as they are.
         extras: Names of EXTRAS to switch on too.
         source_interface: Where the copy is to come from; None leaves the device's own choice.
         may_back_off: Whether a smaller window will do where the device refuses this one.
-        mark: The line that tells others whose the device is while anything is set; None leaves none.
+        mark: The line that marks the device as a run's while anything is set; None leaves none.
 
     Raises:
         ValueError: The window is outside what the command takes, or there is no such extra.
@@ -353,7 +364,7 @@ def plan_tune(
     wanted += [_change(present, setting, value) for setting, value in needed]
     changes = tuple(change for change in wanted if not _is_on(change))
     if changes and mark is not None:
-        # First, so that whoever looks meanwhile sees it with the first of our lines.
+        # First, so that other runs see it with the first of our lines.
         changes = (Change(keyword=mark_of(mark), before=None, ours=mark), *changes)
     return TunePlan(changes=changes, may_back_off=may_back_off, channel=channel[1:])
 
@@ -374,7 +385,7 @@ def _channel(present: TcpLines, windows: tuple[ChannelWindow, ...], wanted_bytes
     """Return what to try so that an SSH channel has as large a window as TCP, the best first.
 
     Where the best line stands already, set or switched off, the release knows it: smaller values of it are tried where
-    one is refused, and no other line. Else one try tells whether it does.
+    one is refused, and no other line. Else one try shows whether it does.
     """
     lines = [present.of(one.setting.keyword) for one in windows]
     if any(one.window_of(line) >= wanted_bytes for one, line in zip(windows, lines, strict=True)):
@@ -382,14 +393,14 @@ def _channel(present: TcpLines, windows: tuple[ChannelWindow, ...], wanted_bytes
     found: list[Change] = []
     is_known = lines[:1] != [None]
     for one, line in list(zip(windows, lines, strict=True))[: 1 if is_known else None]:
-        is_worth_halves = is_known or one is not windows[0]
-        tries = _tries(one, wanted_bytes, one.least_try_bytes if is_worth_halves else None)
+        tries_halves = is_known or one is not windows[0]
+        tries = _tries(one, wanted_bytes, one.least_try_bytes if tries_halves else None)
         found += [_change(present, one.setting, value) for value in tries if value > one.window_of(line)]
     return tuple(found)
 
 
 def _tries(window: ChannelWindow, wanted_bytes: int, least_bytes: int | None) -> Iterator[int]:
-    """Yield the value wanted, then its halves down to a least one; None: the first value alone tells."""
+    """Yield a value, then its halves down to a least one; None: the first value alone."""
     value = min(max(wanted_bytes, window.smallest_bytes), window.largest_bytes)
     yield value
     while least_bytes is not None and value > least_bytes:
@@ -427,6 +438,6 @@ def shows(change: Change, line: str | None) -> bool:
 
 
 def marks_in(changes: Iterable[Change]) -> tuple[str, ...]:
-    """Return the lines among changes that mark a device as a run's, as they were typed and as the device shows them."""
+    """Return the marks among changes, as they were typed and as the device shows them."""
     marks = [change for change in changes if change.is_mark]
     return tuple(dict.fromkeys(line for one in marks for line in (one.ours, one.shown) if line))

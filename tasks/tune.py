@@ -58,13 +58,13 @@ class TuneReport:
     """What the device's lines are after tuning, and what became of those of ours that are not among them.
 
     Attributes:
+        running: The lines as read again.
         not_shown: Lines of ours that the device does not show, since they are the default of that release.
         refused: Lines that the device refused before it took a smaller window, each with the device's words.
         other_words: Lines of ours that it shows otherwise than they were sent, each with what it shows.
-        is_marked: Whether others can see on the device owner_of it is.
+        is_marked: Whether the run's mark is set.
         late_s: How long after the lines were sent the device showed them, in seconds; 0 where it did at once.
-        channel_as_before: Whether the device took none of the lines that widen the SSH channel's window, so that it
-            stays as it is: the copy will be no faster than that window lets it.
+        channel_as_before: Whether the device took none of the lines that widen the SSH channel's window.
     """
 
     running: TcpLines
@@ -79,7 +79,7 @@ class TuneReport:
 def tune(task: Task, plan: TunePlan, before: Snapshot | None = None, remember: Remember | None = None) -> Result:
     """Nornir task: return a TuneReport. See `apply_plan`.
 
-    Where it fails before the first line was typed, no line of the plan is remembered: nothing is there to be undone.
+    Where it fails before the first line was typed, `remember` gets an empty plan: nothing has to be undone.
     """
     session, sent_before = None, 0
     try:
@@ -102,7 +102,7 @@ def set_again(task: Task, changes: tuple[Change, ...], remember: Remember | None
 def reapply(session: DeviceSession, changes: tuple[Change, ...], *, remember: Remember | None = None) -> TuneReport:
     """Set those of our lines again that are as they were before us: the device restarted meanwhile.
 
-    What somebody else set in between is left alone.
+    A line that was changed otherwise in between is left alone.
 
     Raises:
         DeviceRefused: The device did not take a line, or never showed one; others may be in force.
@@ -133,11 +133,12 @@ def step_down(task: Task, changes: tuple[Change, ...], remember: Remember) -> Re
 def without_scaling(session: DeviceSession, changes: tuple[Change, ...], *, remember: Remember) -> TuneReport:
     """Take our windows back, and set the largest without scaling instead: the device failed with ours.
 
-    They are proven gone before the journal forgets them, so a crash at any moment leaves nothing behind. The window of
-    an SSH channel stays as it was before us.
+    They are proven gone before the journal forgets them, so a crash at any moment leaves nothing unknown. The window of
+    an
+    SSH channel stays as it was before us. `remember` takes the changes that hold instead, before they are sent.
 
     Raises:
-        DeviceRefused: Our window could not be taken back, somebody saved it meanwhile, or no other is taken.
+        DeviceRefused: Our window could not be taken back, it was saved meanwhile, or no other is taken.
         DeviceUnreachable: The session was lost; lines may be in force.
     """
     check_all_shown(session, changes)
@@ -167,7 +168,7 @@ def without_scaling(session: DeviceSession, changes: tuple[Change, ...], *, reme
 
 
 def check_all_shown(session: DeviceSession, changes: tuple[Change, ...]) -> None:
-    """Check that no line that is to be set anew or forgotten is one that the device took and never showed.
+    """Check that no line that is to be set anew or forgotten is one that the device never showed.
 
     Raises:
         DeviceRefused: One is: it stays in the journal, and the restore does not call it gone.
@@ -191,9 +192,9 @@ def apply_plan(
     remember: Remember | None = None,
     reads_first: bool = False,
 ) -> TuneReport:
-    """Send the plan's lines and learn how the device shows them; step down to a smaller window where that is allowed.
+    """Send the plan's lines and learn how the device shows them; step down to a smaller window where allowed.
 
-    The caller has the plan's changes on disk before it calls this, and undoes them whatever comes of it.
+    The caller has the plan's changes on disk before it calls this, and undoes them in any case.
 
     Args:
         session: An open session.
@@ -205,7 +206,7 @@ def apply_plan(
 
     Raises:
         DeviceRefused: One of these lines was changed since the snapshot, and it was not sent; or the device did not
-            take a line, or does not show it, or another run has it in hand, and others may be in force.
+            take a line, or does not show it, or another run has it, and others may be in force.
         DeviceUnreachable: The session was lost; lines may be in force.
     """
     if not plan.changes:
@@ -215,7 +216,7 @@ def apply_plan(
 
 
 class _Tuning:
-    """One go at setting lines on one device."""
+    """One attempt to set lines on one device."""
 
     def __init__(
         self, session: DeviceSession, before: Snapshot | None, remember: Remember | None, *, reads_first: bool
@@ -259,10 +260,11 @@ class _Tuning:
                 return plan, seen
 
     def _configured(self, plan: TunePlan, sent: tuple[str, ...]) -> str:
-        """Send lines of a plan, only where what they replace is still as it was; return the transcript.
+        """Send lines of a plan where what they replace is still as it was; return the transcript.
 
-        What is replaced is read in configuration mode right before: a colleague's change that comes later than
-        that, within the one round trip to our line, cannot be seen.
+        What is replaced is read in configuration mode right before: a colleague's change that comes later than that,
+        within
+        the one round trip to our line, cannot be seen.
 
         Raises:
             DeviceRefused: It is not as it was; none of these was sent.
@@ -281,7 +283,7 @@ class _Tuning:
         transcript = self._session.configure(sent, unless=is_changed)
         if not found:
             return transcript
-        # Those lines may stand in a banner: the whole configuration tells.
+        # Those lines may stand in a banner: the whole configuration decides.
         if changed := tuple(_changed(plan, sent, read_running(self._session).tcp)):
             is_first = sent == plan.commands
             if is_first:
@@ -298,7 +300,7 @@ class _Tuning:
     def _without_refused_mark(
         self, plan: TunePlan, refused: dict[str, str], seen: TcpLines
     ) -> tuple[TunePlan, dict[str, str]]:
-        """Return the plan without a mark that the device does not take: it goes without one."""
+        """Return the plan without a mark that the device does not take."""
         mark = next((line for line in refused if is_mark(line)), None)
         if mark is None or mark in seen.lines:
             # The words were another line's where it is there all the same.
@@ -309,19 +311,19 @@ class _Tuning:
         return plan, {line: words for line, words in refused.items() if not is_mark(line)}
 
     def _matched(self, changes: tuple[Change, ...], seen: Configured) -> tuple[MatchedLines, Configured, float]:
-        """Match our lines with what is shown, in as many looks as it takes; return how late the device showed them."""
+        """Match our lines with what is shown, in as many readings as it takes; return also how late they showed."""
         started, late_s = time.monotonic(), 0.0
-        found = self._look(changes, seen)
+        found = self._match(changes, seen)
         for pause_s in LATE_PAUSES_S:
             if not found.unmatched or (late_s and len(found.unmatched) < len(changes)):
                 break
             time.sleep(pause_s)
             seen = read_running(self._session)
             late_s = time.monotonic() - started
-            found = self._look(changes, seen)
+            found = self._match(changes, seen)
         return found, seen, late_s
 
-    def _look(self, changes: tuple[Change, ...], seen: Configured) -> MatchedLines:
+    def _match(self, changes: tuple[Change, ...], seen: Configured) -> MatchedLines:
         found = match_lines(changes, seen.tcp)
         if not found.unmatched or self._before is None:
             return found
@@ -333,7 +335,7 @@ class _Tuning:
         """Take back what is not shown, but for what is the default there and needs no line of ours.
 
         Raises:
-            DeviceRefused: A line is not shown although it is no default: nobody could tell later whether it is gone.
+            DeviceRefused: A line is not shown although it is no default: later it could not be proven gone.
         """
         if not found.unmatched:
             return found, seen
@@ -384,7 +386,7 @@ def _forget(changes: tuple[Change, ...]) -> None:
 
 
 def _changed(plan: TunePlan, sent: tuple[str, ...], present: TcpLines) -> Iterator[str]:
-    """Yield what is not as it was when a plan was made, of the lines that are to be sent, a sentence each."""
+    """Yield a sentence for each line to be sent that is not as it was when the plan was made."""
     other = other_mark(present.lines, marks_in(plan.changes))
     if other is not None:
         yield f"{owner_of(other)} has this device in its hands (its mark there is '{other}')"
@@ -429,7 +431,7 @@ def _next_plan(host: str, plan: TunePlan, refused: dict[str, str], running: TcpL
         missed, refused = absent, dict.fromkeys((change.ours for change in absent), next(iter(refused.values())))
     if not missed:
         return None
-    # Neither ours nor as before: somebody else is at this line.
+    # Neither ours nor as before: another change of this line.
     untouched = all(running.of(change.keyword) == change.before for change in missed)
     smaller = plan.without(missed) if untouched else None
     if smaller is not None:

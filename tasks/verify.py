@@ -28,7 +28,7 @@ VERIFY = Step(
     is_delivery=True,
 )
 MEASURABLE_S = 1.0
-"""A shorter hash is mostly round trips and tells nothing about the device's speed."""
+"""A shorter hash is mostly round trips and says nothing about the device's speed."""
 
 _DIGITS = {"md5": 32, "sha512": 128}
 
@@ -38,10 +38,12 @@ class VerifyReport:
     """A proven file.
 
     Attributes:
+        path: Where it is.
         md5: Its MD5; where SHA-512 proved it, that of the file on our side, which is the same file.
+        duration_s: How long the device hashed.
         algorithm: `md5` or `sha512`: what proved it.
         digest: The digest that the device computed.
-        hash_bytes_per_s: How fast it did, or None where it took too little time to measure.
+        hash_bytes_per_s: How fast, or None where it took too little time to measure.
         signature: What the device says about the signature, or None where that was not asked.
     """
 
@@ -90,8 +92,7 @@ def verify_image(
     """Prove that a file on the device is the expected one.
 
     SHA-512 where the device offers it (IOS-XE 16.5.1 and later) and it is known here, MD5 otherwise. The digests are
-    compared here: a device that is told the expected one echoes it, and a reader that looks for it in the output
-    finds it in every case.
+    compared here: a device that gets the expected one echoes it, and a reader would always find it.
 
     Args:
         session: An open session.
@@ -103,7 +104,7 @@ def verify_image(
         interrupted: Whether the operator wants to stop.
 
     Raises:
-        ImageCorrupt: The device computed another digest, or does not vouch for the signature.
+        ImageCorrupt: The device computed another digest, or rejects the signature.
         DeviceRefused: It could not compute a digest.
         OutputNotUnderstood: It printed none, went silent, or the operator stopped it.
     """
@@ -134,8 +135,8 @@ def verify_signature(
     """Have the device verify the vendor's signature inside an image.
 
     Raises:
-        ImageCorrupt: The device does not vouch for it.
-        OutputNotUnderstood: It said nothing that we know, or went silent.
+        ImageCorrupt: The device rejects it.
+        OutputNotUnderstood: It printed nothing that we know, or went silent.
     """
     platform = session.platform
     command = platform.signature_command(path)
@@ -241,7 +242,7 @@ def _attempt(
 
 
 def commands_for(path: str, expected: Digests, platform: Platform, *, signature: bool) -> tuple[str, ...]:
-    """Return what `verify_image` sends, in its order; a refused SHA-512 alone is followed by MD5 in its place."""
+    """Return what `verify_image` sends, in its order; a refused SHA-512 is followed by MD5 in its place."""
     best = next(one for one in platform.verifying.algorithms if getattr(expected, one))
     seal = (platform.signature_command(path),) if signature else ()
     return (platform.digest_command(best, path), *seal)

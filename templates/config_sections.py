@@ -33,7 +33,7 @@ _TYPED_BANNER = re.compile(
     r"banner (?:motd|login|exec|incoming|slip-ppp|prompt-timeout|config-save|lcd) "
     r"(?P<delimiter>[^\sA-Za-z0-9^\x03])(?P<rest>.*)"
 )
-"""A banner with its delimiter as somebody typed it, as in a file that was never on a device."""
+"""A banner with its delimiter as it was typed, as in a file that was never on a device."""
 
 _MACRO = re.compile(r"macro name \S+\s*")
 _SCRIPT = re.compile(r"macro auto \S.*\{")
@@ -62,7 +62,7 @@ _WHOLE = {
 
 
 class ConfigNotUnderstood(ValueError):
-    """A configuration whose lines cannot be told from the text in it; the caller knows of which device."""
+    """A configuration whose lines cannot be distinguished from the text in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +70,8 @@ class Section:
     """A global line and what belongs to it.
 
     Attributes:
-        line: The global line, without blanks after it.
-        body: The lines of its sub-modes and of its text, in their order, without blanks behind them.
+        line: The global line, without blanks at its end.
+        body: The lines of its sub-modes and of its text, in their order, without blanks at their ends.
         is_doubtful: Whether it may be no command: it stands in what may be a text of a kind that is not known.
     """
 
@@ -173,7 +173,10 @@ def _parts_of(configuration: str) -> Iterator[tuple[str, _Part]]:
 
 
 def _check_no_end(line: str, section: list[str]) -> None:
-    """Refuse what ends a text where none began that is known: then text was read as configuration."""
+    """Refuse what ends a text where none started that is known: then text was read as configuration.
+
+    `section` are the lines from the global command to this line.
+    """
     word = line.strip()
     if len(section) == 1:
         is_end = word in _END_WORDS or _is_delimiter(line)
@@ -188,7 +191,7 @@ def _is_delimiter(line: str) -> bool:
 
 
 def _after_text(lines: list[str], at: int, head: str) -> int:
-    """Return the number of the line after the text that the line before `at` begins; `at` where it begins none."""
+    """Return the number of the line after the text that the line before `at` starts; `at` where it starts none."""
     opening = lines[at - 1]
     if opening.endswith("{") and _SCRIPT.fullmatch(opening):
         after = _after_braces(lines, at)
@@ -212,7 +215,9 @@ def _after_braces(lines: list[str], at: int) -> int | None:
 
 
 def _after_doubt(lines: list[str], at: int, ends: frozenset[str]) -> int:
-    """Return the number of the line behind what may be a text of an unknown kind; `at` where nothing ends one.
+    """Return the number of the line after what may be a text of an unknown kind; `at` where nothing ends one.
+
+    `ends` are those of the lines that may end one.
 
     Raises:
         ConfigNotUnderstood: IOS writes `!` between commands, and one stands in it: where it ends is a guess.
@@ -236,7 +241,7 @@ def _after_doubt(lines: list[str], at: int, ends: frozenset[str]) -> int:
 
 
 def _after_glued(lines: list[str], at: int) -> int | None:
-    """Return the number of the line after the next `^C`, where that is the end of a text and begins none itself."""
+    """Return the number of the line after the next `^C`, where that ends a text and starts none itself."""
     for number in range(at, len(lines)):
         if "^C" in lines[number] or "\x03" in lines[number]:
             is_end = lines[number] in _END_WORDS or _TAKES_TEXT.search(lines[number]) is None
@@ -245,7 +250,7 @@ def _after_glued(lines: list[str], at: int) -> int | None:
 
 
 def _end_of_text(line: str, head: str) -> re.Pattern[str] | None:
-    """Return what ends the text that a line begins; None where it begins none, or ends it itself."""
+    """Return what ends the text that a line below the global line `head` starts, or None."""
     if (shown := _TAKES_TEXT.search(line)) is not None:
         end = re.compile(re.escape(shown["delimiter"] or shown["at_end"]))
         return None if end.search(line, shown.end()) else end

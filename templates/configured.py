@@ -27,7 +27,7 @@ class ConfigStamp(Row):
 
 @row
 class Unchanged(Row):
-    """The stamp of a configuration that nobody has changed since the device started."""
+    """The stamp of a configuration that was not changed since the device started."""
 
     text: str
 
@@ -111,7 +111,7 @@ class ConfigLock(Row):
 
 @row
 class SessionLock(Row):
-    """An access-session lock of somebody who configures exclusively."""
+    """An access-session lock of a user who configures exclusively."""
 
     tty: str
     user: str
@@ -146,6 +146,6 @@ class ConfigDifference(Row):
 
 @row
 class NoDifference(Row):
-    """The line that tells that two configurations are equal."""
+    """The line that says that two configurations are equal."""
 
     text: str

@@ -68,7 +68,7 @@ class ImageHash(Row):
 
 @row
 class SignatureVerified(Row):
-    """A line with which the device vouches for an image; `by` tells by what: its signature, or its own hash only."""
+    """A line with which the device accepts an image; `by` says why: its signature, or its own hash only."""
 
     by: str
     file: str
@@ -76,6 +76,6 @@ class SignatureVerified(Row):
 
 @row
 class SignatureRefused(Row):
-    """A line with which the device does not vouch for an image."""
+    """A line with which the device rejects an image."""
 
     reason: str

@@ -7,7 +7,7 @@ from templates.row import Row, row
 
 @row
 class Release(Row):
-    """The release, as the first lines of `show version` print it; several lines may tell it."""
+    """The release, as the first lines of `show version` print it; several lines may have it."""
 
     family: str
     version: str
@@ -22,7 +22,7 @@ class OperatingMode(Row):
 
 @row
 class Processor(Row):
-    """The line that tells model and memory, whoever made the device."""
+    """The line with model and memory, of any maker."""
 
     model: str
 

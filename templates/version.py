@@ -33,7 +33,7 @@ class SoftwareVersion:
 
 
 def parse_version(output: str) -> SoftwareVersion:
-    """Return what `show version` of an IOS or IOS-XE device tells; what is missing stays empty."""
+    """Return what `show version` of an IOS or IOS-XE device shows; what is missing stays empty."""
     image = first(ImageLine, output)
     mode = first(OperatingMode, output)
     parsed = ntc_rows("show version", output)

@@ -1,4 +1,4 @@
-"""netmiko's channel, recorded and never read for ever, and what is raised where no prompt comes on it in time.
+"""netmiko's channel, recorded and read in bounded pieces, and the errors of a prompt that does not come in time.
 
 netmiko takes half a second to import: only `flashferry.devices.driver` imports this module.
 """
@@ -33,11 +33,7 @@ class NoPrompt(ReadTimeout):
 
 
 class EndlessAnswer(NoPrompt):
-    """More came than any answer has; what was seen is no question.
-
-    Args:
-        most_chars: What is read at most.
-    """
+    """More came than any answer has; what was seen is no question."""
 
     def __init__(self, most_chars: int) -> None:
         super().__init__("")
@@ -45,7 +41,7 @@ class EndlessAnswer(NoPrompt):
 
 
 class RecordedChannel(SSHChannel):
-    """netmiko's channel, which here leaves the rest of a flood for the next time, and has all that passes recorded.
+    """netmiko's channel, which reads a flood in pieces, and has all that passes recorded.
 
     netmiko's own session log would have the text as it is, ticket and enable secret included.
     """
@@ -55,7 +51,7 @@ class RecordedChannel(SSHChannel):
         self._recorder = recorder
 
     def write_channel(self, out_data: str) -> None:
-        """Send a text; what could not be sent stands in the transcript too, with what comes of it after it."""
+        """Send a text; one that could not be sent stands in the transcript too."""
         self._recorder.sent(out_data)
         super().write_channel(out_data)
 

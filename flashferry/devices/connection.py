@@ -124,7 +124,7 @@ def _mapping(name: str, what: str, found: object) -> dict[str, Any]:
 
 
 def _host_keys(name: str, rules: KeyRules, optional_args: dict[str, Any]) -> HostKeys:
-    """Return the known hosts of a device; netmiko's own options for them are meant for us too."""
+    """Return the known hosts of a device; netmiko's own options for them count too."""
     policy, path = rules.policy, rules.known_hosts
     if optional_args.pop("ssh_strict", False):
         policy = HostKeyPolicy.STRICT
@@ -163,10 +163,11 @@ def _check_files(name: str, optional_args: dict[str, Any]) -> None:
 def session_of(task: Task) -> DeviceSession:
     """Return the device's open session; open it, or open it anew where it was lost.
 
-    Who answers is proven at every login before anything but `show version` is sent: see `flashferry.devices.identity`.
+    Which device answers is proven at every login before anything but `show version` is sent: see
+    `flashferry.devices.identity`.
 
     Raises:
-        OtherDevice: Another device answers than the one that the run began with; no session is left then.
+        OtherDevice: Another device answers than the one of the run; no session is left then.
         DeviceUnreachable: No SSH session could be opened.
         HostKeyRefused: The device's host key is not the known one; no password was sent.
         LoginRefused: User, password or enable secret were not accepted.
@@ -193,13 +194,13 @@ def session_of(task: Task) -> DeviceSession:
 
 
 def recent_of(task: Task) -> Recent:
-    """Return what keeps the last that the sessions of a device's run said; it goes when the run's task goes."""
+    """Return the last output of the sessions of a device's run; it goes with the run's task."""
     with _lock:
         return _recent.setdefault(run_of(task), Recent())
 
 
 def remark(task: Task, text: str) -> None:
-    """Put a word of ours into the transcript of the session that a device has, if it has one."""
+    """Put a remark into the transcript of the session that a device has, if it has one."""
     found = task.host.connections.get(NAME)
     session: DeviceSession | None = found.connection if found is not None else None
     if session is not None:

@@ -1,4 +1,7 @@
-"""A dialogue on a line: nothing counts before the command's own echo; questions and the end must stand for a moment."""
+"""A dialogue on a session: only output after the command's own echo counts.
+
+Questions and the end must stand a moment.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from flashferry.devices.errors import OutputNotUnderstood, QuestionLeft
 from flashferry.devices.prompts import EchoGate
 
 ECHO_LIMIT_S = 30.0
-"""A device that does not even echo a command for so long hangs, or is at a question that nobody saw."""
+"""A device that does not even echo a command for so long hangs, or is at a question that was not seen."""
 
 MOST_CHARS_BEFORE_ECHO = 256 * 1024
 """A burst of log lines may come first, but no more than a screen of a few thousand lines."""
@@ -41,10 +44,10 @@ class Line(Protocol):
 def await_echo(
     line: Line, command: str, gate: EchoGate, on_wait: Callable[[], None], *, limit_s: float = ECHO_LIMIT_S
 ) -> None:
-    """Wait until the echo of a command is whole; what stands after it is kept in the gate.
+    """Wait until the echo of a command is whole; what follows it is kept in the gate.
 
     Raises:
-        OutputNotUnderstood: It did not come within the limit, or behind too much other output.
+        OutputNotUnderstood: It did not come within the limit, or after too much other output.
     """
     deadline = time.monotonic() + limit_s
     chars = 0
@@ -64,14 +67,14 @@ def await_echo(
 def hold(line: Line, gate: EchoGate, dialogue: Dialogue, on_wait: Callable[[], None]) -> None:
     """Answer what is asked, until the dialogue is over.
 
-    What is typed, and the end, wait until the question or the prompt has been the last thing shown for a moment.
+    An answer, and the end, wait until the question or the prompt has been the last thing shown for a moment.
 
     Raises:
         OutputNotUnderstood: The device does not cease to write.
-        QuestionLeft: A prompt came back behind a question that nobody answered.
+        QuestionLeft: A prompt came back after a question without an answer.
     """
-    dialogue.take(gate.behind)
-    chars = len(gate.behind)
+    dialogue.take(gate.after)
+    chars = len(gate.after)
     stood_since: float | None = None
     while True:
         settles_in_s = dialogue.settles_in_s

@@ -8,13 +8,13 @@ Sources are asked in this order, and each fills in what those before it left ope
 4. a secrets command, where given (`--secrets-command`), once per device that still lacks something;
 5. a prompt, once for all devices, where there is a terminal and a user name or password is still missing.
 
-What is said nearest to a device wins: a router with a login of its own in the inventory keeps it beside a fleet-wide
+The source nearest to a device wins: a router with a login of its own in the inventory keeps it beside a fleet-wide
 environment. A password counts only for its own user: a source that names another user than the one found so far gives
 nothing to that device, or a right password would be tried with a wrong name until the account is locked.
 
-No source is a command line, which every user of the machine can read. Nothing here puts a secret into an error, and
-every secret found is masked from then on, whatever text it comes back in. What no line can hold is refused, wherever it
-comes from: a secret is typed, and what stands behind a line break in it would be typed as a command.
+No source is a command line, which every user of the machine can read. No secret comes into an error, and every secret
+found is masked from then on. A secret with a line break is refused: it is typed, and what follows the break would be
+typed as a command.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Credentials:
 
     @property
     def is_login(self) -> bool:
-        """Return whether one could log in with them."""
+        """Return whether they are enough to log in."""
         return bool(self.username) and self.password is not None
 
     @property
@@ -60,7 +60,7 @@ class Credentials:
         return self.is_login and self.enable_secret is not None
 
     def filled(self, more: Credentials) -> Credentials:
-        """Return these with what another source knows where they say nothing; another user's are left out."""
+        """Return these, completed by another source; another user's are left out."""
         if self.username and more.username and self.username != more.username:
             return self
         return Credentials(
@@ -89,7 +89,7 @@ class Environment:
 
     Args:
         variables: What stands for it, or None: the process's own.
-        prefix: What the names of its variables begin with, `PREFIX` for devices.
+        prefix: Prefix of the names of its variables, `PREFIX` for devices.
     """
 
     workers = 1
@@ -124,7 +124,7 @@ def apply_credentials(
 ) -> Nornir:
     """Fill in every device's credentials, in memory; return the same Nornir.
 
-    Also the inventory's defaults get what is not a device's own: `recover` logs in to devices that are no longer in the
+    The inventory's defaults also get what is not a device's own: `recover` logs in to devices that are no longer in the
     inventory.
 
     Args:
@@ -150,7 +150,7 @@ def apply_credentials(
 
 
 def missing_login(nornir: Nornir) -> tuple[str, ...]:
-    """Return the devices that nobody could log in to: without user name or without password."""
+    """Return the devices without user name or without password."""
     return tuple(name for name, host in nornir.inventory.hosts.items() if not _of_host(host).is_login)
 
 
@@ -165,10 +165,10 @@ def _asked(source: Source, known: dict[str, Credentials], failed: Refused | None
         return {name: one.filled(more) for (name, one), more in zip(known.items(), found, strict=True)}
 
 
-def _tried(name: str, look: Callable[[], Credentials], failed: Refused | None) -> Credentials:
-    """Return what is found of a device; where that fails and somebody takes failures, nothing."""
+def _tried(name: str, find: Callable[[], Credentials], failed: Refused | None) -> Credentials:
+    """Return what is found of a device; nothing where that fails and `failed` takes the failure."""
     try:
-        return look()
+        return find()
     except ConfigInvalid as error:
         if failed is None:
             raise

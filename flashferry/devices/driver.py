@@ -1,4 +1,4 @@
-"""NAPALM's IOS driver on a netmiko connection that judges host keys and sleeps until text comes.
+"""NAPALM's IOS driver on a netmiko connection that checks host keys and sleeps until text comes.
 
 netmiko, paramiko and NAPALM take half a second to import, so only `flashferry.devices.login` imports this module, and
 late.
@@ -94,7 +94,7 @@ class Connection(CiscoIosSSH):
         return Client(self._host_keys)
 
     def establish_connection(self, *arguments: Any, **options: Any) -> None:
-        """Open the connection, on a channel that is never read for ever and has all recorded."""
+        """Open the connection, on a recorded channel that is read in bounded pieces."""
         super().establish_connection(*arguments, **options)
         channel = self._open_channel
         self.channel = RecordedChannel(channel, self.encoding, self._recorder)
@@ -114,10 +114,11 @@ class Connection(CiscoIosSSH):
             raise
 
     def session_preparation(self) -> None:
-        """Wait for a prompt, set the terminal and learn the prompt for good.
+        """Wait for a prompt, set the terminal and learn the prompt.
 
-        A command's echo is behind any banner, so what follows it is the answer and the prompt; it counts once two
-        commands in a row end with the same one.
+        A command's echo comes after any banner, so what follows it is the answer and the prompt; it counts once two
+        commands in
+        a row end with the same one.
         """
         self._await_first_prompt()
         prompts = [self._prompt_after(command) for command in TERMINAL]
@@ -133,12 +134,12 @@ class Connection(CiscoIosSSH):
         self._learn(prompts[-1])
 
     def _learn(self, prompt: str) -> None:
-        """Take a prompt for that of EXEC mode from here on; `base_prompt` is netmiko's name of it."""
+        """Take a prompt as that of EXEC mode from here on; `base_prompt` is netmiko's name of it."""
         self.prompt = self.last_prompt = prompt
         self.base_prompt = prompt[:-1]
 
     def _await_first_prompt(self) -> None:
-        """Return once something like a prompt stands there; nothing is typed before.
+        """Return once something like a prompt is shown; nothing is typed before.
 
         One with blanks, or with a banner in front of it on its line, must stand for as long as a question.
 
@@ -187,7 +188,7 @@ class Connection(CiscoIosSSH):
         while not gate.has_echo(received := self.read_channel()):
             seen = (seen + received)[-_LOGIN_TAIL_CHARS:]
             self._wait_until(deadline, seen)
-        seen = gate.behind
+        seen = gate.after
         while (prompt := prompt_line(seen)) is None:
             self._wait_until(deadline, seen)
             seen = (seen + self.read_channel())[-_LOGIN_TAIL_CHARS:]
@@ -211,7 +212,7 @@ class Connection(CiscoIosSSH):
             self._recorder.note(f"'{command}' was not taken: {refusal}")
 
     def enter_enable(self, secret: str) -> None:
-        """Enter privileged EXEC: the secret is typed once, and only where the device asks for just that.
+        """Enter privileged EXEC: the secret (may be empty) is typed once, and only at the question for a password.
 
         Raises:
             ValueError: There is no secret for it, or the device asks again.
@@ -229,7 +230,7 @@ class Connection(CiscoIosSSH):
             raise ValueError("the enable secret was refused")
 
     def _asks_password(self) -> bool:
-        """Return whether what is shown last, and stays there, is the question for a password; else it is a prompt."""
+        """Return whether the question for a password is the last thing shown, and stays; else it is a prompt."""
         deadline, seen = time.monotonic() + LOGIN_LIMIT_S, ""
         while True:
             if received := self.read_channel():
@@ -242,7 +243,7 @@ class Connection(CiscoIosSSH):
             self._wait_until(deadline, seen, QUIET_S)
 
     def _check_nothing_is_asked(self) -> None:
-        """Look at what is left of earlier talk, such as a log line, before something is typed.
+        """Check what is left of earlier output, such as a log line, before something is typed.
 
         Raises:
             NoPrompt: The device is at a question, which whatever is typed would answer.
@@ -287,7 +288,7 @@ class Connection(CiscoIosSSH):
 
     @staticmethod
     def _check_nothing_was_asked(answer: Answer) -> None:
-        """See that no question stands in an answer: what looks like a prompt after it may be text.
+        """Check that no question stands in an answer: what follows and resembles a prompt may be text.
 
         Raises:
             NoPrompt: One does, and whatever is typed next might be its answer.
@@ -298,9 +299,9 @@ class Connection(CiscoIosSSH):
     def read_until_pattern(
         self, pattern: str = "", read_timeout: float = 10.0, re_flags: int = 0, max_loops: int | None = None
     ) -> str:
-        """Return what comes up to and including a pattern; what lies after it is kept for the next reader.
+        """Return what comes up to and including a pattern; the rest is kept for the next reader.
 
-        As netmiko's own, which looks a hundred times a second; this one sleeps until there is something to see.
+        As netmiko's own, which polls a hundred times a second; this one sleeps until there is something to see.
 
         Raises:
             ReadTimeout: It did not come in time.
@@ -325,7 +326,7 @@ class Connection(CiscoIosSSH):
 
     @property
     def has_ended(self) -> bool:
-        """Return whether nothing more can come: the channel is closed, or the device has said that it is done.
+        """Return whether nothing more can come: the channel is closed, or the device has sent EOF.
 
         A device may send EOF and never close the channel; its descriptor is readable for ever then.
         """
@@ -343,7 +344,7 @@ class Connection(CiscoIosSSH):
         poller.poll(max(limit_s, 0.0) * 1000)
 
     def _wait_until(self, deadline: float, seen: str, at_most_s: float = SETTLED_S) -> None:
-        """Sleep for at most a second.
+        """Sleep for at most `at_most_s`, and not beyond the deadline.
 
         Raises:
             NoPrompt: The deadline has passed.
@@ -379,7 +380,7 @@ class Driver(IOSDriver):
         """Answers that need not be asked for again, by command."""
 
     def open(self) -> None:
-        """Open the session; whether it is privileged is the caller's to see."""
+        """Open the session; the caller checks whether it is privileged."""
         self.device = self._netmiko_device = Connection(
             host_keys=self._host_keys,
             recorder=self._recorder,
@@ -392,10 +393,11 @@ class Driver(IOSDriver):
         )
 
     def enable(self) -> None:
-        """Enter privileged EXEC where the login did not lead there, or not to the level that the secret is for.
+        """Enter privileged EXEC where the login did not lead there, or not to the level of the secret.
 
-        `#` stands for every level from 2 on, and a `prompt` line may have `>` for all of them: the level tells, where
-        the device shows it.
+        `#` stands for every level from 2 on, and a `prompt` line may have `>` for all of them: the level decides, where
+        the
+        device shows it.
 
         Raises:
             LoginRefused: The secret was taken and the level is the same.

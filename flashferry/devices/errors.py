@@ -47,13 +47,13 @@ class InstallRefused(DeviceRefused):
 
 
 class InstallFailed(InstallRefused):
-    """The device began to add an image and printed that it failed: what its tables show of it then may lack parts."""
+    """The device started to add an image and printed that it failed: what its tables show then may lack parts."""
 
     kind: ClassVar[Kind] = Kind.INSTALL_FAILED
 
 
 class OtherDevice(DeviceRefused):
-    """Another device answers than the one that a run began with, or that a journal means: nothing was set on it."""
+    """Another device answers than the one of a run or a journal: nothing was set on it."""
 
     kind: ClassVar[Kind] = Kind.OTHER_DEVICE
 
@@ -66,20 +66,20 @@ class OutputNotUnderstood(FlashferryError):
 
 
 class QuestionLeft(OutputNotUnderstood):
-    """A prompt came back behind a question that nobody answered: the next key might be its answer."""
+    """A prompt came back after a question without an answer: the next key might be its answer."""
 
     kind: ClassVar[Kind] = Kind.QUESTION_LEFT
 
 
 class FlashBusy(OutputNotUnderstood):
-    """The device has the file open and tells nothing of it: only another look, later, can tell."""
+    """The device has the file open and shows nothing of it yet."""
 
     kind: ClassVar[Kind] = Kind.FLASH_BUSY
     advice: ClassVar[str | None] = "Look again in a while: something on the device still has the file open"
 
 
 class DialogueDisturbed(OutputNotUnderstood):
-    """Somebody's text stands behind a question, so that nothing could be typed into it: the next time may go well."""
+    """Other text follows a question, so that nothing could be typed into it: the next time may go well."""
 
     kind: ClassVar[Kind] = Kind.DIALOGUE_DISTURBED
     advice: ClassVar[str | None] = (
@@ -101,7 +101,7 @@ class CopyFailed(FlashferryError):
 
 
 class NotDelivered(CopyFailed):
-    """The device says that it copied the image, and our server did not deliver all of it: the file is not proven."""
+    """The device reports success, and our server did not deliver the whole image: the file is not proven."""
 
     kind: ClassVar[Kind] = Kind.NOT_DELIVERED
     advice: ClassVar[str | None] = (
@@ -141,7 +141,7 @@ class RestoreIncomplete(FlashferryError):
 
 
 class Stopped(FlashferryError):
-    """Nobody must act: the operator ended this step, or the device's time was over. Nothing else was wrong."""
+    """No action is needed: the operator ended this step, or the device's time was over."""
 
     kind: ClassVar[Kind] = Kind.STOPPED
     advice: ClassVar[str | None] = None
@@ -161,6 +161,6 @@ class HashStopped(Stopped, OutputNotUnderstood):
 
 
 class Interrupted(Stopped):
-    """The operator stopped the run before this step: his wish, as an error that ends a device's way there."""
+    """The operator stopped the run before this step."""
 
     kind: ClassVar[Kind] = Kind.INTERRUPTED

@@ -1,4 +1,4 @@
-"""Whether a device's SSH host key is the one we know it by: accepted when new, or strictly; a changed one never.
+"""Check a device's SSH host key against the known ones: a new one is accepted or not, a changed one never.
 
 The file is an OpenSSH known_hosts file, so `ssh -o UserKnownHostsFile=FILE` and `ssh-keygen -R NAME -f FILE` work on
 it. Lines of others stay as they are.
@@ -24,12 +24,12 @@ STEP = "connect"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostKeys:
-    """The known host keys that a device's key is held against.
+    """The known host keys of a device.
 
     Attributes:
         path: The known_hosts file; need not exist where new keys are accepted.
         policy: What becomes of a device that the file does not know.
-        device: Inventory name of the device, for errors.
+        device: Inventory name, for errors.
     """
 
     path: Path
@@ -55,8 +55,8 @@ class HostKeys:
     def judge(self, name: str, seen: HostKey) -> None:
         """Return where the key is the known one, or new and accepted; it is remembered then.
 
-        Safe from several threads and processes at once: the file is locked, read again, and one line is
-        appended in one piece: what others write meanwhile, ssh among them, stays.
+        Safe from several threads and processes at once: the file is locked, read again, and one line is appended in one
+        piece: what others write meanwhile, ssh among them, stays.
 
         Raises:
             HostKeyRefused: The key is another one than known, revoked, unknown under the strict policy, or cannot be
@@ -72,7 +72,7 @@ class HostKeys:
             )
         try:
             with _locked(self.path):
-                # Somebody else may have met the device between our look and our lock.
+                # Another process may have met the device between our check and our lock.
                 text = self._text()
                 if not self._is_known(self._keys(text, name), name, seen):
                     _append(self.path, line_for(name, seen), ends_in_line=bool(text) and not text.endswith("\n"))
@@ -95,8 +95,8 @@ class HostKeys:
         lines = " and ".join(str(one.line) for one in valid)
         raise self._refused(
             f"the host key of {name} has changed: expected {expected}, seen {_shown(seen)}",
-            "Another host may be answering in the device's place, so no password was sent. If the device was replaced or "
-            f"its keys were made anew, remove line {lines} of {self.path} (ssh-keygen -R '{name}' -f '{self.path}')",
+            "Another host may be answering in the device's place, so no password was sent. If the device was replaced "
+            f"or its keys were made anew, remove line {lines} of {self.path} (ssh-keygen -R '{name}' -f '{self.path}')",
         )
 
     def _text(self) -> str:
@@ -128,7 +128,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _append(path: Path, line: str, *, ends_in_line: bool) -> None:
-    """Append a line, behind a line end that is missing; all that is there stays byte for byte."""
+    """Append a line, after a line end where that is missing; all that is there stays byte for byte."""
     data = f"{chr(10) if ends_in_line else ''}{line}\n".encode()
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     try:

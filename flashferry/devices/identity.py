@@ -1,4 +1,4 @@
-"""Who answers: whether a device is the one that was meant, and still is at every later login of a run.
+"""Which device answers: whether it is the one that was meant, and still is at every later login of a run.
 
 Neither serial number nor host name is enough by itself. Virtual routers share serial numbers: copies of one machine
 have that of the first. Host names are changed, and kept by the router that takes the place of another. The serial
@@ -33,7 +33,7 @@ class Identity:
 
     Attributes:
         name: `serial number/host name`, as the journal and plans have it.
-        members: Serial numbers of the members of a stack; empty where the device is none, or does not tell.
+        members: Serial numbers of the members of a stack; empty where the device is none, or does not show them.
     """
 
     name: str
@@ -46,7 +46,7 @@ def identity_of(facts: Facts) -> str:
 
 
 def serial_in(identity: str) -> str | None:
-    """Return the serial number in what a device calls itself, or None where it has none there."""
+    """Return the serial number in what a device calls itself, or None."""
     serial = identity.rpartition("/")[0]
     return None if serial.casefold() in _NO_SERIAL else serial
 
@@ -57,7 +57,7 @@ def identity_seen(session: DeviceSession) -> Identity:
 
 
 def member_serials(version: str) -> frozenset[str]:
-    """Return the serial numbers of a stack's members by `show version`; empty where fewer than two are told."""
+    """Return the serial numbers of a stack's members by `show version`; empty where fewer than two are shown."""
     found = frozenset(_MEMBER_SERIAL.findall(version))
     return found if len(found) > 1 else frozenset()
 
@@ -76,15 +76,15 @@ def is_same(
     that another device is known by, says nothing without the host name. A stack of the same host name is the same where
     it shares a member with what it was: another one is active, or some were exchanged.
 
-    That is enough to compare what different runs met. Where lines of ours are to be taken back, a device of another
+    That is enough to compare devices of different runs. Where lines of ours are to be taken back, a device of another
     host name has to prove more: see `is_ours`.
 
     Args:
         expected: What the device called itself, as `identity_of` gives it.
         found: What the one that answers says.
-        others: Returns what other devices call themselves; asked only where the host name does not tell.
+        others: Returns what other devices call themselves; asked only where the host name does not decide.
         members: Serial numbers of the members that it had.
-        found_members: Of those that the one that answers has.
+        found_members: Those of the one that answers.
     """
     if expected == identity_of(found):
         return True
@@ -100,17 +100,17 @@ def is_same(
 def is_ours(
     session: DeviceSession, expected: Identity, marks: Iterable[str], others: Callable[[], Iterable[str]] = tuple
 ) -> bool:
-    """Return whether the device that answers is the one that a run has in hand.
+    """Return whether the device that answers is the one of a run.
 
-    A device that says another host name than it did was renamed meanwhile, or is another one that has the same serial
-    number: a copy, or the other box of a pair that reports one for both. Only the mark that the run left tells them
-    apart (`tasks.run_marker`).
+    A device with another host name than before was renamed meanwhile, or is another one with the same serial number: a
+    copy, or the other box of a pair that reports one for both. Only the mark that the run left distinguishes them
+    (`tasks.run_marker`).
 
     Args:
-        session: A session on which nothing but `show version` was sent.
-        expected: Who is meant.
+        session: A session on which only `show version` was sent.
+        expected: Which device is meant.
         marks: The lines that the run marked its device with; none where it did not come to that.
-        others: Returns what other devices call themselves; asked only where the host name does not tell.
+        others: Returns what other devices call themselves; asked only where the host name does not decide.
     """
     facts, found = session.facts(), member_serials(session.show_version())
     if not is_same(expected.name, facts, others, members=expected.members, found_members=found):
@@ -128,14 +128,14 @@ def _shares_a_member(serial: str, members: frozenset[str], found: str, found_mem
 
 
 class LoginGuard:
-    """Knows who answered at the first login of a device's run, and holds every later login against it.
+    """Remembers which device answered at the first login of a device's run, and checks every later login.
 
     Args:
-        expected: Who has to answer at the first one, too; None: whoever does is the device.
+        expected: The device of the first login; None: whichever answers.
 
     Attributes:
-        expected: Who has to answer; None before the first login.
-        marks: The lines that the device was marked with, for a login after somebody gave it another host name.
+        expected: Which device has to answer; None before the first login.
+        marks: The lines that the device was marked with, for a login after its host name was changed.
     """
 
     def __init__(self, expected: Identity | None = None) -> None:
@@ -143,7 +143,7 @@ class LoginGuard:
         self.marks: tuple[str, ...] = ()
 
     def check(self, session: DeviceSession) -> None:
-        """Check who answers; the first one is remembered.
+        """Check which device answers; the first one is remembered.
 
         Only `show version` is sent, and `show running-config` where the device has another host name by now.
 
@@ -170,13 +170,13 @@ _lock = threading.Lock()
 
 
 def guard_logins(task: Task, guard: LoginGuard) -> None:
-    """Have all logins of a device's run held against what a guard expects."""
+    """Have all logins of a device's run checked by a guard, which may have served earlier attempts."""
     with _lock:
         _guards[run_of(task)] = guard
 
 
 def guard_of(task: Task) -> LoginGuard:
-    """Return who guards the logins of a device's run: one that takes the first who answers, unless told otherwise."""
+    """Return the guard of the logins of a device's run; by default the first device that answers is expected."""
     with _lock:
         return _guards.setdefault(run_of(task), LoginGuard())
 

@@ -63,7 +63,7 @@ def name_of(address: str, port: int) -> str:
 def damaged_lines(text: str, name: str) -> tuple[int, ...]:
     """Return the numbers of the lines that are about a name and hold no key that can be read.
 
-    To pass over such a line would make a device a new one that is known: whoever answers would be taken.
+    If such a line were passed over, a known device would count as a new one: any key would be accepted.
     """
     return tuple(number for number, marker, words in _lines(text, name) if marker != _CA and not _is_key(words[1:3]))
 

@@ -1,7 +1,7 @@
-"""Log in to a device with NAPALM's driver; every way to fail has its own error.
+"""Log in to a device with NAPALM's driver; each kind of failure has its own error.
 
 netmiko, paramiko and NAPALM ship no types, raise a dozen kinds of errors and take half a second to import. They are
-imported when the first device is logged in to, so that a command which talks to no device starts at once.
+imported at the first login, so that a command which talks to no device starts at once.
 """
 
 from __future__ import annotations
@@ -52,17 +52,20 @@ def too_late() -> type[Exception]:
 
 
 def failed() -> tuple[type[Exception], ...]:
-    """Return all of these, and netmiko's word for a mode that was not reached."""
+    """Return all of these, and netmiko's error for a mode that was not reached."""
     return (*lost(), too_late(), ValueError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """How to open a session; secrets are kept out of its representation by `__repr__`.
+    """How to open a session; `__repr__` has no secret.
 
     Attributes:
+        name: Inventory name of the device.
+        address: Its address or DNS name.
         enable_secret: What `enable` asks for, or None: the login has to be privileged.
-        host_keys: What the device's host key is held against.
+        host_keys: The known host keys of the device.
+        optional_args: NAPALM's options, netmiko's among them.
         recorder: Takes all that is sent and comes.
     """
 
@@ -77,7 +80,7 @@ class Login:
     recorder: Recorder = field(default_factory=lambda: Recorder(Recent()))
 
     def __repr__(self) -> str:
-        """Return who and where, never with which secret."""
+        """Return user and address, never a secret."""
         return f"Login({self.username}@{self.address}:{self.port})"
 
 
@@ -128,9 +131,9 @@ def open_driver(login: Login) -> Driver:
 
 
 def hang_up(device: Any) -> None:
-    """Close a netmiko connection without a word; one that breaks off in that very moment is no error.
+    """Close a netmiko connection at once; one that breaks off in that very moment is no error.
 
-    netmiko's own way to log out begins with Enter, which at `Destination filename [x]?` means yes.
+    netmiko's own logout starts with Enter, which at `Destination filename [x]?` means yes.
     """
     try:
         device.paramiko_cleanup()
@@ -142,7 +145,7 @@ def hang_up(device: Any) -> None:
 
 
 def _check_lines(login: Login) -> None:
-    """Refuse what would end the line that it is typed into; the last look before anything is sent."""
+    """Refuse what would end the line that it is typed into; the last check before anything is sent."""
     try:
         check_login(login.username, login.password, login.enable_secret)
     except ConfigInvalid as error:

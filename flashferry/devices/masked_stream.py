@@ -3,11 +3,11 @@
 Facts
 -----
 * A secret may be cut anywhere by the end of a piece, and then is found in none. So what is still open is held back: a
-  line up to its end, and of what is let go before that, what may be the beginning of a secret.
-* A configuration line's secret is known by the words in front of it. Where the first half of a line had to go, for the
-  device fell silent in the middle of it, the second is still looked at behind the first.
+  line up to its end, and of what is released before that, what may be the start of a secret.
+* A configuration line's secret is known by the words in front of it. Where the first half of a line had to be released,
+  for the device fell silent in the middle of it, the second is still checked together with the first.
 * What is typed at a question for a password is one, whatever its value.
-* A device shows a question and waits: a line that has no end is told after a second, and before the answer to it.
+* A device shows a question and waits: a line that has no end is released after a second, and before the answer to it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_HELD_CHARS = 1024
 """A secret that has start is waited for up to so many characters; longer, it is none."""
 
 MOST_CONTEXT_CHARS = 1024
-"""So much of the line that was told already is looked at with the next part of it."""
+"""So much of the line that was released already is checked with the next part of it."""
 
 LEAST_OF_A_SECRET = 4
 """So much of a secret's beginning is not shown either, should the rest never come."""
@@ -56,19 +56,19 @@ def stamp(at_s: float) -> str:
 
 
 def entry(at_s: float, mark: Mark, text: str) -> str:
-    """Return an entry of a transcript: time, mark, and a masked text in which nothing is obeyed by anybody."""
+    """Return an entry of a transcript: time, mark, and a masked text without active control characters."""
     # Nearly every line is of signs but for its end; to look at each of them for that costs more than all the rest.
     body = text.rstrip("\r\n")
     return f"{stamp(at_s)} {mark} {visible(body)}{visible(text[len(body) :])}"
 
 
 def without_secrets(text: str) -> str:
-    """Return a text that is whole with all secrets masked: those that are known, and what configuration lines hold."""
+    """Return a whole text with all secrets masked: known ones, and those of configuration lines."""
     return "".join(_masked(text, sorted(secret_places(text) + line_secrets(text)), 0, len(text)))
 
 
 class _Direction:
-    """What goes one direction: its open end, and what of that line was told already."""
+    """One direction: its open end, and what of that line was released already."""
 
     def __init__(self, mark: Mark) -> None:
         self._mark = mark
@@ -93,7 +93,7 @@ class _Direction:
         return []
 
     def let_go(self, at_s: float) -> list[str]:
-        """Return the entries of all but what may be a secret's beginning."""
+        """Return the entries of all but what may be a secret's start."""
         if not self._open:
             return []
         whole = self._released + self._open
@@ -107,7 +107,7 @@ class _Direction:
         return self.let_go(now_s) if self._open and now_s - self._since_s > OPEN_LINE_S else []
 
     def end(self, at_s: float) -> list[str]:
-        """Return the entries of what is left; nothing follows. A secret's beginning is masked, too."""
+        """Return the entries of what is left; nothing follows. A secret's start is masked, too."""
         entries = self.let_go(at_s)
         rest, self._released, self._open = self._open, "", ""
         if rest:
@@ -115,7 +115,7 @@ class _Direction:
         return entries
 
     def _whole_lines(self) -> int:
-        """Return where the last line ends that no secret may go on behind."""
+        """Return where the last line ends that no secret may go on after."""
         whole = self._released + self._open
         end, start = whole.rfind("\n") + 1, _secret_start(whole)
         if self._mark is Mark.SENT and _is_line_end_only(whole[start:]):
@@ -143,7 +143,7 @@ class _Direction:
 
 
 class MaskedStream:
-    """One session's talk in both directions; every method returns the entries that may be told by then.
+    """One session's output in both directions; every method returns the entries that may be shown by then.
 
     Not safe for several threads at once.
     """
@@ -194,15 +194,15 @@ class MaskedStream:
 
 
 def _secret_start(whole: str) -> int:
-    """Return from where on a text may be the beginning of a secret, should more of it follow."""
+    """Return from where on a text may be the start of a secret, should more of it follow."""
     start = secret_begun(whole)
     return start if len(whole) - start <= MOST_HELD_CHARS else len(whole)
 
 
 def _is_line_end_only(start: str) -> bool:
-    """Return whether a secret would have to be broken by a line's end behind its first letters.
+    """Return whether a secret would have to be broken by a line's end after its first letters.
 
-    Every tenth line or so ends with a letter that some password begins with. Such a line waits for the next piece, but
+    Every tenth line or so ends with a letter that some password starts with. Such a line waits for the next piece, but
     neither a command nor what stands in front of a question's answer is torn for it.
     """
     return "\n" in start and len("".join(start.split())) < LEAST_OF_A_SECRET

@@ -1,7 +1,7 @@
 """NAPALM's IOS driver alone: importing the package brings those of all other vendors, a quarter of a command's start.
 
 `napalm/__init__.py` imports every driver there is, and with Junos' a library of its own. While our one is imported the
-package stands empty; afterwards it is as if nobody had imported it, so that a script which does gets all of it.
+package stands empty; afterwards it is removed, so that a script which imports it gets all of it.
 """
 
 from __future__ import annotations

@@ -32,14 +32,14 @@ _BY_PROMPT = (
 
 
 def other_system(output: str) -> str | None:
-    """Return the system that `show version`, or a banner, names; None where it is IOS, or no name is found."""
+    """Return the system that `show version`, its refusal or a banner names; None for IOS or an unknown name."""
     if _IOS.search(output):
         return None
     return next((name for name, pattern in _BY_OUTPUT if pattern.search(output)), None)
 
 
 def other_system_at(line: str) -> str | None:
-    """Return the system whose prompt a line is; None where it is none that is known here."""
+    """Return the system whose prompt a line is, or None."""
     return next((name for name, pattern in _BY_PROMPT if pattern.fullmatch(line.strip())), None)
 
 

@@ -1,6 +1,6 @@
-"""Where an answer of the CLI begins and ends, and whether it is a refusal. Pure.
+"""Where an answer of the CLI starts and ends, and whether it is a refusal. Pure.
 
-The echo of the command stands in front of it, the prompt after it.
+The echo of the command stands in front of it, the prompt follows it.
 
 Facts
 -----
@@ -13,11 +13,11 @@ Facts
 * A banner without a line end stands in front of the first prompt, on its line.
 * A command wider than the terminal (80 columns where `terminal width` is refused) scrolls: the line is drawn again from
   its middle, after `$`.
-* A syslog line may come behind the prompt, which is not printed again; an answer that is taken by its prompt alone
-  is then one command late for ever after (public log of IOL 17.15). So an answer counts only behind its own echo.
-* Output may hold a line that looks like the prompt (a banner, somebody's remark); what comes after it tells.
-* With `logging synchronous` IOS draws prompt and line again behind a syslog line, also while a command is being typed:
-  a prompt in front of the whole echo, or just behind a syslog line, is no end yet.
+* A syslog line may follow the prompt, which is not printed again; an answer that is taken by its prompt alone is then
+  one command late for ever after (public log of IOL 17.15). So an answer counts only after its own echo.
+* Output may hold a line that looks like the prompt (a banner, a remark); what comes after it decides.
+* With `logging synchronous` IOS draws prompt and line again after a syslog line, also while a command is being typed:
+  a prompt in front of the whole echo, or just after a syslog line, is no end yet.
 """
 
 from __future__ import annotations
@@ -61,22 +61,22 @@ class Answer:
     Attributes:
         text: The output without echo and prompt.
         prompt: The prompt after it, for example `r1#` or `r1(config)#`.
-        behind: What came behind the prompt; where it is not empty, the prompt may be a line that only looks like one.
+        after: What came after the prompt; where it is not empty, the prompt may be a line that only looks like one.
     """
 
     text: str
     prompt: str
-    behind: str
+    after: str
 
     @property
     def is_whole(self) -> bool:
         """Return whether nothing follows the prompt."""
-        return not self.behind
+        return not self.after
 
     @property
     def only_syslog_follows(self) -> bool:
         """Return whether all that follows the prompt are syslog lines: then it was one."""
-        return all(_SYSLOG.match(line) for line in self.behind.splitlines())
+        return all(_SYSLOG.match(line) for line in self.after.splitlines())
 
     @property
     def may_be_redrawn(self) -> bool:
@@ -89,7 +89,7 @@ class Answer:
 
         Args:
             since_s: How long ago the prompt came; syslog lines after it make it no younger.
-            redrawn_s: How long a prompt just behind a syslog line must stand.
+            redrawn_s: How long a prompt just after a syslog line must stand.
             settled_s: How long a prompt that syslog lines follow must stand.
         """
         if self.is_whole:
@@ -119,7 +119,7 @@ class AnswerReader:
 
     @property
     def prompt_end(self) -> int | None:
-        """Return where the last prompt ends, to tell whether it is still the same one."""
+        """Return where the last prompt ends, which shows whether it is still the same one."""
         return self._found[1] if self._found else None
 
     @property
@@ -156,18 +156,15 @@ class AnswerReader:
         return Answer(
             text=body.removeprefix("\n").removesuffix("\n"),
             prompt=shown,
-            behind=self._text[end:].strip(),
+            after=self._text[end:].strip(),
         )
 
 
 class EchoGate:
     """Holds back all output up to the end of a command's echo.
 
-    The echo is known by its beginning and its end: a terminal may wrap it, scroll it (`$`) or hide the credentials in
-    its middle, and a syslog line may break it.
-
-    Args:
-        command: The command as it is sent.
+    The echo is known by its start and its end: a terminal may wrap it, scroll it (`$`) or hide the credentials in its
+    middle, and a syslog line may break it.
     """
 
     def __init__(self, command: str) -> None:
@@ -186,8 +183,8 @@ class EchoGate:
         return self._end is not None
 
     @property
-    def behind(self) -> str:
-        """Return what came behind the echo; empty before it is whole."""
+    def after(self) -> str:
+        """Return what came after the echo; empty before it is whole."""
         return "" if self._end is None else self._text[self._end :]
 
     def has_echo(self, received: str) -> bool:
@@ -203,19 +200,17 @@ def _once(text: str, size: int) -> bool:
 
 
 def first_prompt(text: str) -> str | None:
-    """Return the prompt that a text ends with, whatever the host is called; None where it ends otherwise.
-
-    Syslog lines may follow it; the prompt is not printed again then.
-    """
+    """Return the prompt that a text ends with, for any host name, or None; syslog lines may follow it."""
     found = _at_end(_FIRST_PROMPT, text)
     return found[1] + found[2] if found is not None else None
 
 
 def prompt_line(text: str) -> str | None:
-    """Return the last line of a text where it may be a prompt, blanks included; None where it ends otherwise.
+    """Return the last line of a text where it may be a prompt, blanks included, or None.
 
-    After a command's echo that line is the prompt. In front of the first command a banner may be glued to it, and a
-    line of a banner may look like it.
+    After a command's echo that line is the prompt. Before the first command a banner may be glued to it, and a line of
+    a
+    banner may look like it.
     """
     found = _at_end(_PROMPT_LINE, text)
     return found[1] if found is not None else None
@@ -240,7 +235,7 @@ def is_syslog(line: str) -> bool:
 
 
 def open_question(text: str) -> str | None:
-    """Return what a device waits for an answer to, as far as its last line tells; cut short, for an error."""
+    """Return what a device waits for an answer to, by its last line, cut short for an error; or None."""
     return last_line(text) if _QUESTION.search(text) else None
 
 
@@ -297,8 +292,9 @@ def _drawn(text: str) -> str:
 def refusal_in(answer: str) -> str | None:
     """Return the device's words where a short answer is a refusal, else None.
 
-    An answer of which every line begins with `%` is one as well, in whatever words: read as output, it would say that
-    there is none of what was asked for, such as no `ip tcp` line.
+    An answer of which every line starts with `%` is one as well, in whatever words: as output it would mean that there
+    is
+    none of what was asked for, such as no `ip tcp` line.
     """
     if (refusal := first(Refusal, answer)) is not None:
         return refusal.text
@@ -311,7 +307,7 @@ def refusal_in(answer: str) -> str | None:
 def refusals(transcript: str, lines: tuple[str, ...]) -> dict[str, str]:
     """Return which lines were refused, with the device's words: what stands between a line's echo and the next one's.
 
-    A refusal that stands before any echo is put down to the first line: something was refused, and that is told.
+    A refusal before any echo counts as the first line's.
     """
     found: dict[str, str] = {}
     places = [transcript.find(line) for line in lines]

@@ -3,10 +3,10 @@
 Facts
 -----
 * The far side is `scp -t PATH` (`ip scp server enable`, privilege 15 at login): it answers each step with a byte, 0 for
-  good, 1 or 2 with a line of text for bad. Behind the file stands a byte of ours, and the answer to that is the
-  device's own word that it has taken all of it (OpenSSH scp.c; measured with asyncssh).
+  good, 1 or 2 with a line of text for bad. After the file we send a byte, and the answer to that is the device's own
+  word that it has taken all of it (OpenSSH scp.c; measured with asyncssh).
 * The path is `FS:/NAME`, as netmiko has it in its file transfers.
-* A file that exists is overwritten without a question, so whoever calls this has looked.
+* A file that exists is overwritten without a question, so the caller has checked that there is none.
 * Off, the server says `Administratively disabled.`; a user below privilege 15 reads `Privilege denied.`.
 * A small piece that waits for the acknowledgement of the one before (Nagle) costs a quarter of the rate where the
   channel's window is 8 KiB: 51 for 70 kB/s at 100 ms. So the connection sends at once.
@@ -45,7 +45,7 @@ _TWICE = (
 
 
 class ScpRefused(Exception):
-    """The device's SCP server said no, in words of its own."""
+    """The device's SCP server refused, in words of its own."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -110,10 +110,10 @@ class ScpSource:
         self.channel()
 
     def announce(self, name: str, size_bytes: int) -> None:
-        """Tell name and size: with this the device opens the file, and empties one that is there.
+        """Send name and size: with this the device opens the file, and empties one that is there.
 
         Raises:
-            ScpRefused: It cannot, for want of room for example, or the server is off.
+            ScpRefused: It cannot, for want of space for example, or the server is off.
             EOFError, OSError, paramiko.SSHException: The connection ended, or nothing came in time.
         """
         channel = self._opened
@@ -127,10 +127,10 @@ class ScpSource:
             descriptor: The file, open at any place.
             size_bytes: How much of it was announced.
             wrote: Called with how many bytes more the connection has taken.
-            end_s: How long the device may take for its last word: it may write flash behind the last byte.
+            end_s: How long the device may take for its last word: it may write flash after the last byte.
 
         Raises:
-            ScpRefused: The device could not take it, for want of room for example.
+            ScpRefused: The device could not take it, for want of space for example.
             ValueError: The file is shorter than was announced.
             EOFError, OSError, paramiko.SSHException: The connection ended.
         """
@@ -155,7 +155,7 @@ class ScpSource:
         self._await_word(channel)
 
     def close(self) -> None:
-        """End the connection at once; whoever sends finds it closed. Twice is harmless."""
+        """End the connection at once; a sending thread finds it closed. Idempotent."""
         with self._closing:
             self.client.close()
 
@@ -194,6 +194,11 @@ class ScpSource:
 def open_source(session: Any, *, host: str, prepare: Callable[[socket.socket], None]) -> ScpSource:
     """Open a second connection beside a session.
 
+    Args:
+        session: netmiko's connection, open: its parameters open this one, host key included.
+        host: Inventory name, for errors.
+        prepare: Sets what the connection starts with, before there is any: some of it cannot be taken back later.
+
     Raises:
         LoginRefused: The device does not let the user in a second time.
         HostKeyRefused: It shows a host key that is not the known one.
@@ -227,10 +232,12 @@ def open_source(session: Any, *, host: str, prepare: Callable[[socket.socket], N
 
 
 def connected(options: dict[str, Any], prepare: Callable[[socket.socket], None]) -> socket.socket:
-    """Return a connection to a device, at the first of its addresses that takes one, as paramiko would.
+    """Return a connection to the first address of a device that accepts one, as paramiko would.
+
+    `options` are paramiko's `hostname`, `port` and `timeout` in seconds.
 
     Raises:
-        OSError: Its name is not known, or nobody answered.
+        OSError: Its name is not known, or no address answered.
     """
     found = socket.getaddrinfo(options["hostname"], options["port"], type=socket.SOCK_STREAM)
     for number, (family, kind, protocol, _, address) in enumerate(found, start=1):
@@ -250,7 +257,7 @@ def connected(options: dict[str, Any], prepare: Callable[[socket.socket], None])
 
 
 def _text_after(channel: paramiko.Channel, first: bytes) -> str:
-    """Return the line behind a byte that says no; some servers send the line without such a byte in front."""
+    """Return the line after a byte that means refusal; some servers send the line without such a byte."""
     said = first.lstrip(b"\1\2")
     while b"\n" not in said and len(said) < _LONGEST_TEXT:
         more = channel.recv(_LONGEST_TEXT - len(said))

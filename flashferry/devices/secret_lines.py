@@ -2,14 +2,14 @@
 
 Facts
 -----
-* A running configuration has passwords, keys and community names of everybody, in clear, as type 7 (which anybody can
-  turn back) or as a hash that can be guessed at. Those that this process knows are masked by value
-  (`flashferry.core.known_secrets`); of all others only the words in front of them are known.
+* A running configuration has passwords, keys and community names, in clear, as type 7 (which can be turned back) or as
+  a hash that can be guessed at. Those that this process knows are masked by value (`flashferry.core.known_secrets`); of
+  all others only the words in front of them are known.
 * Which words those are: the scrubbing lists of RANCID, oxidized (ios.rb) and netconan agree on them, as does what
   `show tech-support` replaces by `<removed>`.
-* A value may hold blanks, and what may follow it differs by command: so all that stands behind the word is masked, up
-  to the end of the line. That hides an access list's number; to tell them apart would be a guess.
-* The same lines come in differences (`+` in front), behind a prompt as an echo, and quoted in a syslog line. So the
+* A value may hold blanks, and what may follow it differs by command: so all that follows the word is masked, up to the
+  end of the line. That hides an access list's number; to separate them would be a guess.
+* The same lines come in differences (`+` in front), after a prompt as an echo, and quoted in a syslog line. So the
   words count anywhere in a line, which also masks the end of a sentence such as `Password required, but none set`.
 """
 
@@ -46,7 +46,7 @@ _HASH = re.compile(r"\$(?:1|5|6|8|9|14)\$[\w./$+=-]{6,}")
 
 
 def line_secrets(text: str) -> list[tuple[int, int]]:
-    """Return where values stand that a configuration line is known to keep secret: begin and end of each place."""
+    """Return start and end of each value that a configuration line is known to keep secret."""
     found: list[tuple[int, int]] = []
     at = 0
     # Not `splitlines`: a letter of two bytes may have one that it takes for a line's end.

@@ -33,10 +33,11 @@ class KeyringSource:
     """The system's keyring: service `flashferry/DEVICE`, else `flashferry`; `enable` is the user of enable secrets.
 
     `keyring set flashferry USER` stores a password that all devices share, `keyring set flashferry/r7 enable` the
-    enable secret of r7.
+    enable
+    secret of r7.
 
     Args:
-        named: What asked for it, for complaints.
+        named: What asked for it, for errors.
         is_shared: Whether the entry that all devices share counts, where one has none of its own.
 
     Raises:

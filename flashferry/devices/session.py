@@ -51,7 +51,7 @@ _MESSAGE_LINES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What NAPALM reports of a device; where it has no model, the one that we read, empty where we read none."""
+    """What NAPALM reports of a device; where it has no model, the one that we read, or an empty text."""
 
     hostname: str
     vendor: str
@@ -64,9 +64,10 @@ class DeviceSession:
     """An open, privileged session. All its methods raise DeviceUnreachable once the session is lost.
 
     After any error it is either at a prompt that was seen, or closed: nothing is ever typed into a question that a
-    device may still be asking.
+    device may still be asking. What `show version` shows is read and parsed once.
 
     Attributes:
+        name: Inventory name of the device.
         recorder: Takes all that is sent and comes.
         lines_sent: How many configuration lines were typed so far, whatever became of them.
     """
@@ -99,7 +100,7 @@ class DeviceSession:
             self._driver.device = None
 
     def abandon(self) -> None:
-        """Hang up without a word."""
+        """Hang up at once."""
         device, self._driver.device = self._driver.device, None
         if device is None:
             return
@@ -154,10 +155,12 @@ class DeviceSession:
     def open_source(self, prepare: Callable[[socket.socket], None]) -> ScpSource:
         """Open a second connection with the same login, for one file to the device's own SCP server.
 
+        `prepare` sets what its socket starts with, before it connects.
+
         Raises:
             LoginRefused: The device does not let the user in a second time, or shows another host key than the session.
             DeviceUnreachable: No connection came about, or it goes through a proxy, where the kernel's account of it
-                would be of the way to the proxy.
+                would be of the path to the proxy.
         """
         return open_source(self._driver.device, host=self.name, prepare=prepare)
 
@@ -222,7 +225,7 @@ class DeviceSession:
 
         Raises:
             DeviceRefused: The user may not see it.
-            OutputNotUnderstood: It does not look whole: a part, compared with a part, would prove nothing.
+            OutputNotUnderstood: It is not whole: a part, compared with a part, would prove nothing.
         """
         return self._configuration("show running-config")
 
@@ -231,7 +234,7 @@ class DeviceSession:
 
         Raises:
             DeviceRefused: The user may not see it.
-            OutputNotUnderstood: It does not look whole.
+            OutputNotUnderstood: It is not whole.
         """
         return self._configuration("show startup-config", may_be_absent=True)
 
@@ -254,8 +257,9 @@ class DeviceSession:
     def ask(self, command: str, *, limit_s: float = 30.0) -> str:
         """Return the output of an EXEC command that asks nothing.
 
-        Its answer counts only behind the echo of this very command, so one that belongs to an earlier one (a syslog
-        line behind the prompt makes a reader return early) is never taken for it.
+        Its answer counts only after the echo of this very command, so that the answer to an earlier one (a syslog line
+        after
+        the prompt makes a reader return early) is never taken for it.
 
         Args:
             command: The command; it must not hold a secret.
@@ -263,6 +267,7 @@ class DeviceSession:
 
         Raises:
             DeviceRefused: The device does not know the command, or the user may not give it.
+            OutputNotUnderstood: No prompt came within the limit.
         """
         with self._exchange(command):
             output = str(self._driver.device.exchange(command, limit_s=limit_s).text)
@@ -276,10 +281,11 @@ class DeviceSession:
         return output
 
     def configure(self, lines: tuple[str, ...], *, unless: Callable[[Callable[[str], str]], bool] | None = None) -> str:
-        """Send configuration lines and leave configuration mode again; return the transcript, unjudged.
+        """Send configuration lines and leave configuration mode again; return the transcript.
 
-        In it each line stands in front of what the device said to it, so that a refusal can be put down to its line.
-        A line that leads into a sub-mode is followed there, as the CLI does.
+        In it each line stands in front of the device's answer to it, so that a refusal belongs to its line. A line that
+        leads
+        into a sub-mode is followed there, as the CLI does.
 
         Args:
             lines: What to send.
@@ -319,12 +325,13 @@ class DeviceSession:
     def converse(self, command: str, dialogue: Dialogue, on_wait: Callable[[], None]) -> None:
         """Send a command and hold the dialogue that follows, waiting for text without polling.
 
-        Nothing counts before the command's own echo is whole: a prompt that is drawn again while the command is on its
-        way is not its end, and whatever were typed next would answer its first question.
+        Only output after the command's own echo counts: a prompt that is drawn again while the command is on its way is
+        not its
+        end, and whatever were typed next would answer its first question.
 
         Args:
             command: The command; it may hold a secret, and is never put into an error.
-            dialogue: Takes all output behind the echo, and knows what is to be typed and when it is over.
+            dialogue: Takes all output after the echo, and knows what is to be typed and when it is over.
             on_wait: Called at least once a second; it may raise to end the wait.
 
         Raises:
@@ -344,7 +351,7 @@ class DeviceSession:
             raise
 
     def _check_nothing_is_asked(self) -> None:
-        """Look at what came since the last answer, such as a log line, before a command is typed.
+        """Check what came since the last answer, such as a log line, before a command is typed.
 
         Raises:
             OutputNotUnderstood: The device is at a question by now, which the command would answer.
@@ -429,5 +436,5 @@ class DeviceSession:
 
 
 def _in_a_line(text: str) -> str:
-    """Return what a device said in place of what was expected, in one line and not too long."""
+    """Return a device's answer in one line and not too long."""
     return " ".join(text.split())[:200] or "not taken by the device"

@@ -1,4 +1,4 @@
-"""paramiko's SSH client, told which host keys to ask for, and to have every key judged by our known hosts."""
+"""paramiko's SSH client, which asks for the host key types that we know and checks every key with our known hosts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ its own pools; one of 4 kB makes each reading thread keep 40 kB of the C library
 
 
 class Judge(paramiko.MissingHostKeyPolicy):
-    """Asks our known hosts about each key; paramiko itself is told of none."""
+    """Checks each key with our known hosts; paramiko itself knows none."""
 
     def __init__(self, keys: HostKeys) -> None:
         self._keys = keys
@@ -40,11 +40,8 @@ class Judge(paramiko.MissingHostKeyPolicy):
 class ReadAhead:
     """A socket that reads what is there and hands it out in the pieces asked for; all else is the socket's own.
 
-    paramiko reads each packet in three pieces, and each time lets another thread have the interpreter. With hundreds
-    of sessions that is most of what a packet costs.
-
-    Args:
-        sock: The socket; one thread reads from it, as paramiko does.
+    paramiko reads each packet in three pieces, and each time lets another thread have the interpreter. With hundreds of
+    sessions that is most of what a packet costs. One thread reads from it, as paramiko does.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -71,12 +68,12 @@ class Packetizer(paramiko.packet.Packetizer):
 class Transport(paramiko.Transport):
     """A connection whose reading thread sleeps, and ends at once when it is closed.
 
-    paramiko's looks ten times a second whether it is closed, needs new keys or has to be kept alive: most of what a
+    paramiko's checks ten times a second whether it is closed, needs new keys or has to be kept alive: most of what a
     session costs that waits for a copy.
     """
 
     def sleep_long(self) -> None:
-        """Have the reading thread look around every few seconds only; what comes still wakes it at once."""
+        """Have the reading thread check every few seconds only; what comes still wakes it at once."""
         self.sock.settimeout(CHECK_EVERY_S)
 
     def stop_thread(self) -> None:

@@ -1,8 +1,7 @@
-"""What a device's sessions sent and got: the last of it in memory for a report, all of it in files where asked for.
+"""What a device's sessions sent and got: the end of it in memory for a report, all of it in files where asked for.
 
-The last of it is kept as it came and masked when somebody wants to see it, which for most devices nobody ever does: a
-session that goes well costs next to nothing. What goes into files is masked on its way there, see
-`flashferry.devices.transcript_files`.
+The end of it is kept as it came and masked when it is read, which for most devices never happens: a session that goes
+well costs next to nothing. What goes into files is masked before, see `flashferry.devices.transcript_files`.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class _Pieces:
 
 
 class Recent:
-    """The last that a device's sessions said: a few kB, as it came. Safe to use from several threads."""
+    """The end of a device's sessions: a few kB, as it came. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -88,7 +87,7 @@ class Recent:
         self._has_answer = False
 
     def __repr__(self) -> str:
-        """Return how much there is; the text is nobody's to see as it is."""
+        """Return how much there is; the text itself may hold secrets."""
         return f"Recent({self.chars} characters)"
 
     @property
@@ -111,7 +110,7 @@ class Recent:
                 self._tail.add((at_s, mark, text), TAIL_CHARS)
 
     def lines(self) -> tuple[str, ...]:
-        """Return the last entries, masked; none where no device ever said anything."""
+        """Return the last entries, masked; none where no device ever answered."""
         with self._lock:
             if not self._has_answer:
                 return ()
@@ -130,7 +129,7 @@ class Recent:
         return _last(_folded(entries))
 
     def _settle(self) -> None:
-        """Put the answer that is over to what is older: its beginning and its end."""
+        """Move the answer that is over to what is older: its beginning and its end."""
         if not self._head.all:
             return
         self._tail.shrink(OLD_TAIL_CHARS)
@@ -199,7 +198,7 @@ class Recorder:
     """Takes what one session sends and gets. Costs a session little, and never fails.
 
     Args:
-        recent: Keeps the last of it.
+        recent: Keeps the end of it.
         sink: Takes all of it, or None.
         wall: Seconds since 1970.
     """

@@ -3,10 +3,10 @@
 Facts
 -----
 * A session's thread only puts text into a queue: a disk that is full, slow or gone must not hold up a device that is
-  tuned. One thread writes for all sessions, a few times a second; what is killed loses no more than a second.
-* A session that says more than is written waits for that, half a second at the most; then what is too much is left out,
-  and the transcript says how much.
-* A file that cannot be written any more is given up, and that is told once. Later sessions are tried again.
+  tuned. One thread writes for all sessions, a few times a second; a kill loses no more than a second.
+* A session that prints more than is written waits half a second at the most; then what is too much is left out, and the
+  transcript says how much.
+* A file that cannot be written any more is given up, which is reported once. Later sessions are tried again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ Report = Callable[[str], None]
 
 
 def transcripts_in(folder: Path, *, tell: Report) -> Transcripts:
-    """Return transcripts in a folder, which is made where there is none; they end with the process.
+    """Return transcripts in a folder, which is made (private) where there is none; they end with the process.
+
+    `tell` takes a sentence for the operator, should writing fail later.
 
     Raises:
         ConfigInvalid: No file can be written there.
@@ -72,11 +74,11 @@ def transcripts_in(folder: Path, *, tell: Report) -> Transcripts:
 
 
 class Transcripts:
-    """Writes what sessions say into files of a folder. Safe to use from several threads.
+    """Writes the output of sessions into files of a folder. Safe to use from several threads.
 
     Args:
         folder: The folder, which is there.
-        tell: Takes a sentence for people; called once at the most.
+        tell: Takes a sentence for the operator; called once at the most.
         wall: Seconds since 1970.
     """
 
@@ -97,11 +99,11 @@ class Transcripts:
         return f"Transcripts({str(self.folder)!r})"
 
     def tell_by(self, tell: Report) -> None:
-        """Have failures told in another way: while there is a live view, only that may write to the terminal."""
+        """Have failures reported in another way: during a live view only that may write to the terminal."""
         self._report = tell
 
     def of(self, host: str) -> SessionFile:
-        """Return what takes the next session of a device; its file is made when there is something in it."""
+        """Return what takes the next session of a device; its file is made with the first entry."""
         with self._lock:
             made = SessionFile(host, self._wake)
             self._open.append(made)

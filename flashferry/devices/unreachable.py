@@ -1,4 +1,4 @@
-"""Why no session with a device came about: what the libraries' errors have at their bottom, told in our words. Pure.
+"""Why no session with a device came about, by the errors of the libraries. Pure.
 
 Facts
 -----

@@ -1,7 +1,7 @@
 """The images we serve: name to file, size and digests. The only place where a name becomes a path.
 
 Names from the wire are looked up, never resolved: there is no directory to walk out of. Nor do files lead out of the
-folder on offer: who may write there could otherwise have us serve any file that we may read, and as root that is every
+folder on offer: write access there would otherwise have us serve any file that we may read, and as root that is every
 file. A file is identified by device, inode, size, modification and change time; where any of them differs, it is
 another file with other digests.
 """
@@ -106,7 +106,7 @@ class Catalogue:
             ) from error
 
     def was_replaced(self, image: ImageFile, *, rest_s: float = 2.0) -> bool:
-        """Return whether another file stands where an image was, and nobody has written to it for `rest_s`.
+        """Return whether another file stands where an image was, and was not written to for `rest_s`.
 
         By our own clock, so that a file whose time lies in the future is offered like any other; asked now and then.
         """
@@ -204,7 +204,7 @@ def _name_refused(path: Path) -> str:
 
 
 def _in_one_clause(error: ImageUnreadable) -> str:
-    """Return what is wrong and what to do without a full stop: several of them stand in one sentence."""
+    """Return what is wrong and what to do without a full stop, as a part of a sentence."""
     hint = f"; {error.hint[0].lower()}{error.hint[1:]}" if error.hint else ""
     return f"{error.message}{hint}"
 

@@ -1,7 +1,7 @@
-"""What one reading of an image file tells: its digests, and the name that it carries in itself, whatever it is called.
+"""What one reading of an image file shows: its digests, and the name that it carries in itself.
 
-Both come from one pass, so that nobody reads a gigabyte twice; `flashferry.images.hash_cache` keeps them, and
-`flashferry.images.fit` says where the name stands.
+Both come from one pass over the gigabyte; `flashferry.images.hash_cache` keeps them, and `flashferry.images.fit` says
+where the name stands.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ _NAME_INSIDE = re.compile(rb"CW_IMAGE=?\$([\w.-]{3,120})\$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What one reading of an image file told.
+    """What one reading of an image file showed.
 
     Attributes:
         inside: The name that it carries in itself, or None.
@@ -32,11 +32,11 @@ class Contents:
 
 
 def read_contents(descriptor: int, size_bytes: int, on_progress: Callable[[int, int], None] | None = None) -> Contents:
-    """Read an open file once and return what that tells.
+    """Read an open file once, up to the size given, and return its contents.
 
     Args:
         descriptor: The file.
-        size_bytes: Its size; what somebody appends meanwhile is not read.
+        size_bytes: Its size; what is appended meanwhile is not read.
         on_progress: Called with bytes read and size.
 
     Raises:
@@ -54,14 +54,14 @@ def read_contents(descriptor: int, size_bytes: int, on_progress: Callable[[int, 
 
 
 class ContentsSoFar:
-    """What an image tells that comes piece by piece, from its beginning on."""
+    """The contents of an image that comes piece by piece, from its beginning on."""
 
     def __init__(self) -> None:
         # MD5 only because old IOS verifies nothing better; it guards against damage, not against an attacker.
         self._md5, self._sha512, self._finder = hashlib.md5(usedforsecurity=False), hashlib.sha512(), NameFinder()
 
     def feed(self, piece: bytes | bytearray, beside: Executor | None = None) -> None:
-        """Take the next bytes of the file; SHA-512 is worked out beside the rest where there is a thread for it."""
+        """Take the next bytes of the file; SHA-512 is computed in parallel where there is a thread for it."""
         longer = beside.submit(self._sha512.update, piece) if beside is not None else None
         self._md5.update(piece)
         self._finder.feed(bytes(piece))
@@ -71,14 +71,14 @@ class ContentsSoFar:
             self._sha512.update(piece)
 
     def end(self) -> Contents:
-        """Return what the whole file told, once it is at its end."""
+        """Return the contents of the whole file."""
         return Contents(
             digests=Digests(md5=self._md5.hexdigest(), sha512=self._sha512.hexdigest()), inside=self._finder.end()
         )
 
 
 def _chunks(descriptor: int, size_bytes: int) -> Iterator[bytes]:
-    # Bounded by the size: a file that somebody keeps appending to would otherwise never end.
+    # Bounded by the size: a file that is appended to would otherwise never end.
     offset = 0
     while chunk := os.pread(descriptor, min(_READ_BYTES, size_bytes - offset), offset):
         offset += len(chunk)
@@ -86,7 +86,7 @@ def _chunks(descriptor: int, size_bytes: int) -> Iterator[bytes]:
 
 
 class NameFinder:
-    """Looks for the name in a file that comes piece by piece."""
+    """Finds the name in a file that comes piece by piece."""
 
     def __init__(self) -> None:
         self._name: str | None = None
@@ -108,7 +108,7 @@ class NameFinder:
         return self._name
 
     def _searched(self, data: bytes, *, is_whole: bool) -> bytes:
-        """Look through bytes and return those that may be the beginning of more."""
+        """Search bytes and return those that may be the beginning of more."""
         start = 0
         while (at := data.find(_BLOCK, start)) >= 0:
             if len(data) - at < _BLOCK_BYTES and not is_whole:

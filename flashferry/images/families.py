@@ -24,9 +24,9 @@ class Family:
     """Models that take images of the same platform.
 
     Attributes:
-        images: The platform's words, as file names of its images begin with them, in lower case.
+        images: Platform words, as file names of its images start with them, in lower case.
         models: Shell patterns of its models, in capitals.
-        is_one_image: Whether all its models take all its images; else only what a device runs tells which.
+        is_one_image: Whether all its models take all its images; else only what a device runs decides.
     """
 
     name: str
@@ -66,6 +66,6 @@ def family_of_image(name: str) -> Family | None:
 
 
 def family_of_model(model: str) -> Family | None:
-    """Return the family of a model as the device tells it; None where it is not known."""
+    """Return the family of a model as the device shows it, or None."""
     folded = model.upper()
     return next((one for one in FAMILIES if any(fnmatchcase(folded, pattern) for pattern in one.models)), None)

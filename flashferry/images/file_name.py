@@ -89,7 +89,10 @@ class FileName:
 
 
 def read_file_name(name: str) -> FileName:
-    """Return what the name of a software file says; folders before it are passed over."""
+    """Return what the name of a software file says; folders before it are passed over.
+
+    Also for what `show version` prints in brackets: `C2960X-UNIVERSALK9-M`.
+    """
     folded = re.split(r"[:/]", name.casefold())[-1]
     restricted = _ENCRYPTION.search(folded)
     return FileName(
@@ -118,7 +121,7 @@ def _kind(folded: str) -> FileKind:
 
 
 def _platform(folded: str) -> str | None:
-    """Return the platform's word: all before the feature set, of which only `-MEMORY` may follow."""
+    """Return the platform's word: all before the feature set, which only `-MEMORY` may follow."""
     stem = folded.partition(".")[0]
     if (found := _IOS_XE.fullmatch(stem)) is not None:
         return found[1]

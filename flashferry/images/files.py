@@ -20,7 +20,7 @@ from flashferry.images.errors import ImageUnreadable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileIdentity:
-    """What tells one state of a file on disk from another."""
+    """What distinguishes one state of a file on disk from another."""
 
     device: int
     inode: int
@@ -52,7 +52,8 @@ def has_content_of(identity: FileIdentity, opened: Administration, now: os.stat_
     """Return whether an open file still has the content that was hashed.
 
     A change time that moved with names, owner or mode is explained by them: an image that is replaced by another one is
-    still sent whole to who is fetching it. One that moved alone tells of a file that was written to, whatever its
+    still sent whole to a device that is fetching it. One that moved alone means that the file was written to, whatever
+    its
     modification time says.
 
     Args:
@@ -95,11 +96,11 @@ def checked_image(path: Path) -> Path:
 
 
 def place_of(path: Path, folder: Path) -> Path:
-    """Return where a file really is; a link to another file of the same folder is followed.
+    """Return where a file really is; a link to another file of the same folder (without links itself) is followed.
 
     Raises:
         ImageUnreadable: It is outside the folder, or no regular file.
-        OSError: It is missing, or cannot be looked at.
+        OSError: It is missing, or cannot be read.
     """
     place = Path(os.path.realpath(path, strict=True))
     if not place.is_relative_to(folder):

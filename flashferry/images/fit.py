@@ -1,16 +1,16 @@
 """Whether an image is for the platform of a device, by what both say of themselves. Pure.
 
-Three answers, for a wrong "yes" costs a boot and a wrong "no" a night: it is, it is not, or it cannot be told. It is
-not where the table of `flashferry.images.families` knows both and they differ, or where both print a platform's word
-and the words differ: `c800m` is none of `c2900`, whether the table has either or not. What is unknown is staged,
-and said: nothing is activated by a copy, so what it may cost is its own time and room, while a refusal of every name
-that says nothing would teach everybody to insist, always.
+Three answers, for a wrong "yes" costs a boot and a wrong "no" a night: it is, it is not, or it is not known. It is not
+where the table of `flashferry.images.families` knows both and they differ, or where both print a platform's word and
+the words differ: `c800m` is none of `c2900`, whether the table has either or not. What is unknown is staged, with a
+note: nothing is activated by a copy, so it costs its own time and space, while a refusal of every name that says
+nothing would teach everybody to insist, always.
 
-What an image is, is told by the name that it carries inside, and by the name of the file. IOS images and IOS-XE
-packages have a block `CW_BEGIN` ... `CW_END` with `CW_IMAGE$C870-ADVIPSERVICESK9-M$`, in packages
-`CW_IMAGE=$cat9k_iosxe.16.05.01a.SPA.bin$` (D. Stevens, "Identifying IOS", 2012; Cisco's boot loader prints it of the
-package that it loads). What a device is, is told by its model, by the platform in its `show version`, and by the name
-of the file that it runs; where those disagree, nothing is concluded.
+The name inside an image counts before the name of its file. IOS images and IOS-XE packages have a block `CW_BEGIN` ...
+`CW_END` with `CW_IMAGE$C870-ADVIPSERVICESK9-M$`, in packages `CW_IMAGE=$cat9k_iosxe.16.05.01a.SPA.bin$` (D. Stevens,
+"Identifying IOS", 2012; Cisco's boot loader prints it of the package that it loads). A device is known by its model, by
+the platform in its `show version`, and by the name of the file that it runs; where those disagree, nothing is
+concluded.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Platform:
 
     @property
     def family(self) -> Family | None:
-        """Return its family; None where nothing shows that it, or two things tell two."""
+        """Return its family; None where nothing shows it, or two sources disagree."""
         known = self._families
         return known[0] if len(known) == 1 else None
 
@@ -104,13 +104,7 @@ def platform_of(version: str, models: Iterable[str], running: str | None) -> Pla
 
 
 def image_fit(name: str, inside: str | None, platform: Platform) -> ImageFit:
-    """Return whether an image is for a device.
-
-    Args:
-        name: Name of the file.
-        inside: The name that it carries itself, or None where it carries none.
-        platform: What the device says.
-    """
+    """Return whether an image is for a device, by its file's name and the name inside the file, if any."""
     named = _NamedImage.of(name, inside)
     mine, theirs = named.family, platform.family
     fits, reason = (
@@ -126,7 +120,7 @@ def image_fit(name: str, inside: str | None, platform: Platform) -> ImageFit:
 
 @dataclass(frozen=True, slots=True)
 class _NamedImage:
-    """An image by its names; what the file carries goes before what it is called."""
+    """An image by its names; the one inside the file counts first."""
 
     name: str
     word: str | None
@@ -163,7 +157,7 @@ def _compared(image: _NamedImage, theirs: Family, platform: Platform) -> tuple[F
 
 
 def _by_words(image: _NamedImage, platform: Platform) -> tuple[Fits, str]:
-    """Compare what the names of the image and of the device's software begin with, where a table lacks one of them."""
+    """Compare the names of the image and of the device's software, where the table lacks one of them."""
     if image.word is None:
         return Fits.UNKNOWN, f"neither its name nor the file shows a platform known here: {image.name}"
     theirs = {platform.word} if platform.word else set(platform.family.images if platform.family else ())

@@ -17,7 +17,7 @@ _DIGITS = {"MD5": 32, "SHA-512": 128}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digests:
-    """Digests of a file in lower-case hexadecimal; empty where nobody computed or gave that one.
+    """Digests of a file in lower-case hexadecimal; empty where not computed or given.
 
     Attributes:
         md5: MD5, 32 digits, for devices that know no other. It guards against damage, not against an attacker.

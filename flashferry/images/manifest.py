@@ -2,13 +2,12 @@
 
 Facts
 -----
-
-- A chunk is 16 MiB: it is what is fetched again after a broken line, a killed process or a flipped bit, and SHA-256 of
+* A chunk is 16 MiB: it is what is fetched again after a broken line, a killed process or a flipped bit, and SHA-256 of
   it takes a hundredth of a second. A manifest of 2 GB has 128 of them and 9 kB.
-- It is read over a line that need not be trusted, and its name becomes the name of a file. So nothing of it is taken
+* It is read over a line that need not be trusted, and its name becomes the name of a file. So nothing of it is taken
   that is not exactly of this shape.
-- `If-Range` asks for the tag of what a part belongs to (RFC 9110 13.1.5); ours is made of the SHA-512, so that who has
-  the manifest knows the tag before the first answer.
+* `If-Range` asks for the tag of what a part belongs to (RFC 9110 13.1.5); ours is made of the SHA-512, so that the tag
+  follows from the manifest before the first answer.
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What one reading of an image's file told.
+    """The result of one reading of an image's file.
 
     Attributes:
         contents: What a catalogue keeps of it.
@@ -178,11 +177,7 @@ def from_text(text: str | bytes, *, what: str = "manifest") -> Manifest:
 
 
 class ManifestSoFar:
-    """What an image is made of that comes piece by piece, from its beginning on; nobody reads a gigabyte twice.
-
-    Args:
-        chunk_bytes: Size of a chunk.
-    """
+    """The manifest of an image that comes piece by piece, from its beginning on."""
 
     def __init__(self, chunk_bytes: int = CHUNK_BYTES) -> None:
         self._chunk_bytes = chunk_bytes
@@ -192,7 +187,7 @@ class ManifestSoFar:
         self._size_bytes = 0
 
     def feed(self, piece: bytes, beside: ThreadPoolExecutor | None = None) -> None:
-        """Take the next bytes; where there is a thread for it, chunks are worked out beside the rest."""
+        """Take the next bytes; where there is a thread for it, chunks are hashed in parallel."""
         chunks = beside.submit(self._feed_chunks, piece) if beside is not None else None
         self._contents.feed(piece)
         if chunks is not None:
@@ -241,7 +236,7 @@ def read_manifest(
     chunk_bytes: int = CHUNK_BYTES,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Reading:
-    """Read an image's file once, and return all that this tells. No link is followed.
+    """Read an image's file once, and return its manifest and contents. No link is followed.
 
     Args:
         path: The file.
@@ -290,7 +285,7 @@ def _read(
 
 
 def _pieces(descriptor: int, size_bytes: int) -> Iterator[bytes]:
-    # Bounded by the size: a file that somebody keeps appending to would otherwise never end.
+    # Bounded by the size: a file that is appended to would otherwise never end.
     offset = 0
     while piece := os.pread(descriptor, min(_PIECE_BYTES, size_bytes - offset), offset):
         offset += len(piece)

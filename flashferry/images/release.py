@@ -3,9 +3,9 @@
 Facts
 -----
 * Names of files have `17.12.04a`, `show version` has `17.12.4a` or `17.06.03a`, `show install summary` has
-  `17.12.04a.01.79`, with the build after it: an image's name does not tell its build, so builds are not compared.
+  `17.12.04a.01.79`, with the build after it: an image's name does not have its build, so builds are not compared.
 * A digit before the first dot may be the end of a word: `universalk9.17.12.04a` is no release 9.17.12.
-* Names of classic IOS (`c2900-universalk9-mz.SPA.157-3.M.bin`) and of builds of developers (`BLD_V168_...`) tell none.
+* Names of classic IOS (`c2900-universalk9-mz.SPA.157-3.M.bin`) and of builds of developers (`BLD_V168_...`) have none.
 """
 
 from __future__ import annotations
@@ -19,12 +19,7 @@ _IN_NAME = re.compile(r"(?<![A-Za-z0-9])(\d{1,2})\.(\d{2})\.(\d{2})([a-z]{0,2})(
 
 @dataclass(frozen=True, slots=True, order=True)
 class ImageRelease:
-    """A release of IOS-XE, for example 17.12.4a.
-
-    Attributes:
-        minor: Its second.
-        letters: What stands after it, such as `a`; empty as a rule.
-    """
+    """A release of IOS-XE, for example 17.12.4a; `letters` is empty as a rule."""
 
     major: int
     minor: int
@@ -42,7 +37,7 @@ def release_in(text: str) -> ImageRelease | None:
 
 
 def release_of_image(name: str) -> ImageRelease | None:
-    """Return the release that the name of an image's file tells, or None where it tells none."""
+    """Return the release in the name of an image's file, or None."""
     return _found(_IN_NAME.search(name))
 
 

@@ -1,8 +1,7 @@
-"""How a device is told to fetch: the URL, the credentials, the questions of its copy command, and its settings.
+"""How a device fetches: the URL, the credentials, the questions of its copy command, and its settings.
 
-A transport knows one protocol from the side of the device; the server for it is elsewhere. Rooms above ask for a
-transport by its name, or take the usual one, and never spell a protocol themselves. A transport is a file of this
-folder and a place in `TRANSPORTS`.
+A transport is one protocol as the client of a device speaks it, a file of this folder and a place in `TRANSPORTS`; the
+server for it is elsewhere. Packages above ask for a transport by its name, or take the usual one.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ WAYS: tuple[Transport, ...] = (*TRANSPORTS, PUSH)
 """All by which an image comes to a device: push besides, which is no fetching, and never taken unless it is allowed."""
 
 ALL_WAYS: tuple[Transport, ...] = (*WAYS, NEIGHBOUR)
-"""The same with copies from a device of the site, which nobody names: the site's inventory key allows them."""
+"""The same with copies from a device of the site, which the site's inventory key allows."""
 
 USUAL: Transport = TRANSPORTS[0]
-"""The one that is taken where nobody asks for another."""
+"""The default."""
 
 
 def transport_named(name: str) -> Transport:

@@ -25,16 +25,16 @@ _SSH = "ssh"
 
 
 def profile_for(release: str) -> str:
-    """Return which algorithms a device is offered, by its release: LEGACY before 17, and where that is not known.
+    """Return which algorithms a release is offered: LEGACY before 17, and where it is not known.
 
-    The older ones are offered to its address alone, and only while its ticket is good.
+    The older ones are offered to the device's address alone, and only while its ticket is good.
     """
     found = read_release(release)
     return MODERN if found is not None and found.numbers[0] >= _MODERN_FROM else LEGACY
 
 
 def ssh_offer(transport: Transport, release: str) -> SshOffer | None:
-    """Return what a device is offered besides what everybody is; None for that alone, and where SSH is not spoken."""
+    """Return what a device is offered besides the common algorithms; None for nothing, and without SSH."""
     if transport.listener_name != _SSH or profile_for(release) == MODERN:
         return None
     return SshOffer(profile=LEGACY)

@@ -28,7 +28,7 @@ _MORE_ROUND_TRIPS = {"https": 2.0, "scp": 10.0, "sftp": 10.0, "push": 10.0}
 """A TLS handshake; and an SSH login, from TCP's first packet to the first byte 0.95 to 1.04 s at 100 ms.
 
 FTP's own login, some six round trips, is in the figures that set-up was measured with, and is not taken off: a forecast
-that is too long by half a second harms nobody.
+that is too long by half a second does no harm.
 """
 
 
@@ -60,7 +60,7 @@ NotServed: TypeAlias = Mapping[str, tuple[str, str]]
 
 
 def not_served_by(depot: str, served: Collection[str]) -> NotServed:
-    """Return what the host's depot does not serve."""
+    """Return what the host's depot does not serve, by its name for errors and the transports that it serves."""
     lacking = f"expected it at {depot}, which serves {', '.join(served)}"
     hint = "Start the depot with it among --transports, or give --depot never"
     return {one.name: (lacking, hint) for one in TRANSPORTS if one.name not in served}
@@ -104,65 +104,67 @@ def allowed(policy: TransportPolicy) -> tuple[Transport, ...]:
     return tuple(by_name[name] for name in policy.names if name in by_name)
 
 
-def unserved(policy: TransportPolicy, wish: Wish) -> tuple[str, ...]:
+def unserved(policy: TransportPolicy, request: Wish) -> tuple[str, ...]:
     """Return which transports the inventory allows a device and our side cannot serve, a sentence each."""
-    lacking = [one for one in allowed(policy) if one.name in wish.missing]
-    reasons = {one.name: wish.missing[one.name] for one in lacking}
+    lacking = [one for one in allowed(policy) if one.name in request.missing]
+    reasons = {one.name: request.missing[one.name] for one in lacking}
     return tuple(f"not tried by {name}: {why}. {hint}" for name, (why, hint) in reasons.items())
 
 
-def candidates(host: str, policy: TransportPolicy, wish: Wish, *, fastest: str | None = None) -> tuple[Transport, ...]:
-    """Return by which transports a device's copy is tried, the first one first.
+def candidates(
+    host: str, policy: TransportPolicy, request: Wish, *, fastest: str | None = None
+) -> tuple[Transport, ...]:
+    """Return by which transports a device's copy is tried, in order.
 
     One alone, unless `auto` or several are asked for. Push is taken where it is asked for, or last by `auto`, and only
     where the inventory names it.
 
     Args:
-        host: The device, for complaints.
+        host: The device, for errors.
         policy: What the inventory allows it.
-        wish: What is asked for.
-        fastest: Name of the one that was measured to be the fastest; heeded by `auto`, where it is allowed.
+        request: What is asked for.
+        fastest: Name of the one that was measured to be the fastest; used by `auto`, where it is allowed.
 
     Raises:
         ConfigInvalid: What is asked for is not allowed, or our side cannot serve it.
     """
     choice = allowed(policy)
     may_push = PUSH.name in policy.names
-    if wish.asked == PUSH.name and may_push:
+    if request.asked == PUSH.name and may_push:
         return (PUSH,)
-    if wish.asked == AUTO:
+    if request.asked == AUTO:
         ways = (*choice, PUSH) if may_push else choice
-        served = tuple(one for one in ways if one.name not in wish.missing)
+        served = tuple(one for one in ways if one.name not in request.missing)
         if not served:
-            raise _none_left(host, choice, wish)
+            raise _none_left(host, choice, request)
         return tuple(sorted(served, key=lambda one: one.name != fastest))
-    if wish.asked == AS_USUAL:
+    if request.asked == AS_USUAL:
         if not choice:
-            raise _none_left(host, choice, wish)
-        return (_served(host, choice[0], wish),)
-    for name in wish.names:
+            raise _none_left(host, choice, request)
+        return (_served(host, choice[0], request),)
+    for name in request.names:
         if (objection := policy.objection(name)) is not None:
             raise ConfigInvalid(
                 f"--transport {name} {objection}",
                 host=host,
                 hint="Ask for one that is allowed, or change 'transports' or 'clear_text' in the inventory",
             )
-    return tuple(_served(host, transport_named(name), wish) for name in wish.names)
+    return tuple(_served(host, transport_named(name), request) for name in request.names)
 
 
-def _served(host: str, transport: Transport, wish: Wish) -> Transport:
+def _served(host: str, transport: Transport, request: Wish) -> Transport:
     """Return a transport that our side can serve.
 
     Raises:
         ConfigInvalid: It cannot.
     """
-    if transport.name in wish.missing:
-        lacking, hint = wish.missing[transport.name]
+    if transport.name in request.missing:
+        lacking, hint = request.missing[transport.name]
         raise ConfigInvalid(f"transport {transport.name}: {lacking}", host=host, hint=hint)
     return transport
 
 
-def _none_left(host: str, choice: tuple[Transport, ...], wish: Wish) -> ConfigInvalid:
+def _none_left(host: str, choice: tuple[Transport, ...], request: Wish) -> ConfigInvalid:
     """Return the complaint that nothing can be tried."""
     if not choice:
         return ConfigInvalid(
@@ -170,8 +172,8 @@ def _none_left(host: str, choice: tuple[Transport, ...], wish: Wish) -> ConfigIn
             host=host,
             hint="Ask for it with --transport push, or name another one in the inventory's key 'transports'",
         )
-    why = "; ".join(f"{one.name}: {wish.missing[one.name][0]}" for one in choice if one.name in wish.missing)
-    hints = [wish.missing[one.name][1] for one in choice if one.name in wish.missing]
+    why = "; ".join(f"{one.name}: {request.missing[one.name][0]}" for one in choice if one.name in request.missing)
+    hints = [request.missing[one.name][1] for one in choice if one.name in request.missing]
     return ConfigInvalid(
         f"transports: none of those that the inventory allows can be served ({why})", host=host, hint=hints[0]
     )

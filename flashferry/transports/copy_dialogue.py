@@ -1,4 +1,4 @@
-"""The dialogue of a device's copy command: text in, answers out. No session, no clock.
+"""The dialogue of a device's copy command: text in, answers out. No session.
 
 Facts
 -----
@@ -7,8 +7,8 @@ Facts
 * Where the device offers a name for the target, Enter confirms it, and only where it is the one that the command gave.
   Another name there (`startup-config` was seen) is what Enter would overwrite. The same goes for what it offers as the
   server, the user and the file there: it asks for them although the URL has them (ASR903, XE 3.16).
-* A password is typed once. Asked for it again, the device was refused with it, or draws the question anew, which nobody
-  can tell: either way it is a second time, and never typed.
+* A password is typed once. Asked for it again, the device was refused with it, or draws the question anew: the two
+  cannot be distinguished, and the password is not typed a second time.
 * A host key is confirmed only where the device shows a fingerprint that is one of ours, after the command. What its
   question looks like in full, and whether it keeps the key, no capture shows: a key that is kept is a difference of the
   configuration, which the restore finds.
@@ -37,13 +37,13 @@ _CREDENTIALS = re.compile(r"\b([a-z]+://)[^@/\s]*@")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyOutcome:
-    """How a copy ended by the device's own words.
+    """How a copy ended by the device's own words; each is None where there is none.
 
     Attributes:
-        result: The line that counts the bytes, or None.
-        error: The reason in the error line that names our copy, or None.
-        refused: The question that ended the copy because our policy says no, or None.
-        no_match: What the device and our server have no algorithm in common for, by its log line, or None.
+        result: The line that counts the bytes.
+        error: The reason in the error line that names our copy.
+        refused: The question that ended the copy because our policy says no.
+        no_match: What the device and our server have no algorithm in common for, by its log line.
     """
 
     result: CopyResult | None
@@ -62,10 +62,11 @@ class CopyDialogue(Dialogue):
 
     Args:
         prompt_pattern: Regular expression of the privileged prompt, alone on a line.
-        offer: What the device was told. Its credentials are kept out of the transcript, however the terminal cuts or
+        offer: Where the device fetches. Its credentials are kept out of the transcript, however the terminal cuts or
             wraps the echo of the URL.
         target: The copy's target.
         platform: The device's.
+        clock: As in `Dialogue`.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class CopyDialogue(Dialogue):
 
     @property
     def words(self) -> Messages:
-        """Return what people are told where the copy does not come about."""
+        """Return the messages for a copy that fails."""
         return self._offer.transport.words
 
     @property
@@ -116,7 +117,8 @@ class CopyDialogue(Dialogue):
         """Return whether the device asks again for the password that was typed already.
 
         What is typed there is not echoed, so that the question may be the last thing shown for as long as the login
-        takes: only one that came since is another.
+        takes:
+        only one that came since is another.
         """
         return self._is_password_typed and self._is_asked_again
 
@@ -166,7 +168,7 @@ class CopyDialogue(Dialogue):
 
     @property
     def _names(self) -> frozenset[str]:
-        """Return what the device may offer as the name: that of the target, or the image's where there is no target."""
+        """Return what the device may offer as the name: that of the target, or the image's for `null:`."""
         nowhere = self._grammar.no_file
         if self._target == nowhere:
             return frozenset({file_name(self._offer.image), nowhere.rstrip(":"), ""})
@@ -205,12 +207,12 @@ class CopyDialogue(Dialogue):
 
 
 def _stands_in(fingerprint: str, shown: str) -> bool:
-    """Return whether a fingerprint stands in a text without blanks: digits of MD5 in any case, with colons or without."""
+    """Return whether a fingerprint stands in a text without blanks: MD5 digits in any case, with or without colons."""
     if _DIGITS.fullmatch(fingerprint):
         return fingerprint.replace(":", "").lower() in shown.replace(":", "").lower()
     return len(fingerprint) >= _LEAST_FINGERPRINT and fingerprint in shown
 
 
 def _with_secret(asked: CopyQuestion, offer: Offer) -> CopyQuestion:
-    """Return a question with the ticket's password for its answer where it is what the device wants."""
+    """Return a question with the ticket's password as its answer where the device asks for it."""
     return replace(asked, answer=f"{offer.password}\n") if asked.wants_password else asked

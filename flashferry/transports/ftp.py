@@ -8,7 +8,7 @@ Facts
   interface's whole name, whatever was typed, and ignores the line while the interface is down.
 * A device that cannot reach a server keeps trying for up to half an hour and then says `Timed out`, whatever the cause.
 * Behind the login it opens a data connection to a port of our passive range, or asks us to open one to it; `ip ftp
-  passive` tells which, and its default differs by what one reads. Our server does both, so the line is left alone.
+  passive` decides, and its default differs by what one reads. Our server does both, so the line is left alone.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Facts
 * There is no VRF with the command (pyntc); `ip http client source-interface NAME` decides, a configuration line.
 * `Accessing http://*:*@host/name...` and `Loading http://host/name ` with the whole URL, then marks; no `[OK`. The line
   that counts the bytes is the same as with any protocol (captures of a Catalyst 3850 and of a router to `null:`).
-* `(I/O error)` is all that it says, whatever went wrong: our server's account tells the causes apart. Only behind the
+* `(I/O error)` is all that it says, whatever went wrong: our server's account separates the causes. Only behind the
   first byte it may be for want of memory (a 2960X at the largest window, austind/iosfw issue 2).
 * Unknown: what it does with a redirect, a chunked answer, a challenge. Our server sends none of them.
 """
@@ -29,7 +29,7 @@ CLIENT_HINT = (
     "its source interface (inventory key 'source_interface': the device's HTTP client takes no VRF with the command) "
     "and the address that it is given for us ('server_address')"
 )
-"""What else to look at where nobody came."""
+"""What else to check where no client came."""
 
 WRONG_SOURCE_HINT = (
     "Something between us translates its address, or its HTTP client comes from an interface of its own: name it in "

@@ -1,4 +1,4 @@
-"""Where our server listens for a transport, and what is told of the port."""
+"""Where our server listens for a transport, and the messages about its port."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def listener_at(
     Args:
         address: Address to listen on.
         port: Its port, 0 for any; None: the well-known one where that is allowed and free, else the first of the
-            others, else any. Which it is shows when the server listens: two that begin together have different ones.
+            others, else any. Two servers that start together have different ones.
         transport: For what.
         passive_ports: Range for data connections, or None: the kernel chooses.
         masquerade_address: Address to name to passive clients behind NAT; None names the one they came to.
@@ -65,7 +65,7 @@ def listeners_at(
 
     Args:
         transports: For what; the first one's listener comes first.
-        options: Where and with what; its port is not looked at.
+        options: Where and with what, but for the port.
         ports: Port by `Transport.listener_name`, 0 for any; one that is not named is found as by `listener_at`.
 
     Raises:
@@ -88,10 +88,7 @@ def _listener(transport: Transport, options: ListenOptions, port: int | None) ->
 
 
 def listening_error(error: ServerStartFailed, served: Iterable[Transport]) -> ConfigInvalid:
-    """Return what to tell of a port that cannot be listened on: for which transport, and the option that changes it.
-
-    Where the usual one alone is served there is nothing to tell apart.
-    """
+    """Return the error of a port that cannot be listened on: the transport, and the option that changes it."""
     served = tuple(served)
     meant = [one for one in served if one.name in error.transports]
     if not meant or served == (USUAL,):
@@ -104,17 +101,17 @@ def listening_error(error: ServerStartFailed, served: Iterable[Transport]) -> Co
 
 
 def free_port(transport: Transport = USUAL) -> int:
-    """Return the port that a server which is told none would have now: the well-known one, or another, or 0 (any).
+    """Return the port that a server would have now by default: the well-known one, or another, or 0 (any).
 
-    Nothing is held: who serves next may have it first. A URL without a port suits every release. The others are few,
-    so that a firewall can have a rule for them; any port is the last resort.
+    Nothing is held: another server may take it first. A URL without a port suits every release. The others are few, so
+    that a firewall can have a rule for them.
     """
     ports = transport.ports
     return next((port for port in (ports.well_known, *ports.others) if not may_bind(port)), _ANY_PORT)
 
 
 def port_notice(port: int, transport: Transport = USUAL) -> str | None:
-    """Return what to tell of the port that was found where none was asked for; None for the well-known one."""
+    """Return the message about a port that was found by default; None for the well-known one."""
     usual, others = transport.ports.well_known, transport.ports.others
     if port == usual:
         return None

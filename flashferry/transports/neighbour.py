@@ -3,8 +3,9 @@
 Facts
 -----
 * `copy tftp://HOST/FILE TARGET` asks nothing that other copies do not ask. It prints `Accessing tftp://HOST/FILE...`,
-  `Loading FILE from HOST (via Vlan1): !!!O!...`, and `[OK - N bytes]` in front of the line that counts the bytes; where
-  nobody answers `%Error opening tftp://HOST/FILE (Timed out)`, in the middle `%Error reading ... (Timed out)`.
+  `Loading FILE from HOST (via Vlan1): !!!O!...`, and `[OK - N bytes]` in front of the line that counts the bytes;
+  without
+  an answer `%Error opening tftp://HOST/FILE (Timed out)`, in the middle `%Error reading ... (Timed out)`.
 * There is no login, so there is no ticket; who may fetch is the serving device's list of addresses.
 * The client sends a block of 512 bytes per round trip unless `ip tftp blocksize N` says more (512 to 8192): that is for
   networks of a site, not for a WAN.

@@ -75,6 +75,8 @@ _QUESTIONS = (
 def described_keys(host_keys: Path, *, makes: bool = True) -> tuple[str, ...]:
     """Return each of our host keys in words: its kind, and its fingerprints with what each of them is.
 
+    With `makes` those that are not there yet are made; else they are left out.
+
     Raises:
         SettingsInvalid: A key cannot be read, made or used, or others may read it.
     """
@@ -85,7 +87,7 @@ def described_keys(host_keys: Path, *, makes: bool = True) -> tuple[str, ...]:
 
 
 def words_of(title: str) -> Messages:
-    """Return what people are told of a protocol over SSH that does not come about."""
+    """Return the messages for a protocol over SSH that fails."""
     return Messages(
         no_client="no connection reached our SSH port",
         no_data="it logged in and takes nothing",
@@ -156,7 +158,7 @@ class Ssh(Transport):
         return ssh_listener(listen_address=options.address, port=options.port, host_keys=options.host_keys)
 
     def fingerprints(self, host_keys: Path, /) -> tuple[str, ...]:
-        """Return the fingerprints of our host keys in all ways in which devices may show them.
+        """Return the fingerprints of our host keys, which are made where missing, in all forms that devices show.
 
         Raises:
             SettingsInvalid: A key cannot be read, made or used, or others may read it.

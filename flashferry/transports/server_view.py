@@ -1,4 +1,4 @@
-"""What our server saw of a device, and what may be in the way of its copy."""
+"""What our server saw of a device, and why its copy failed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class ServerView:
     """What our server saw of a device, from its first packet on; nothing is forgotten when it leaves.
 
     Attributes:
-        client_seen: Whether anybody connected from the device's address, or logged in for it.
-        came_from: Address that the login came from, or None where that was not asked or there was none.
+        client_seen: Whether a client connected from the device's address, or logged in for it.
+        logged_in: Whether its ticket was used.
+        came_from: Address that the login came from, or None.
         acked_bytes: Bytes of the file that it acknowledged; this only ever grows.
         failure: The last thing that went wrong by our server's account, or None.
         other_users: Users that were tried in vain from the device's address, masked.
         delivered: Whether it acknowledged the whole image, from the first byte on; None where no server of ours counts
             what the device fetches.
-        is_over: Whether nothing more comes of the transfer.
     """
 
     client_seen: bool = False
@@ -38,7 +38,7 @@ class ServerView:
 
 
 class FailureCause(StrEnum):
-    """What is in the way of a copy."""
+    """Why a copy failed."""
 
     NO_CLIENT = "no client seen"
     NO_LOGIN = "no login"
@@ -62,7 +62,7 @@ _KINDS = {
 
 
 def view_of(progress: TransferProgress) -> ServerView:
-    """Return what a ticket's progress tells of the device that has it."""
+    """Return what a ticket's progress shows of the device that has it."""
     from flashferry.fileserver import TransferState
 
     return ServerView(
@@ -78,8 +78,9 @@ def view_of(progress: TransferProgress) -> ServerView:
 def delivered_whole(progress: TransferProgress) -> bool:
     """Return whether the client of a ticket acknowledged the whole image.
 
-    A transfer that began in the middle of the image (FTP's REST, HTTP's Range) delivers its rest alone, and no copy of
-    ours begins there: nothing is at the target before it.
+    A transfer from the middle of the image (FTP's REST, HTTP's Range) delivers its rest alone, and no copy of ours
+    starts
+    there: nothing is at the target before it.
     """
     from flashferry.fileserver import TransferState
 

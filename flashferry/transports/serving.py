@@ -1,4 +1,4 @@
-"""What a server by itself is asked to serve: whether it can, and what devices are told of where it is."""
+"""What a server by itself serves: whether it can, and the addresses for devices."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Listening:
         return listeners_at(self.served, where, ports={USUAL.listener_name: self.port, **self.other_ports})
 
     def port_notices(self, port_of: Callable[[str], int]) -> tuple[str, ...]:
-        """Return what is to be told of ports that were found where none was asked for."""
+        """Return the messages about ports that were found by default."""
         given = {*self.other_ports} | (set() if self.port is None else {USUAL.listener_name})
         found = {one.listener_name: one for one in reversed(self.served) if one.listener_name not in given}
         notices = (port_notice(port_of(one.name), one) for one in found.values())
@@ -105,7 +105,7 @@ def check_served(
     certificate: Path | None,
     key: Path | None,
 ) -> None:
-    """Look whether our side can serve some transports with what is given.
+    """Check that our side can serve some transports with what is given.
 
     Raises:
         ConfigInvalid: There is none to serve, one lacks what it needs, or something is given for one that is not
@@ -141,10 +141,12 @@ def is_certified(transport: Transport) -> bool:
 
 
 def check_files(certificate: Path, key: Path, *, told: tuple[str, ...] = ()) -> None:
-    """Look whether our certificate and its key will do, before anybody is served.
+    """Check our certificate and its key, before any device is served.
+
+    `told` are the addresses or names for devices, as far as they are known: it is to have each of them.
 
     Raises:
-        ConfigInvalid: They will not: another's key, one that others can read, expired, or for another name.
+        ConfigInvalid: They cannot be used: another's key, one that others can read, expired, or for another name.
     """
     # Late: who serves no HTTPS waits for no library of certificates to be imported.
     try:
@@ -156,10 +158,10 @@ def check_files(certificate: Path, key: Path, *, told: tuple[str, ...] = ()) -> 
 def certified(
     transport: Transport, addresses: tuple[str, ...], certificate: Path | None, key: Path | None
 ) -> tuple[str, ...]:
-    """Return those of our addresses that devices can be told for a transport: with TLS, names of the certificate.
+    """Return those of our addresses that fit a transport: with TLS, names of the certificate.
 
     Raises:
-        ConfigInvalid: The certificate is for none of them, or will not do at all.
+        ConfigInvalid: The certificate is for none of them, or cannot be used at all.
     """
     if transport.name != HTTPS.name or certificate is None or key is None:
         return addresses

@@ -1,4 +1,4 @@
-"""A transport: what all have in common beside what their files in this folder say, and what a device is told by it."""
+"""A transport: what all have in common beside what their files in this folder say, and where a device fetches by it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 def offered(name: str, pattern: str, offers: Offered, answer: str = "\n") -> CopyQuestion:
-    """Return a question that shows what the device takes for given: it is answered only where that is ours."""
+    """Return a question that shows what the device assumes: it is confirmed only where that is ours."""
     return CopyQuestion(name=name, pattern=re.compile(pattern, re.IGNORECASE), answer=answer, offers=offers)
 
 
@@ -44,7 +44,7 @@ class Ports:
 
     Attributes:
         well_known: The one that a URL need not name, and that takes a right of its own to listen on.
-        others: Those that are tried where it is not to be had; few, so that a firewall can have a rule for them.
+        others: Those that are tried where it cannot be had; few, so that a firewall can have a rule for them.
     """
 
     well_known: int
@@ -62,16 +62,17 @@ _NO_COMMON = "algorithm in common"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Messages:
-    """What people are told where a copy does not come about.
+    """The messages for a copy that fails.
 
     Attributes:
-        no_client: That nobody connected; `from` and the addresses follow.
+        no_client: That no client connected; `from` and the addresses follow.
         no_data: That a device logged in and takes nothing.
-        hints: What to do, by what is in the way.
-        stuck: What was missed and what to do, likewise, where a copy that was waited for does not begin.
-        says_little: Finds an error that the device gives for whatever went wrong before the first byte, so that it
-            tells nothing of a want of memory then; None where each cause has its words.
-        no_common: What to do where device and server have no algorithm in common; empty where none is agreed upon.
+        hints: What to do, by the cause.
+        stuck: What was missed and what to do, likewise, for a copy that does not start.
+        says_little: Finds an error that the device prints for any cause before the first byte; None where each cause
+            has
+            its words.
+        no_common: What to do where device and server have no algorithm in common; may be empty.
     """
 
     no_client: str
@@ -82,7 +83,7 @@ class Messages:
     no_common: str = ""
 
     def hint_for(self, failure: str | None) -> str | None:
-        """Return what to do about a failure by our server's account of it; None where that tells no more."""
+        """Return what to do about a failure by our server's account of it, or None."""
         return self.no_common or None if _NO_COMMON in (failure or "") else None
 
 
@@ -110,12 +111,14 @@ class ListenOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What a device is told: where it finds an image, and with which credentials.
+    """Where a device finds an image, and with which credentials.
 
     Attributes:
         server: Our address as the device reaches it.
         port: Our port; 0 where it is not known yet.
+        image: Catalogue name.
         username: The ticket's: letters and digits only, for `%xy` is forbidden in a URL and `?` would call the help.
+        password: The same.
         vrf: VRF to use, or None.
         fingerprints: Of our SSH host keys, as devices may show them; none where they are not known.
     """
@@ -131,7 +134,7 @@ class Offer:
 
     @property
     def place(self) -> str:
-        """Return server and image as they stand in the URL behind the credentials."""
+        """Return server and image as they stand in the URL after the credentials."""
         # Old releases may not take a port in the URL.
         is_usual = self.port == self.transport.ports.well_known
         return f"{self.server}/{self.image}" if is_usual else f"{self.server}:{self.port}/{self.image}"
@@ -144,15 +147,16 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transport(ABC):
-    """A protocol by which an image comes to a device: what its file in this folder says of it, and what most share.
+    """A protocol by which an image comes to a device.
 
     Attributes:
-        name: What it is called, which is how its URLs begin.
-        is_clear_text: Image and ticket cross the network for everybody to read.
+        name: What it is called, which is how its URLs start.
+        title: As people write it.
+        is_clear_text: Image and ticket cross the network in clear.
         listener_name: The same for protocols that one listener of ours serves.
         ports: Those that our server listens on for it.
-        words: What people are told where a copy does not come about.
-        source: The line that names the interface which its copies come from; None where the device opens no connection.
+        words: The messages for a copy that fails.
+        source: The line that names the source interface of its copies; None where the device opens no connection.
         takes_vrf: The copy command takes a VRF with it; else the source interface decides alone.
         needs_trust: The device must trust our certificate already.
         has_channel: It goes through a channel with a window of its own inside TCP's.
@@ -184,11 +188,11 @@ class Transport(ABC):
         return () if self.source is None else (self.source,)
 
     def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
-        """Return which of its settings a copy needs, each with its value; the interface is where it is to come from."""
+        """Return which of its settings a copy needs, each with its value."""
         return () if self.source is None or source_interface is None else ((self.source, source_interface),)
 
     def windows(self, platform: Platform, /) -> tuple[ChannelWindow, ...]:
-        """Return what widens a window of its own inside TCP's, the best first; none where it has no such window."""
+        """Return what widens a window of its own inside TCP's, the best first; none without such a window."""
         return platform.ssh.windows if self.has_channel else ()
 
     def url(self, offer: Offer) -> str:
@@ -213,7 +217,7 @@ class Transport(ABC):
         return ()
 
     def data_mode(self, _commands: Iterable[str], /) -> str | None:
-        """Return how the data connection was asked for, by the commands that our server was given; None: not at all."""
+        """Return how the data connection was asked for, by the commands that our server got; None: not at all."""
         return None
 
 
@@ -226,7 +230,7 @@ def offer_of(
     vrf: str | None = None,
     fingerprints: tuple[str, ...] = (),
 ) -> Offer:
-    """Return what a device is told that a ticket was issued for."""
+    """Return where a device finds the image of its ticket."""
     return Offer(
         transport=transport,
         server=server,
@@ -240,7 +244,7 @@ def offer_of(
 
 
 def source_setting(keyword: str, command: str) -> Setting:
-    """Return the configuration line that names the interface which a protocol's copies come from."""
+    """Return the configuration line that names the source interface of a protocol's copies."""
     return Setting(
         keyword=keyword,
         command=command,
@@ -276,7 +280,7 @@ def checked_name(image: str) -> str:
 
 
 def copy_command(offer: Offer, target: str, platform: Platform) -> str:
-    """Return the command with which a device fetches an image.
+    """Return the command with which a device fetches an image to a target such as `bootflash:image.bin` or `null:`.
 
     Raises:
         ConfigInvalid: The command would be too long for the device, or a name holds what it cannot take.

@@ -1,18 +1,18 @@
 """What a device in bundle mode boots next: an image put in front of the `boot system` lines, and taken back exactly.
 
-Pure but for typing and saving. The lines that were there stay, behind the new one, in their order: IOS tries them one
+Pure but for typing and saving. The lines that were there stay, after the new one, in their order: IOS tries them one
 after the other, so that a file that cannot be booted leaves the old image to be booted (Cisco IOS Configuration
 Fundamentals, "Rebooting"). They take effect once they are saved.
 
 Facts
 -----
-* A new `boot system` line goes behind those that are there. To have one in front, all are taken out and put in again,
-  in one go in configuration mode; until it is saved, a restart knows only the saved ones.
+* A new `boot system` line goes after those that are there. To have one in front, all are taken out and put in again,
+  in one session of configuration mode; until it is saved, a restart knows only the saved ones.
 * There are five spellings (pyntc, `ios_device.py`): `boot system flash bootflash:X`, `boot system bootflash:X`,
   `boot system flash0:/X`, `boot system switch all flash:X`, `boot system flash X`. The one that stands in the
   configuration is followed; where none does, those of the platform's kind are tried, and a refused one changes nothing.
 * `boot system switch all` is one line with `;` between its files.
-* `write memory` behind a change of software asks `Overwrite the previous NVRAM configuration?[confirm]`.
+* `write memory` after a change of software asks `Overwrite the previous NVRAM configuration?[confirm]`.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ def boot_lines(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_ours_to_type(order: BootOrder) -> bool:
-    """Return whether all that an order would have us type are `boot system` lines; one that does not is none of ours."""
+    """Return whether an order has us type `boot system` lines only; one that does not is none of ours."""
     return all(_LINE.fullmatch(line) for line in (*order.before, *order.wanted))
 
 
 def objection_to(before: tuple[str, ...], orders: tuple[BootOrder, ...], *, is_stack: bool) -> str | None:
-    """Return why lines that are there must be put in order by a person, or None. It has no line that may hold a secret."""
+    """Return why a person must put the lines in order, or None; it quotes no line that may hold a secret."""
     if is_stack and any(_ONE_MEMBER.match(line) for line in before):
         return "a line of its own for a member, so that the others would boot the old image"
     if any(_LOGIN.search(line) for line in before):
@@ -109,7 +109,7 @@ def _in_both_spellings(before: tuple[str, ...], file_system: str, name: str) -> 
 
 
 def _spelled_as(words: list[str], file_system: str, name: str) -> str:
-    """Return the line for an image in the spelling of another line, by that one's words."""
+    """Return the line for an image in the spelling of another line, given its words."""
     if len(words) > 3 and ":" not in words[-1]:
         # `boot system flash X`, of the device's own flash
         return f"{COMMAND} {words[2] if words[2] == 'flash' else file_system} {name}"
@@ -176,10 +176,12 @@ def differs_only_by(order: BootOrder, fingerprint: Fingerprint, salt: str, runni
 def save(session: DeviceSession, *, expected: tuple[str, ...]) -> None:
     """Save the running configuration, and read back that the startup configuration has the boot order.
 
+    The caller has made sure that only our lines are unsaved.
+
     Raises:
         DeviceRefused: The startup configuration has others.
         OutputNotUnderstood: The device asks something else, or a limit was reached.
-        DeviceUnreachable: The session was lost; the startup configuration tells whether it was saved.
+        DeviceUnreachable: The session was lost; the startup configuration shows whether it was saved.
     """
     command = session.platform.commands.save
     dialogue = Dialogue(prompt_pattern=session.prompt_pattern, questions=(_OVERWRITE,))

@@ -1,15 +1,15 @@
-"""The commands that restart a device into another image, each given once, and never twice by anybody.
+"""The commands that restart a device into another image, each given once.
 
 `install activate` with the timer that brings the old image back, and `reload`. Both end with the session: that it is
-lost is what is expected, and says nothing of what the device boots. What does is read once it is back.
+lost is expected, and says nothing of what the device boots. That is read once it is back.
 
 Facts
 -----
 * `install activate auto-abort-timer N prompt-level none` asks nothing; N is 30 to 1200 minutes. `Install will reload
   the system now!` and `SUCCESS: install_activate` come right before the session dies (log of three C8000V).
 * `reload` asks `System configuration has been modified. Save? [yes/no]: ` where something is not saved. That question
-  is never answered: what is not saved is somebody's. Hung up at it, the device goes on as it was.
-* It then asks `Proceed with reload? [confirm]`; a stack tells first that the whole stack is reloaded.
+  is never answered: what is not saved is not ours. When we hang up there, the device goes on as it was.
+* It then asks `Proceed with reload? [confirm]`; a stack prints first that the whole stack is reloaded.
 * With a second supervisor it asks `This will reload the active unit and force a switch of activity [confirm]`: the
   other one takes over with the image that it runs. That is no activation, and not confirmed.
 """
@@ -43,9 +43,11 @@ class Gone:
 def activate_added(session: DeviceSession, *, timer_min: int, tell: Callable[[str], None] = lambda _: None) -> Gone:
     """Have a device in install mode activate what is added, and follow it until the session is gone.
 
+    `timer_min` minutes later the device brings the old image back unless the new one is committed.
+
     Raises:
         InstallRefused: The device does not activate now, and says why; its prompt is back.
-        OutputNotUnderstood: It says nothing that we know, or a limit was reached.
+        OutputNotUnderstood: It prints nothing that we know, or a limit was reached.
     """
     command = session.platform.activate_command(timer_min)
     lines: list[str] = []
@@ -70,7 +72,7 @@ def commit_active(session: DeviceSession, *, tell: Callable[[str], None] = lambd
 
     Raises:
         OutputNotUnderstood: It asks something, or a limit was reached.
-        DeviceUnreachable: The session was lost. In both cases `show install summary` tells whether it is committed.
+        DeviceUnreachable: The session was lost. In both cases `show install summary` shows whether it is committed.
     """
     return run_install(session, session.platform.commands.install_commit, step="commit", report=tell)
 

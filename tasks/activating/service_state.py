@@ -1,16 +1,15 @@
-"""What a device does for its network, before and behind an activation: release, ports, neighbours, routes, members.
+"""What a device does for its network, before and after an activation: release, ports, neighbours, routes, members.
 
-Two looks and what the second one lacks. Each figure is one that a person would look at behind an upgrade, read by a
-command that costs the same on a large router as on a small one: routes are counted from `show ip route summary`, never
-listed.
+Each figure is one that a person would check after an upgrade, read by a command that costs the same on a large router
+as on a small one: routes are counted from `show ip route summary`, never listed.
 
 Facts
 -----
 * A protocol that is not configured prints nothing (`show ip ospf neighbor`), a sentence (`% BGP not active`, `% CDP is
   not enabled`), or is refused where the image lacks it: none of these is a neighbour.
 * The state of a BGP neighbour is a number, that of its prefixes, once the session is established.
-* Neighbours by CDP come back within a minute of the port, those of routing protocols after their timers: who compares
-  at once sees all of them gone.
+* Neighbours by CDP come back within a minute of the port, those of routing protocols after their timers: compared at
+  once, all of them are gone.
 * `show ip interface brief` has all interfaces, also those without an address.
 """
 
@@ -42,8 +41,8 @@ class ServiceState:
     Attributes:
         release: The release that runs, as printed.
         running_file: What it was started from, or None.
-        restarted_at: When it was started, as printed, or None where it does not show that.
-        reload_reason: Why it was started, as printed, or None where it does not show that.
+        restarted_at: When it was started, as printed, or None where it is not shown.
+        reload_reason: Why it was started, as printed, or None where it is not shown.
         uptime_s: How long it runs, to the minute, or None.
         interfaces_up: Interfaces that are up with their protocol.
         neighbors: Neighbours that are there, each with its protocol in front.
@@ -97,7 +96,7 @@ def service_state(task: Task) -> Result:
 
 
 def read_service_state(session: DeviceSession, software: SoftwareState | None = None) -> ServiceState:
-    """Look at what a device does, and change nothing; what it runs is not read again where that is given."""
+    """Read what a device does; what it runs is not read again where that is given."""
     software = software or read_software(session)
     commands = session.platform.commands
     shown = session.show_version()
@@ -144,7 +143,7 @@ def _neighbors(session: DeviceSession, protocol: str) -> Iterable[str]:
 
 
 def neighbors_in(protocol: str, answer: Answer) -> tuple[str, ...]:
-    """Return the neighbours of one protocol that are there; none where the device has none, or does not speak it."""
+    """Return the neighbours of one protocol (a key of `Platform.neighbors`) that are there."""
     if not answer.is_read:
         return ()
     template, name = _TABLES[protocol]

@@ -1,1 +1,1 @@
-"""By which protocols a device can fetch, and how fast at most: what a check and a plan tell before anything is set."""
+"""By which protocols a device can fetch, and how fast at most, as far as that shows before anything is set."""

@@ -4,11 +4,11 @@ Facts
 -----
 * A copy has no more than the smaller of two windows per round trip, TCP's and that of the SSH channel inside it; see
   `flashferry.tcp.ssh_channel_window`.
-* What a release takes of the lines that widen the channel it tells only when it is asked to set them. A forecast goes
-  by the release (`ChannelWindow.since`) and says that it assumes.
+* A release shows which lines that widen the channel it takes only when they are set. A forecast goes by the release
+  (`ChannelWindow.since`) and says that it assumes.
 * Where bulk mode is on by default, the default configuration has its line; so a configuration without one has it off,
-  and the channel is as wide as on 16.x. On IOS 15 nobody saw how wide it is.
-* What a window is without configuration was seen with FTP's client; that the others begin with the same is assumed.
+  and the channel is as wide as on 16.x. How wide it is on IOS 15 was never seen.
+* What a window is without configuration was seen with FTP's client; that the others start with the same is assumed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Ceiling:
 
     Attributes:
         bytes_per_s: No copy is faster, in payload bytes per second.
-        likely_bytes_per_s: What to expect where nothing else is in the way: no flash, no processor, no loss.
-        tcp_window_bytes: The window of TCP that it goes by.
-        channel_window_bytes: That of the SSH channel, or None where there is none.
+        likely_bytes_per_s: What to expect with no other limit: no flash, no processor, no loss.
+        limit: What the most comes from.
+        channel_window_bytes: Window of the SSH channel, or None where there is none.
         is_assumed: Whether a window or the round-trip time in it is assumed.
         untuned_bytes_per_s: The most without any line of ours.
     """
@@ -105,10 +105,7 @@ def ceilings(
 
 
 def announce(found: Iterable[Ceiling]) -> str:
-    """Return what to tell before a copy: `SCP will run at most at 82 kB/s here (...); HTTP at 5.9 MB/s (...)`.
-
-    The slowest comes first; empty where there is nothing to compare.
-    """
+    """Return `SCP will run at most at 82 kB/s here (...); HTTP at 5.9 MB/s (...)`, the slowest first; may be empty."""
     ordered = sorted(found, key=lambda one: one.bytes_per_s)
     if not ordered:
         return ""
@@ -118,10 +115,11 @@ def announce(found: Iterable[Ceiling]) -> str:
 
 
 def announce_choice(found: Iterable[Ceiling], by: str) -> str:
-    """Return what to tell before a copy by one protocol of several: that it goes by it, and what each can have at most.
+    """Return the most that a copy by one protocol of several can have, with that of the others.
 
     `the copy goes by FTP, here at most at 5.9 MB/s (its link); it would go by SCP at most at 82 kB/s (...)`. Empty
-    where nothing is known of the one that it goes by.
+    where
+    nothing is known of the chosen one.
     """
     ordered = sorted(found, key=lambda one: (one.transport != by, one.bytes_per_s))
     if not ordered or ordered[0].transport != by:
@@ -135,7 +133,7 @@ def announce_choice(found: Iterable[Ceiling], by: str) -> str:
 
 
 def is_worth_telling(found: Iterable[Ceiling], *, by: str = USUAL.name) -> bool:
-    """Return whether people are to be told: not where a copy goes as it always went, and nothing was said of others."""
+    """Return whether the ceilings are shown: not where a copy goes as usual and the inventory names no protocols."""
     names = {one.transport for one in found}
     return bool(names) and (by != USUAL.name or names != {one.name for one in TRANSPORTS})
 
@@ -177,7 +175,7 @@ class _Windows:
 
 
 def _expected(before: TcpLines, plan: TunePlan, windows: tuple[ChannelWindow, ...], release: str) -> TcpLines:
-    """Return the lines that a device is taken to have once it was tuned."""
+    """Return the lines that a device is assumed to have once it was tuned."""
     others = [one for one in plan.changes if not one.is_channel]
     tried = [one for one in (*plan.changes, *plan.channel) if one.is_channel]
     taken = next((one for one in tried if _is_known(one, windows, release)), None)
@@ -187,7 +185,7 @@ def _expected(before: TcpLines, plan: TunePlan, windows: tuple[ChannelWindow, ..
 
 
 def _is_known(change: Change, windows: tuple[ChannelWindow, ...], release: str) -> bool:
-    """Return whether a release is taken to know a line: it stands there already, or the release is new enough."""
+    """Return whether a release is assumed to know a line: it stands there already, or the release is new enough."""
     if change.before is not None:
         return True
     found = re.match(r"\D*(\d+)\.(\d+)", release)

@@ -4,13 +4,13 @@ Facts
 -----
 * HTTPS needs a certificate authority that the device trusts: a `crypto pki trustpoint`. Setting one up takes several
   lines, a pasted certificate and a right clock (pyATS does all that for each copy), so it is never done here.
-* Some trustpoints are in every configuration and vouch for no server of ours: the device's own (`TP-self-signed-N`)
-  and that of the licensing service (`SLA-TrustPoint`). Both are known from configurations at large, no capture is here.
-* Whether a trustpoint is that of our certificate's authority nobody can see: the device tells by its copy.
-* A Catalyst 9000 trusts servers of public authorities without any trustpoint, by its pool. A server of ours that has
-  such a certificate is refused here all the same: a copy that fails costs more than a line that somebody sets.
-* `show file systems` has a row for each protocol (`tftp: rcp: http: ftp: scp: sftp: https:`). That a row that is
-  missing means a protocol that is missing no capture proves; all of ours missing while others are there does.
+* Some trustpoints are in every configuration and prove no server of ours: the device's own (`TP-self-signed-N`) and
+  that of the licensing service (`SLA-TrustPoint`). Both are known from configurations at large, no capture is here.
+* Whether a trustpoint is that of our certificate's authority cannot be seen: only a copy shows it.
+* A Catalyst 9000 trusts servers of public authorities without any trustpoint, by its pool. A server of ours with such
+  a certificate is refused here all the same: a copy that fails costs more than a line in the configuration.
+* `show file systems` has a row for each protocol (`tftp: rcp: http: ftp: scp: sftp: https:`). No capture proves that a
+  missing row means a missing protocol; all of ours missing while others are there does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OWN = re.compile(r"TP-self-signed-\d+|SLA-TrustPoint")
 
 
 def trustpoints(running: str) -> tuple[str, ...]:
-    """Return the trustpoints that may vouch for a server."""
+    """Return the trustpoints of a running configuration that may belong to our server."""
     return tuple(row.name for row in rows(PkiTrustpoint, running) if not _OWN.fullmatch(row.name))
 
 

@@ -3,9 +3,9 @@
 Facts
 -----
 * With `file prompt quiet` in the configuration the device asks nothing before it overwrites (ansible 23263, napalm
-  1033): nothing but our own look stands between a copy and another's file.
+  1033): only our own check protects another file.
 * A listing proves that a file is not there only where every line of it is accounted for (`tasks.file_system`); else the
-  device is asked for that name alone. Where it asks nothing, one of the two is too little.
+  device is asked for that name alone. Where it asks nothing before it overwrites, both proofs are needed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from templates.rows import DirError, DirFile, DirTotals, first, rows
 def look_again(
     session: DeviceSession, file_system: str, image: Image, *, overwrites_silently: bool = False
 ) -> str | None:
-    """Return why an image cannot be put where the check found space for it, right before the copy; None where it can.
+    """Return why an image cannot be put where the check found space for it, right before the copy, or None.
 
     Raises:
         DeviceRefused: The file system cannot be listed any more.
@@ -46,7 +46,7 @@ def overwrites_silently(running: Configured) -> bool:
 
 
 def absence_doubt(file_system: str, listing: str, image: Image) -> str | None:
-    """Return why a copy may overwrite a file on a device that asks nothing, or None: its listing proves absence."""
+    """Return why a copy may overwrite a file on a device that asks nothing, or None."""
     doubt = read_listing(listing).doubt
     if doubt is None:
         return None
@@ -82,7 +82,7 @@ def list_files(session: DeviceSession, file_system: str) -> str:
 
 
 def present_file(session: DeviceSession, listing: str, image: Image, file_system: str) -> DirFile | None:
-    """Return the file of the image's name; where the listing does not tell, the device is asked for that name alone."""
+    """Return the file of the image's name; where the listing is in doubt, the device is asked for that name alone."""
     try:
         return file_named(listing, image.name)
     except ValueError:
@@ -97,7 +97,7 @@ def _asked_by_name(session: DeviceSession, path: str) -> DirFile | None:
 
 
 def image_refusal(space: FlashSpace, image: Image, present: DirFile | None) -> str | None:
-    """Return why an image cannot be put on a file system, or None: what is in its way, or too little space."""
+    """Return why an image cannot be put on a file system, or None: a file, or too little space."""
     file_system = space.file_system
     if present is None:
         return space.refusal(image.size_bytes)

@@ -1,8 +1,8 @@
-"""The copy of a device from a neighbour: the same dialogue as from us, with nobody of ours at the other end.
+"""The copy of a device from a neighbour: the same dialogue as from us, without a server of ours.
 
-The device's marks are all that is seen of it while it goes on, and what a mark stands for differs: that they come is a
-sign of life, and no figure. So a copy is given up by the clock: where no mark came for too long, and where it takes
-longer than the WAN would have taken. What came counts by the device's own line, and is proven by its hash afterwards.
+Only the device's marks are seen while it goes on, and what a mark stands for differs: they are a sign of life, and no
+figure. So a copy is given up by the clock: where no mark came for too long, and where it takes longer than over the
+WAN. The device's own line counts the bytes, and the hash proves them afterwards.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOADING = "Loading "
 
 
 def patience_s(wan_s: float | None) -> float:
-    """Return how long a copy from a neighbour may take, in seconds."""
+    """Return how long a copy from a neighbour may take, in seconds, by the time over the WAN; None: not known."""
     return float("inf") if wan_s is None else PATIENCE_S + wan_s
 
 
@@ -61,7 +61,7 @@ def fetch_image(
         limits: How long to wait for what.
         longest_s: After how many seconds it is slower than it may be.
         interrupted: Whether the operator wants to stop; asked once a second.
-        seen: Takes as often how many marks the device has shown.
+        seen: Called as often with the number of marks.
 
     Raises:
         CopyFailed: The device gave up, or copied another number of bytes.
@@ -95,5 +95,5 @@ def fetch_image(
 
 
 def marks_in(text: str) -> int:
-    """Return how many marks of progress a device has shown behind the line that says what it loads."""
+    """Return how many marks of progress follow the line that says what is loaded."""
     return text.rpartition(_LOADING)[2].count("!") if _LOADING in text else 0

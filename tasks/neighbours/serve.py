@@ -1,12 +1,11 @@
 """Step `serve`: a device that has proven the image serves it to named addresses of its site.
 
-What is set are lines like any other that a run sets: they are on disk before they are typed, read back, taken back by
-the restore and proven gone with the whole configuration. A device that does not take them serves nobody, which costs it
-nothing: it has the image.
+The lines are like any other that a run sets: on disk before they are typed, read back, taken back by the restore and
+proven gone with the whole configuration. A device that does not take them just serves no device.
 
-The list of who may fetch comes first and permits nobody; then the addresses, one line each; then the line that serves
-the file. Further addresses are added while it serves. All of the list goes with the one line that takes it back: so it
-is taken back only while it has no entry but those that the journal knows for ours.
+The list of who may fetch comes first and permits no address; then the addresses, one line each; then the line that
+serves the file. Further addresses are added while it serves. All of the list goes with the one line that takes it back:
+so it is taken back only while it has no entry but those that the journal has as ours.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ SERVE = Step(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServicePlan:
-    """What has a device serve a file.
+    """What makes a device serve a file.
 
     Attributes:
         number: Number of the list of who may fetch.
@@ -90,14 +89,14 @@ def service_plan(
     mark: str,
     addresses: tuple[str, ...],
 ) -> ServicePlan:
-    """Return what would have a device serve a file.
+    """Return what would make a device serve a file.
 
     Args:
         session: An open session.
         running: Its running configuration as it is now.
-        startup: Its startup configuration: what stands there is somebody's too, and there again behind a restart.
+        startup: Its startup configuration: what stands there is in force again after a restart.
         path: The file, for example `bootflash:image.bin`.
-        mark: The line that tells others owner_of the device is.
+        mark: The line that marks the device as staged by a run.
         addresses: Whom to let in, at least one.
     """
     serving = session.platform.serving
@@ -120,7 +119,7 @@ def service_plan(
 
 
 def entries_for(session: DeviceSession, number: int, addresses: tuple[str, ...]) -> tuple[Change, ...]:
-    """Return what lets some addresses have what a list is for: for the journal, before it is typed."""
+    """Return the entries that let some addresses in: for the journal, before they are typed."""
     serving = session.platform.serving
     assert serving is not None
     return tuple(_change(serving.access_list, serving.permit_line(number, one)) for one in addresses)
@@ -140,13 +139,13 @@ def set_service(session: DeviceSession, plan: ServicePlan) -> ServiceReport:
         OutputNotUnderstood: The configuration cannot be read; lines may be in force.
     """
     before = read_running(session)
-    # An applet was armed meanwhile, say, which takes seconds: what somebody typed until now is not to get our lines.
+    # Arming an applet takes seconds: a list that was typed meanwhile must not get our lines.
     if reason := _taken_meanwhile(plan, before):
         return ServiceReport(reason=reason)
     known = archives(session, before)
     permits = tuple(change.ours for change in plan.changes if change.is_entry)
     *first, last = (change.ours for change in plan.changes if not change.is_entry)
-    # What says owner_of the list is first, by itself: no line of a list stands there that nobody would know for ours. And
+    # The owner of the list first, by itself: then no line of a list stands there that is not known as ours. And
     # the file last: a list that is not there yet would let everybody in.
     refused = _refused(session, tuple(first)) or _refused(session, (*permits, last))
     reason, seen = (refused, read_running(session)) if refused else _proven(session, plan.changes)
@@ -172,7 +171,7 @@ def let_in(session: DeviceSession, plan: ServicePlan, entries: tuple[Change, ...
 
 
 def _proven(session: DeviceSession, changes: tuple[Change, ...]) -> tuple[str, Configured]:
-    """Return what a device does not show of what was set, empty where it shows all; and what it shows, maybe late."""
+    """Return what a device does not show of what was set, empty where it shows all, and the configuration."""
     seen = read_running(session)
     for pause_s in LATE_PAUSES_S:
         if not _unproven(changes, seen):
@@ -205,7 +204,7 @@ def _one_as_shown(change: Change, shown: str | None) -> Change:
 
 
 def _in_other_hands(running: Configured, name: str) -> str:
-    """Return owner_of the device is as well, by a mark that is not ours; empty where it is nobody's."""
+    """Return the other run that has the device, by its mark; empty where there is none."""
     theirs = next((line for line in running.lines if is_mark(line) and not _is_named(line, name)), None)
     return f"{owner_of(theirs)} has this device in its hands, too" if theirs is not None else ""
 
@@ -227,10 +226,11 @@ def _taken_meanwhile(plan: ServicePlan, seen: Configured) -> str:
 def _taken_back(
     session: DeviceSession, changes: tuple[Change, ...], seen: Configured, known: frozenset[str]
 ) -> tuple[Change, ...]:
-    """Take lines back; return those that the restore has to look for all the same.
+    """Take lines back; return those that the restore has to check all the same.
 
-    Nothing had their names right before they were typed. So whatever has now goes, in whatever words it is shown; but a
-    list with entries that cannot be ours is left for the restore, which tells of it.
+    Nothing had their names right before they were typed. So whatever has now goes, in whatever words it is shown; a
+    list
+    with entries that cannot be ours is left for the restore, which reports it.
     """
     for part in (tuple(one for one in changes if not one.is_mark), tuple(one for one in changes if one.is_mark)):
         # A mark stays until the others are gone.

@@ -5,8 +5,8 @@ Facts
 * Of the register the last digit says what is booted (0 ROMMON, 1 the first image, 2 to F what the boot variable names)
   and bit 6 that the startup configuration is passed over: 0x2142. A Catalyst 2960 or 3750 shows 0xF.
 * Virtual routers boot by GRUB from what is installed: with `packages.conf` and no boot variable they come up as they
-  are. What IOSv boots by nothing on it tells.
-* Catalysts tell of manual booting, routers do not: there the register says it.
+  are. Nothing on IOSv shows what it boots by.
+* Catalysts show manual booting, routers do not: there the register says it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OF_OLD_CATALYSTS = 0xF
 
 
 def boot_variable(evidence: Evidence) -> Iterable[Condition]:
-    """Each place boots a file that is there: the running one, or the wanted image."""
+    """Each place boots a file that is there: the running one, or the image."""
     software = evidence.software
     answer = software.answers[Topic.BOOT]
     if not answer.is_read:
@@ -72,7 +72,7 @@ def _boots(evidence: Evidence, boot: Boot) -> tuple[Met, str]:
 
 
 def _without_packages(evidence: Evidence, place: str, path: str) -> tuple[Met, str] | None:
-    """Return which of the packages that a provisioning file names is missing beside it; None where none is."""
+    """Return which of the packages that a provisioning file names is missing beside it, or None."""
     software = evidence.software
     if software.mode is not Mode.INSTALL:
         return None
@@ -96,7 +96,7 @@ def _without_packages(evidence: Evidence, place: str, path: str) -> tuple[Met, s
 
 
 def _other_size(evidence: Evidence, held: Held, name: str) -> str | None:
-    """Return how large a file is there and on the active member's flash, where that differs; None where it does not."""
+    """Return the size of a file there and on the active member's flash, where they differ, or None."""
     here, active = (sizes_on(one).get(name) for one in (held, evidence.held[0]))
     if here is None or active is None or here == active:
         return None
@@ -113,7 +113,7 @@ def _boots_without(evidence: Evidence) -> tuple[Met, str]:
 
 
 def _boots_installed(evidence: Evidence) -> tuple[Met, str]:
-    """Return whether what a virtual router boots without a boot variable is there: provisioning file and packages."""
+    """Return whether what a virtual router boots without a boot variable is there."""
     running = evidence.software.running_file
     there = _is_there(evidence, "", running) if running is not None else None
     if running is None or there is None:
@@ -132,12 +132,12 @@ def _is(evidence: Evidence, path: str, name: str) -> bool:
 
 
 def _own(path: str) -> str:
-    """Return a path of a boot variable as the running system would spell it; some name none but the file."""
+    """Return a path of a boot variable as the running system spells it; some have the file name only."""
     return path if ":" in path else f"flash:{path}"
 
 
 def _is_there(evidence: Evidence, place: str, path: str) -> bool | None:
-    """Return whether a file that is booted is on the flash of the place that boots it; None where that is not known."""
+    """Return whether a file that is booted is on the flash of the place that boots it; None: not known."""
     held = _flash_of(evidence, place, path)
     system, name = split_path(_own(path))
     if held is not None and "/" not in name:
@@ -150,7 +150,7 @@ def _is_there(evidence: Evidence, place: str, path: str) -> bool | None:
 
 
 def _lists(listing: Answer, name: str) -> bool | None:
-    """Return whether a listing has a file of a name, spelt alike, with contents; None where that cannot be read."""
+    """Return whether a listing has a file of exactly that name, with contents; None where that cannot be read."""
     if not listing.is_read:
         return None
     try:
@@ -172,7 +172,7 @@ def sizes_on(held: Held) -> dict[str, int]:
 
 
 def _flash_of(evidence: Evidence, place: str, path: str) -> Held | None:
-    """Return the file system of a place that a path on it is about: each member's own flash has the same name."""
+    """Return the file system of a place that a path is on: each member's own flash has the same name."""
     at = "" if place == _active(evidence) else place
     if at == "" and place == "" and not evidence.held:
         return None
@@ -222,7 +222,7 @@ def _registered(evidence: Evidence, value: str | None) -> tuple[Met, str]:
 
 
 def manual_boot(evidence: Evidence) -> Iterable[Condition]:
-    """Nobody has to be at the console for it to come up."""
+    """It comes up without a console."""
     answer = evidence.software.answers[Topic.BOOT]
     if not answer.is_read:
         yield _says(Asked.MANUAL, Met.UNKNOWN, "whether it waits at the console cannot be read", answer)

@@ -1,7 +1,7 @@
-"""What must be so before a device may boot an image, one condition each, over what a look found. Pure.
+"""What must hold before a device may boot an image, one condition each, by what a check found. Pure.
 
-It is easy to give a false yes. So a condition is met only where a line of the device says so, what cannot be read is
-unknown and never met, what a platform does not have does not apply only where the platform said so itself, and the
+A false yes is easily given. So a condition is met only where a line of the device says so; what cannot be read is
+unknown and never met; what a platform does not have does not apply only where the platform said so itself; and the
 answer is yes only where each condition is met or does not apply. What a device boots by is in `tasks.readiness.boot`.
 
 Facts
@@ -9,7 +9,7 @@ Facts
 * `install add` in install mode hands a stack's other members their packages; whether it leaves the `.bin` there was
   seen once (C9200L) and is open elsewhere: a member that `show install summary` names needs no file of its own.
 * More than one inactive image leaves open which one `install activate` takes; an inactive patch is taken, too.
-* A timer that runs brings back the old image whatever anybody does meanwhile.
+* A timer that runs brings back the old image in any case.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LEAST_SPACE_BYTES = 10_000_000
 
 
 def images(evidence: Evidence) -> Iterable[Condition]:
-    """The image lies on each file system that must hold it, whole, by the hash that the device computes."""
+    """Each file system that must hold the image has it, whole, by the hash that the device computes."""
     for held in evidence.held:
         met, sentence, lines = _is_held(evidence, held)
         by = held.command or held.listing.command
@@ -46,7 +46,7 @@ def images(evidence: Evidence) -> Iterable[Condition]:
 
 
 def _is_held(evidence: Evidence, held: Held) -> _Found:
-    """Return what is known of the image on a file system: by its list, then by its hash."""
+    """Return what is known of the image on a file system: by its listing, then by its hash."""
     name, place = evidence.image.name, held.file_system or _spoken(held.place)
     if not held.listing.is_read:
         return Met.UNKNOWN, f"{place} cannot be listed", _words(held.listing)
@@ -111,7 +111,7 @@ def _sealed(seal: Sealed) -> tuple[Met, str]:
 
 
 def installed(evidence: Evidence) -> Iterable[Condition]:
-    """In install mode each place has one committed image, and the wanted one inactive, or committed already."""
+    """In install mode each place has one committed image, and the image inactive, or committed already."""
     answer = evidence.software.answers[Topic.INSTALL]
     met, sentence = _is_installed(evidence)
     lines = answer.lines_with("IMG ", "SMU ") if answer.is_read else _words(answer)
@@ -146,7 +146,7 @@ def _is_installed(evidence: Evidence) -> tuple[Met, str]:
 
 
 def _added_in_part(evidence: Evidence) -> tuple[Met, str] | None:
-    """Return why an image that waits for its activation may lack parts; None where it runs, or nothing says so."""
+    """Return why an image that waits for its activation may lack parts, or None."""
     waits = any(release_in(one) == evidence.wanted for one in evidence.software.versions("I"))
     if evidence.failed_add is None or not waits:
         return None
@@ -154,7 +154,7 @@ def _added_in_part(evidence: Evidence) -> tuple[Met, str] | None:
 
 
 def _lacks_packages(evidence: Evidence) -> tuple[Met, str] | None:
-    """Return where a package of the wanted image is missing on flash, whatever the summary lists; None if nowhere.
+    """Return where a package of the image is missing on flash, whatever the summary lists, or None.
 
     Which packages an image has is known from those that another place has of it, and by those of the running release.
     """
@@ -179,7 +179,7 @@ def _part_of(package: str) -> str:
 
 
 def _parts_on(held: Held, release: ImageRelease | None) -> dict[str, int]:
-    """Return the sizes of a release's packages on a file system, by their names without the release, in bytes."""
+    """Return the sizes in bytes of a release's packages on a file system, by their names without the release."""
     files = [(read_file_name(name), size) for name, size in sizes_on(held).items()]
     packages = [(one, size) for one, size in files if one.kind is FileKind.SUB_PACKAGE and one.release == release]
     return {_part_of(one.name): size for one, size in packages}
@@ -222,7 +222,7 @@ def _wrong_inactive(
 
 
 def _is_added_at(evidence: Evidence, place: str) -> bool:
-    """Return whether the packages of the release release are at a member, or at each supervisor, already."""
+    """Return whether the packages of the release are at a member, or at each supervisor, already."""
     software, release = evidence.software, evidence.wanted
     if software.mode is not Mode.INSTALL or release is None:
         return False
@@ -230,7 +230,7 @@ def _is_added_at(evidence: Evidence, place: str) -> bool:
     having = {place for row in added if release_in(row.version) == release for place in row.places}
     if place.isdigit():
         return place in having
-    # Supervisors are told as R0 and R1; which of them is the standby a switchover changes.
+    # Supervisors are listed as R0 and R1; which of them is the standby a switchover changes.
     return len(having) > (place == STANDBY) and having == {*software.install_places}
 
 
@@ -264,7 +264,7 @@ def space(evidence: Evidence) -> Iterable[Condition]:
         met, sentence = _has_space(evidence, held, place)
         lines = held.listing.lines_with("bytes free")
         command = held.listing.command
-        yield Condition(name=Asked.ROOM, met=met, sentence=sentence, command=command, lines=lines, place=place)
+        yield Condition(name=Asked.SPACE, met=met, sentence=sentence, command=command, lines=lines, place=place)
 
 
 def _has_space(evidence: Evidence, held: Held, place: str) -> tuple[Met, str]:
@@ -306,7 +306,7 @@ def _are_ready(evidence: Evidence) -> tuple[Met, str]:
 
 
 def _are_the_same(evidence: Evidence, numbers: set[int]) -> tuple[Met, str]:
-    """Return whether the members are those that `show version` has, and those of the staging."""
+    """Return whether the members are those of `show version`, and those of the staging."""
     booted = {member.number for member in evidence.software.version.members}
     expected = set(evidence.expected_members or ())
     if lost := sorted((booted | expected) - numbers):
@@ -395,5 +395,5 @@ def _spoken(place: str) -> str:
 
 
 def _words(answer: Answer) -> tuple[str, ...]:
-    """Return the beginning of what a device said that cannot be read."""
+    """Return the first lines of an answer that cannot be read."""
     return tuple(line.strip() for line in answer.text.splitlines() if line.strip())[:5]

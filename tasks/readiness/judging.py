@@ -14,7 +14,7 @@ RULES: tuple[Callable[[Evidence], Iterable[Condition]], ...] = (
     *(images, signature, installed, timer, space, members, peer),
     *(boot_variable, register, manual_boot, saved, issu, ours),
 )
-"""All conditions, in the order in which they are told."""
+"""All conditions, in the order of the report."""
 
 
 def judge(evidence: Evidence) -> Readiness:
@@ -46,7 +46,7 @@ def _verdict(evidence: Evidence, conditions: tuple[Condition, ...]) -> Verdict:
 
 
 def runs_it(evidence: Evidence, conditions: Iterable[Condition]) -> bool:
-    """Return whether the device runs the image already: by its release and the packages, or by its proven file."""
+    """Return whether the device runs the image already: by its release and packages, or by its proven file."""
     software, wanted = evidence.software, evidence.wanted
     if software.mode is Mode.INSTALL:
         committed, pending = software.versions("C"), software.versions("U", "D")

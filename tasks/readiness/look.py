@@ -1,8 +1,8 @@
 """Step `ready`: is the image in place on every member, and will the device boot as it should? Changes nothing.
 
-All that is asked in one session: what the device runs, boots and is made of, each file system that must hold the image,
-the hash that the device computes there, both configurations. What cannot be read is kept as such; only a session that
-is lost ends the look.
+All is asked in one session: what the device runs, boots and is made of, each file system that must hold the image, the
+hash that the device computes there, both configurations. What cannot be read is kept as such; only a lost session ends
+the check.
 """
 
 from __future__ import annotations
@@ -73,12 +73,11 @@ def look_at_readiness(
     Args:
         session: An open session.
         wanted: The image.
-        signature: Whether the device is to verify the vendor's signature inside it too.
-        proven: Digests that the device computed a moment ago, in the same run, by the file's path: none of these files
-            is hashed again.
-        owed: Why a run still has the device in hand by the journal, or None.
-        false_copy: By whose word the image has its hash, where an earlier run found that word false; or None.
-        failed_add: Why the image may lack parts where it is listed as added, by an earlier run; or None.
+        signature: Whether the device verifies the vendor's signature inside it too.
+        proven: Digests that the device computed before, in the same run, by path: these files are not hashed again.
+        owed: Why a run still has the device by the journal, or None.
+        false_copy: By whose proof the image has its hash, where an earlier run found that proof false; or None.
+        failed_add: Why the image may lack parts although it is listed as added, or None.
         expected_members: Members at the time of the staging, or None where that is not known.
         known_bytes_per_s: How fast this device hashed before, or None.
         interrupted: Whether the operator wants to stop, asked while the image is hashed.
@@ -89,20 +88,20 @@ def look_at_readiness(
         OutputNotUnderstood: The device has no file system that could hold an image, or a prompt did not come.
     """
     check_privileged(session, STEP)
-    look = _DeviceLook(session, wanted, proven, known_bytes_per_s, interrupted)
+    state = _DeviceState(session, wanted, proven, known_bytes_per_s, interrupted)
     with hashing():
-        held = look.held()
-        seal = look.sealed(held) if signature else None
-    configuration, leftovers, by = look.configuration()
+        held = state.held()
+        seal = state.sealed(held) if signature else None
+    configuration, leftovers, by = state.configuration()
     return judge(
         Evidence(
             image=wanted.image,
             inside=wanted.inside,
-            software=look.software,
+            software=state.software,
             held=held,
             names=session.platform.file_systems,
             signature=seal,
-            boot_listings=look.boot_listings(held),
+            boot_listings=state.boot_listings(held),
             configuration=configuration,
             compared_by=by,
             leftovers=leftovers,
@@ -110,13 +109,13 @@ def look_at_readiness(
             false_copy=false_copy,
             failed_add=failed_add,
             expected_members=expected_members,
-            is_virtual=any(_VIRTUAL.search(model) for model in look.models),
+            is_virtual=any(_VIRTUAL.search(model) for model in state.models),
         )
     )
 
 
-class _DeviceLook:
-    """One look at one device: what was read is kept, so that nothing is asked twice."""
+class _DeviceState:
+    """One check of one device; what was read is kept, so that nothing is asked twice."""
 
     def __init__(
         self,
@@ -127,7 +126,7 @@ class _DeviceLook:
         interrupted: Callable[[], bool],
     ) -> None:
         self._session = session
-        self._wanted = wanted
+        self._target = wanted
         self._known_digests = proven
         self._known_bytes_per_s = known_bytes_per_s
         self._interrupted = interrupted
@@ -141,23 +140,20 @@ class _DeviceLook:
         return self.software.version.hardware or (self._session.facts().model,)
 
     def held(self) -> tuple[Held, ...]:
-        """Return what each file system holds of the image: the active one's first, then members', or the standby's."""
+        """Return what each file system holds of the image, that of the active member first."""
         active = self._active()
         others = other_places(self.software, self._show_file_systems(), active)
         places = [("", active), *((one.place, one.file_system) for one in others)]
         return tuple(self._held(place, file_system) for place, file_system in places)
 
     def sealed(self, held: tuple[Held, ...]) -> Sealed | None:
-        """Return what the device says of the signature; of a file that is not proven to be the image nothing is asked.
-
-        That it is not proven is lines already.
-        """
+        """Return what the device says of the signature; None for a file that is not proven to be the image."""
         if not held or held[0].proof is not Proof.EQUAL:
             return None
-        path = f"{held[0].file_system}{self._wanted.image.name}"
+        path = f"{held[0].file_system}{self._target.image.name}"
         platform = self._session.platform
         command = platform.signature_command(path)
-        limits = hash_limits(self._wanted.image.size_bytes, platform.defaults, self._known_bytes_per_s)
+        limits = hash_limits(self._target.image.size_bytes, platform.defaults, self._known_bytes_per_s)
         try:
             done = run_verify(
                 self._session,
@@ -176,7 +172,7 @@ class _DeviceLook:
         return Sealed(outcome=report.outcome, words=report.words, command=command)
 
     def boot_listings(self, held: tuple[Held, ...]) -> dict[str, Answer]:
-        """Return the lists of files that are to be booted and lie elsewhere than in the folder that was listed."""
+        """Return the listings of files that are to be booted and are in no folder that was listed."""
         listed = {held[0].file_system} if held else set()
         found: dict[str, Answer] = {}
         for path in dict.fromkeys(path for boot in self.software.boot for path in boot.files[:1]):
@@ -187,7 +183,7 @@ class _DeviceLook:
         return found
 
     def configuration(self) -> tuple[ConfigurationState | None, tuple[Leftover, ...] | None, str]:
-        """Return whether the configuration is saved, which lines of ours stand there, and what the first rests on."""
+        """Return whether the configuration is saved, our lines in it, and the command that the first rests on."""
         by = "show running-config"
         try:
             running = read_running(self._session, without_syslog=True)
@@ -226,7 +222,7 @@ class _DeviceLook:
         return self._file_systems
 
     def _held(self, place: str, file_system: str) -> Held:
-        platform, image = self._session.platform, self._wanted.image
+        platform, image = self._session.platform, self._target.image
         if not file_system:
             nothing = Answer(command=platform.commands.file_systems, outcome=Outcome.UNREADABLE)
             return Held(place=place, file_system="", listing=nothing)
@@ -244,7 +240,7 @@ class _DeviceLook:
         return Held(place=place, file_system=file_system, listing=listing, proof=proof, command=command, words=words)
 
     def _proven(self, path: str) -> tuple[Proof, str]:
-        image, known = self._wanted.image, self._known_digests.get(path, "")
+        image, known = self._target.image, self._known_digests.get(path, "")
         if algorithm := {image.sha512.lower(): "sha512", image.md5.lower(): "md5"}.get(known):
             return Proof.EQUAL, f"{algorithm} {known}"
         try:

@@ -1,4 +1,4 @@
-"""The values of readiness: what a look found, a condition with what it rests on, and the answer. Pure."""
+"""The values of readiness: what a check found, a condition with what it rests on, and the answer. Pure."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class Verdict(StrEnum):
         YES: Each condition is met or does not apply.
         NO: At least one is not met.
         UNKNOWN: None is known not to be met, and at least one is not known.
+        RUNS_IT: It runs the image already.
     """
 
     YES = "yes"
@@ -43,13 +44,13 @@ class Verdict(StrEnum):
 
 
 class Asked(StrEnum):
-    """What is asked, in the order in which it is told."""
+    """What is asked, in the order of the report."""
 
     IMAGE = "image"
     SIGNATURE = "signature"
     INSTALLED = "install summary"
     TIMER = "abort timer"
-    ROOM = "room"
+    SPACE = "room"
     MEMBERS = "members"
     PEER = "standby"
     BOOT = "boot variable"
@@ -65,10 +66,11 @@ class Condition:
     """One condition, and what it rests on.
 
     Attributes:
+        met: What is known of it.
         sentence: That in words, without a full stop.
         command: The command that it rests on.
         lines: The device's lines that it rests on, as printed.
-        place: Which file system, member or supervisor it is about; empty for the device as a whole.
+        place: File system, member or supervisor; empty for the device as a whole.
     """
 
     name: Asked
@@ -89,6 +91,7 @@ class Readiness:
     """Whether a device is ready to boot an image, and what that rests on.
 
     Attributes:
+        image: Name of the image's file.
         version: Its release, or None where its name has none.
         running: The release that the device runs, as printed.
         mode: How it boots: `install`, `bundle` or `unknown`.
@@ -119,7 +122,8 @@ class Proof(StrEnum):
 
     Attributes:
         EQUAL: The device computed the expected one.
-        NONE: It computed none, or nothing that can be read.
+        OTHER: It computed another.
+        NONE: It computed none that can be read.
     """
 
     EQUAL = "equal"
@@ -135,7 +139,8 @@ class Held:
         place: The member's number, `standby`, or empty for the device that answers.
         file_system: Its name with the colon; empty where the device lists none for that place.
         listing: The answer to `dir`.
-        proof: What the hash says; None where none was asked for, since the file is not there or of another size.
+        proof: What the hash says; None where the file is not there or of another size.
+        command: The command that computed it.
         words: The digest, or why there is none.
     """
 
@@ -166,25 +171,22 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """All that a look found.
+    """All that a check found.
 
     Attributes:
-        image: The image that the device is to boot.
         inside: The name that the image carries in itself, or None.
-        software: What it runs, will boot and is made of.
-        held: What each file system holds of the image; the active one's first.
-        names: What the platform calls its file systems.
+        held: What each file system holds of the image; that of the active member first.
         signature: What the device says of the signature; None where that was not asked.
-        boot_listings: Answers to `dir` of files that boot variables name and that lie on no file system listed, by
-            their paths.
+        boot_listings: Answers to `dir` of files that boot variables name and that are on no file system listed, by
+            path.
         configuration: Whether the configuration is saved; None where it could not be read.
         compared_by: The command that this rests on.
         leftovers: Lines of ours; None where the configuration could not be read.
-        owed: Why a run still has the device in hand by the journal, or None.
-        false_copy: By whose word the image has its hash, where an earlier run found that word false; or None.
-        failed_add: Why the image may lack parts where it is listed as added, by an earlier run; or None.
+        owed: Why a run still has the device by the journal, or None.
+        false_copy: By whose proof the image has its hash, where an earlier run found that proof false; or None.
+        failed_add: Why the image may lack parts although it is listed as added, or None.
         expected_members: Members at the time of the staging, or None where that is not known.
-        is_virtual: Whether it is a virtual router, whose boot loader goes by no variable.
+        is_virtual: Whether it is a virtual router, which boots by no variable.
     """
 
     image: Image
@@ -205,14 +207,14 @@ class Evidence:
 
     @property
     def wanted(self) -> ImageRelease | None:
-        """Return the release of the image; the name inside the file counts before the file's own. A patch has none."""
+        """Return the release of the image; the name inside the file counts first. A patch has none."""
         own = read_file_name(self.image.name)
         inside = read_file_name(self.inside).image_release if self.inside and own.is_image else None
         return inside or own.image_release
 
     @property
     def is_other_feature_set(self) -> bool:
-        """Return whether the device runs the image's release in another feature set, which no table distinguishes."""
+        """Return whether the device runs another feature set than the image's, which no table distinguishes."""
         names = (self.inside or "", self.image.name)
         wanted = next((found for name in names if (found := read_file_name(name).encryption)), "")
         return self.software.encryption != wanted

@@ -4,7 +4,7 @@ Facts
 -----
 * `show boot` prints a block per member on Catalyst 3850 and 9300, one for the active and one for the standby supervisor
   on ASR 1000, Catalyst 9400 and 9500, and `BOOT path-list` with a block per further member on 2960 and 3750. Only some
-  tell the register there; `show version` tells it everywhere.
+  show the register there; `show version` shows it everywhere.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ class Boot:
 
     Attributes:
         place: The member's number, `standby` for the other supervisor; empty for the device that answers.
-        now: The boot variable that it was started with, as printed; empty where none is set, None where it is not shown.
+        now: The boot variable that it was started with, as printed; empty where none is set, None where it is not
+            shown.
         next: The same from the next reload on.
         register: The configuration register as of the next reload, or None where it is not shown.
-        manual: Whether ROMMON waits for somebody at the console, or None where it is not shown.
+        manual: Whether ROMMON waits at the console, or None where it is not shown.
     """
 
     place: str
@@ -54,7 +55,7 @@ def boot_files(paths: str) -> tuple[str, ...]:
 
 
 def boots(text: str, *, register: str | None = None) -> tuple[Boot, ...]:
-    """Return what each member or supervisor boots, by `show boot` or `show bootvar`."""
+    """Return what each member or supervisor boots; `register` is that of `show version`, for outputs without one."""
     variables, manuals = rows(BootVariable, text), rows(ManualBoot, text)
     registers = {row.standby: row.next or row.now for row in rows(ConfigRegister, text)}
     places = dict.fromkeys((row.switch, row.standby) for row in variables)

@@ -1,7 +1,7 @@
 """What differs from platform to platform: commands, configuration lines, what is printed, and what to expect at worst.
 
-A platform is a file of this folder and a place in `PLATFORMS`. Rooms above ask the platform of the device that they
-talk to (`DeviceSession.platform`) and spell no command and no configuration line themselves.
+A platform is a file of this folder and a place in `PLATFORMS`. Packages above ask the platform of a device
+(`DeviceSession.platform`) and spell no command and no configuration line themselves.
 """
 
 from __future__ import annotations
@@ -27,5 +27,5 @@ def platform_named(name: str) -> Platform:
 
 
 def recognize(version: str) -> Platform:
-    """Return the platform of a device; IOS where none knows itself, for all others came of it."""
+    """Return the platform of a `show version`; IOS where none fits, for all others came of it."""
     return next((one for one in PLATFORMS if one.is_shown_by(version)), IOS)

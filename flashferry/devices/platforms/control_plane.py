@@ -1,4 +1,4 @@
-"""What the control plane of a Catalyst takes of a copy: a verdict of a policer is given the policer's name. Pure.
+"""What the control plane of a Catalyst takes of a copy: a policer's verdict gets the policer's name. Pure.
 
 Facts
 -----
@@ -49,10 +49,7 @@ def policed_packets_per_s(model: str, rate_bytes_per_s: float, mss_bytes: int | 
 
 
 def named(verdict: Verdict, *, model: str, rate_bytes_per_s: float, mss_bytes: int | None) -> Verdict:
-    """Return the verdict of a policer with that of the device's control plane in it, where it is that by its rate.
-
-    Any other verdict, and that on any other device, is returned as it is.
-    """
+    """Return a policer's verdict with the name of the device's control plane, where its rate is that; else as it is."""
     limit = policed_packets_per_s(model, rate_bytes_per_s, mss_bytes)
     if verdict.kind is not VerdictKind.POLICER or limit is None or mss_bytes is None:
         return verdict

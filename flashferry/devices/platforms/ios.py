@@ -13,7 +13,7 @@ Facts
   defaults; the line takes more since 16.6.1, and 65536 and 131072 were seen. `ip ssh bulk-mode N` is for client and
   server, off by default before 17.10.1 and on with 131072 from then on, where the default configuration has the line
   `ip ssh bulk-mode 131072`: `no` is not how it was there. 1073741824 was taken. The help of IOS 15 knows neither; what
-  the window is there nobody saw. `ip ssh window-size 65536` answers with a warning, which is no refusal.
+  the window is there was not seen. `ip ssh window-size 65536` answers with a warning, which is no refusal.
 * Bulk mode is known to break sessions on a Catalyst 9000v, and has selective acknowledgement on by itself.
 * The questions of `copy` below are all that were seen in captures and manuals; none of the answers destroys anything:
   what exists is not overwritten, nothing is ever erased.
@@ -187,7 +187,7 @@ IOS = Platform(
         hash_bytes_per_s=250_000.0,
         typical_window_bytes=10_200,
         typical_hash_bytes_per_s=400e6 / 720,
-        # Nobody published a copy inside such a box: what a C2951 wrote to its flash, the slowest that was published.
+        # No copy inside such a box was published: what a C2951 wrote to its flash, the slowest that was published.
         typical_flash_bytes_per_s=610_000.0,
         typical_add_bytes_per_s=610_000.0,
     ),

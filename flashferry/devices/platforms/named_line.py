@@ -90,7 +90,7 @@ class NamedLine:
         return next(iter(found), None)
 
     def is_entry(self, line: str) -> bool:
-        """Return whether a line is of the kind of the entries that we type, whoever typed it."""
+        """Return whether a line is of the kind of the entries that we type, ours or not."""
         return self.entries is not None and bool(self.entries.fullmatch(self.rest_of(line)))
 
     def goes_with(self, line: str, entries: Collection[str]) -> bool:

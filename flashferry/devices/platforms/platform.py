@@ -1,4 +1,4 @@
-"""A platform: the protocol that its file in this folder fulfils, and the values that it is made of."""
+"""A platform, and the values that it is made of."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ValueKind(Enum):
-    """What a setting's value is, which tells how a line that the device shows compares with the one that was typed.
+    """What a setting's value is, by which the line that a device shows is compared with the one that was typed.
 
     Attributes:
         SWITCH: There is none, or one that makes no difference.
@@ -34,10 +34,10 @@ class Setting:
     """A setting that stands in a configuration as one global line.
 
     Attributes:
-        keyword: What journals and reports call it; no two settings of a platform and its transports have the same.
+        keyword: Its name in journals and reports; unique within a platform and its transports.
         command: Its line without the value, for example `ip tcp window-size`.
-        tail: Regular expression of all that may stand after the command in a line that we type or put back.
-        is_tuning: Whether it changes the speed; one that only makes the way does not.
+        tail: Regular expression of all that may follow the command in a line that we type or put back.
+        is_tuning: Whether it changes the speed.
         usual: Its value where it is on by default, for a line that is switched off by the command alone; None for one
             that is switched off by `no` in front of the whole line.
     """
@@ -67,7 +67,7 @@ class Setting:
         return line.removeprefix(self.command).strip() if line.startswith(self.command) else ""
 
     def may_be_typed(self, line: str) -> bool:
-        """Return whether a line is one that we would type for it; a journal that says otherwise is none of ours."""
+        """Return whether a line is one that we would type for it."""
         words = line.removeprefix("no ")
         return words.startswith(self.command) and re.fullmatch(self.tail, words[len(self.command) :]) is not None
 
@@ -77,9 +77,8 @@ class TcpSettings:
     """How TCP is configured.
 
     Attributes:
-        family: How all lines about TCP begin, for example `ip tcp`.
-        extras: Optional ones, by the name that the operator gives; off by default.
-        smallest_window_bytes: Least value that the window takes.
+        family: Start of all lines about TCP, for example `ip tcp`.
+        extras: Optional settings, by the name that the operator gives; off by default.
     """
 
     family: str
@@ -101,7 +100,7 @@ class ChannelWindow:
 
     Attributes:
         least_try_bytes: Where the device refuses a value, halves of it are tried down to this one.
-        since: First release that is taken to know it, for forecasts: what a device takes it tells itself.
+        since: First release that is assumed to know it, for forecasts.
     """
 
     setting: Setting
@@ -123,7 +122,7 @@ class SshSettings:
     """How the window of SSH channels is configured.
 
     Attributes:
-        windows: What widens it, the best first; a release has all of them, some, or none, and tells by refusing.
+        windows: What widens it, the best first; a release has all, some or none of them, and refuses the others.
         default_bytes: The window without any of them.
     """
 
@@ -136,23 +135,12 @@ class Commands:
     """Commands without an argument.
 
     Attributes:
-        privilege: Tells the privilege level of the session.
-        interfaces: Lists the interfaces with address and state.
-        addresses: The same, without those that have no address.
+        addresses: As `interfaces`, without those that have no address.
         archive: Lists the configurations that are kept.
-        unsaved_lines: Tells in which lines running and startup configuration differ.
-        pending_rollback: Tells of a rollback of the whole configuration that is armed.
-        configuration_lock: Tells who holds the exclusive lock.
-        cpu: Tells how busy the processor is.
-        install_summary: Lists the packages that are installed, in install mode.
-        boot: Tells what is to be booted, and how.
-        boot_on_routers: The same where the other one is not known.
-        stack: Lists the members of a stack.
-        redundancy: Tells how the two supervisors are.
-        issu: Returns whether an upgrade in service is going on.
+        unsaved_lines: Shows the lines in which running and startup configuration differ.
+        boot: Shows what is to be booted, and how; `boot_on_routers` where that is not known.
         terminal_lines: Lists the lines for sessions, and which are in use.
         applets: Lists what the device does by itself upon events.
-        routes: Counts the routes of the global table.
         install_commit: Keeps the image that was activated.
         reload: Restarts the device, and asks before it does.
     """
@@ -205,8 +193,7 @@ class CopyQuestion(Question):
 
     Attributes:
         ends_copy: Whether the answer ends the copy.
-        offers: What the device offers, in the pattern's first group where that is a word: it is confirmed where it is
-            ours.
+        offers: What the device offers, in the pattern's first group where that is a word.
         finds_file: Whether the device asks since there is a file already.
         wants_password: Whether it asks for the password of the login at the server; the answer is the ticket's then.
     """
@@ -219,11 +206,12 @@ class CopyQuestion(Question):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyGrammar:
-    """What the copy command asks and says.
+    """What the copy command asks and prints.
 
     Attributes:
         questions: What it may ask, whatever the transport.
         overload: Finds in an error's reason that the device failed for want of memory, so that less may do.
+        longest_command: Longest command line, in characters.
         no_file: The target that takes every byte and writes none.
     """
 
@@ -253,6 +241,7 @@ class FileSystems:
     """Names of file systems, without the colon.
 
     Attributes:
+        network: Those that are servers.
         not_flash: Further ones that hold no images.
         aliases: Names of the device's own flash: asked by one, it may answer by another.
         member: Finds the flash of another member of a stack, colon included.
@@ -286,15 +275,14 @@ def file_name(path: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """What to expect of a device of which nothing was measured: at worst, for limits, and as a rule, for forecasts.
+    """What to expect of a device without measurements: at worst, for limits, and typically, for forecasts.
 
     Attributes:
+        window_bytes: Least receive window without configuration.
         flash_bytes_per_s: Least rate at which its flash is written.
         hash_bytes_per_s: Least rate at which it hashes a file.
         typical_window_bytes: Receive window that was seen without configuration.
-        typical_hash_bytes_per_s: Rate of hashing that was reported.
-        typical_flash_bytes_per_s: Rate of a copy from flash to flash inside the box that was published.
-        typical_add_bytes_per_s: Rate at which `install add` went through an image.
+        typical_flash_bytes_per_s: Published rate of a copy from flash to flash inside the device.
     """
 
     window_bytes: int

@@ -1,14 +1,14 @@
-"""How a device hands a file of its flash on to devices beside it: the lines for that, typed and as they are shown.
+"""How a device serves a file of its flash to devices beside it: the lines for that, typed and as they are shown.
 
 Facts
 -----
-* `tftp-server FS:FILE [alias NAME] [N]` serves one file to whom the standard access list N permits; without N to
-  everybody who asks (Cisco IOS Configuration Fundamentals Command Reference; `tftp-server bootflash:ztp.py alias
+* `tftp-server FS:FILE [alias NAME] [N]` serves one file to the addresses that the standard access list N permits;
+  without N to all (Cisco IOS Configuration Fundamentals Command Reference; `tftp-server bootflash:ztp.py alias
   ztp.py` on an IOS-XE router, `tftp-server flash:startup-config myconfig.file 11` in a published list). N is 1 to 99
   there. That newer releases take a named list or a higher number was not seen, so a number is taken that all know.
-* A list that is not there permits everybody (Cisco: an access list that is applied and not defined permits all). So the
-  list is typed before the line that refers to it, and taken back after it.
-* `no access-list N` takes the whole list, whatever stands behind N. A `host` word is not shown: `access-list 9 permit
+* A list that is not there permits every address (Cisco: an access list that is applied and not defined permits all). So
+  the list is typed before the line that refers to it, and taken back after it.
+* `no access-list N` takes the whole list, whatever follows N. A `host` word is not shown: `access-list 9 permit
   10.0.0.1`. IOS-XE 17 shows the same list as `ip access-list standard 9` with numbered lines below it; that a remark is
   shown there among them is assumed.
 * Not seen on hardware: how many options the server takes (a block size other than 512 bytes, RFC 2348), how many
@@ -34,10 +34,8 @@ class Serving:
     """How a platform serves a file to devices beside it, and fetches one from a device.
 
     Attributes:
-        command: How the line begins that serves a file.
-        file: The line that serves a file.
-        access_list: The list of who gets it.
-        numbers: Numbers of lists that are tried, the first one first.
+        command: Start of the line that serves a file.
+        numbers: Numbers of lists that are tried, in order.
         blocks: What widens the blocks of a client, the best first.
     """
 
@@ -57,15 +55,15 @@ class Serving:
         return f"{self.command} {path} {number}"
 
     def list_line(self, number: int, remark: str) -> str:
-        """Return the first line of a list: it permits nobody, and says whose the list is."""
+        """Return the first line of a list: it permits no address, and names the list's owner."""
         return f"access-list {number} remark {remark}"
 
     def permit_line(self, number: int, address: str) -> str:
-        """Return the line that lets one address have what a list is for."""
+        """Return the line that lets one address in by a list."""
         return f"access-list {number} permit host {address}"
 
     def free_number(self, configuration: str) -> int | None:
-        """Return the number of a list that a configuration names nowhere; None where there is none.
+        """Return the number of a list that a configuration names nowhere, or None.
 
         A number that is only referred to is not free either: what refers to it would change with the list.
         """
@@ -73,13 +71,13 @@ class Serving:
         return next((one for one in self.numbers if one not in used), None)
 
     def serves(self, name: str, lines: Iterable[str]) -> tuple[str, ...]:
-        """Return those of a configuration's global lines that serve a file of a name, from wherever, or everything."""
+        """Return the global lines that serve a file of a name, from wherever, or everything."""
         found = [line for line in lines if f"{line} ".startswith(f"{self.command} ")]
         return tuple(line for line in found if _names(line.removeprefix(self.command), name))
 
 
 def _names(served: str, name: str) -> bool:
-    """Return whether what stands after the command means a file of that name, or a whole file system."""
+    """Return whether what follows the command means a file of that name, or a whole file system."""
     words = served.split()
     files = [words[0], *(words[at + 1] for at, word in enumerate(words[:-1]) if word == "alias")] if words else []
     return any(one.rpartition(":")[2].rpartition("/")[2] in ("", name) for one in files)

@@ -180,9 +180,9 @@ def test_the_gate_opens_behind_the_echo(echo):
     gate = EchoGate(COPY)
     assert not any(gate.has_echo(char) for char in f"\r\n{SYSLOG}\r\nr1#{echo}"[:-1])
     assert gate.has_echo(echo[-1])
-    assert gate.behind == ""
+    assert gate.after == ""
     gate.has_echo("\r\nDestination")
-    assert gate.behind == "\r\nDestination"
+    assert gate.after == "\r\nDestination"
 
 
 def test_a_prompt_without_the_echo_opens_nothing():
@@ -190,7 +190,7 @@ def test_a_prompt_without_the_echo_opens_nothing():
     gate = EchoGate("delete flash:x.bin")
     assert not gate.has_echo("\r\nr1#\r\nr1#delete flash:y.bin\r\nr1#")
     assert not gate.is_open
-    assert gate.behind == ""
+    assert gate.after == ""
 
 
 def test_an_answer_behind_a_command_drawn_anew():

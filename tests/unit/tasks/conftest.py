@@ -32,6 +32,7 @@ class TableDevice:
     def __init__(self, answers: dict[str, str]) -> None:
         self.answers = answers
         self.asked: list[str] = []
+        self._version: str | None = None
 
     def ask(self, command: str, *, limit_s: float = PATIENCE_S) -> str:
         assert limit_s > 0
@@ -49,7 +50,9 @@ class TableDevice:
         assert dialogue.is_over
 
     def show_version(self) -> str:
-        return self.ask("show version")
+        if self._version is None:
+            self._version = self.ask("show version")
+        return self._version
 
     @property
     def version(self) -> SoftwareVersion:

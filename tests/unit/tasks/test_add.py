@@ -300,8 +300,8 @@ def test_a_member_without_it_is_no_success(router, answer) -> None:
         (on_one(OLD, NEW), "missing on 2"),
         (on_one(("C", NEW[1])), "missing on 2"),
         (on_one(("C", NEW[1])).replace(f"IMG   C    {OLD[1]}", f"IMG   I    {NEW[1]}"), "missing on 1"),
-        (summary(OLD, at="Switch 1"), "nothing is told of member 2"),
-        (summary(OLD, NEW, at="Switch 1"), "nothing is told of member 2"),
+        (summary(OLD, at="Switch 1"), "found none of member 2"),
+        (summary(OLD, NEW, at="Switch 1"), "found none of member 2"),
     ],
 )
 def test_what_is_there_on_one_member_alone_is_not_there(router, before, words) -> None:

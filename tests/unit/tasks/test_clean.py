@@ -46,7 +46,7 @@ def test_a_file_that_is_as_it_was_shown_goes(monkeypatch, deleted):
         (replace(SEEN, files=(replace(FILE, size_bytes=11),)), "not what was shown"),
         (replace(SEEN, files=(replace(FILE, modified="Nov 25 2024 08:00:00 +00:00"),)), "not what was shown"),
         (replace(SEEN, files=(replace(FILE, path="usb0:old.bin"),)), "not what was shown"),
-        (replace(SEEN, files=(), reason="'show boot' cannot be read"), "nobody can tell any more"),
+        (replace(SEEN, files=(), reason="'show boot' cannot be read"), "is no longer known"),
     ],
     ids=["swapped", "named", "another size", "another date", "elsewhere", "unreadable"],
 )  # fmt: skip

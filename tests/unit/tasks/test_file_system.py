@@ -89,13 +89,13 @@ def test_what_is_not_accounted_for_proves_no_absence(text):
 
 def test_a_listing_that_was_cut_off_is_in_doubt():
     """Without its last line nobody knows what else there was."""
-    assert "the line that tells the room" in str(read_listing(WRAPPED[: WRAPPED.index(TOTALS)]).doubt)
+    assert "the line with the free space" in str(read_listing(WRAPPED[: WRAPPED.index(TOTALS)]).doubt)
 
 
 def test_rows_after_the_last_line_were_cut():
     """The room stands in front, of another answer or in another order: what else there was is not known."""
     text = f"{TOTALS}\n{WRAPPED[: WRAPPED.index(TOTALS)]}"
-    assert "the line that tells the room" in str(read_listing(text).doubt)
+    assert "the line with the free space" in str(read_listing(text).doubt)
     log = "*Nov 21 14:07:31.000: %SYS-5-CONFIG_I: Configured from console by vty0 (10.0.0.9)\n"
     assert read_listing(f"{WRAPPED}\n{log}").doubt is None
 

@@ -236,7 +236,7 @@ def test_a_single_host_that_somebody_let_in_beside_ours_stays_with_the_list(is_s
     found = states(router, report.changes)
     assert [line.split()[1] for line in found.commands] == ["tftp-server"]
     assert [one.present for one in found.uncertain] == ["access-list 99 permit 192.0.2.77"]
-    assert "somebody's are among them" in let(router, plan, "10.0.0.3")
+    assert "others are among them" in let(router, plan, "10.0.0.3")
     # The journal of an early release has no entries: each single host counts as ours then.
     early = tuple(change for change in report.changes if not change.is_entry)
     assert (len(states(router, early).commands), states(router, early).uncertain) == (2, ())

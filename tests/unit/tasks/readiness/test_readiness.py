@@ -257,8 +257,8 @@ FAULTS: dict[str, tuple[dict[str, str], Asked, Met]] = {
         Met.NOT_MET,
     ),
     "timer strange": ({"show install summary": SUMMARY.replace("timer: ina", "timer: A")}, Asked.TIMER, Met.UNKNOWN),
-    "no room": ({"dir flash:": listing(free=1000)}, Asked.ROOM, Met.NOT_MET),
-    "no room on a member": ({"dir flash-2:": listing(free=1000)}, Asked.ROOM, Met.NOT_MET),
+    "no room": ({"dir flash:": listing(free=1000)}, Asked.SPACE, Met.NOT_MET),
+    "no room on a member": ({"dir flash-2:": listing(free=1000)}, Asked.SPACE, Met.NOT_MET),
     **{
         f"member {state}": (
             {"show switch": SWITCHES.replace("13     V01     Ready", f"13     V01     {state}")},

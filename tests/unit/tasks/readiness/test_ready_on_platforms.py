@@ -111,8 +111,8 @@ def breaks(answers: dict[str, str], name: str) -> Iterator[tuple[Asked, str, dic
         yield from change(Asked.IMAGE, "refused", command, CARET)
         if "show install summary" not in answers:
             continue
-        yield from change(Asked.ROOM, "cut", command, listing.rpartition("\n\n")[0])
-        yield from change(Asked.ROOM, "no room", command, re.sub(r"\(\d+ bytes free", "(1000 bytes free", listing))
+        yield from change(Asked.SPACE, "cut", command, listing.rpartition("\n\n")[0])
+        yield from change(Asked.SPACE, "no room", command, re.sub(r"\(\d+ bytes free", "(1000 bytes free", listing))
         yield from change(Asked.BOOT, "no packages.conf", command, without_rows(listing, r"packages\.conf$"))
         # What neither boots nor was added may go.
         booted = next(text for one, text in answers.items() if one.startswith("more "))
