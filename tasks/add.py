@@ -79,15 +79,10 @@ def add_image(
     failed_before: str | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> AddReport:
-    """Have a device add an image on its flash, unless that was done before.
+    """Have a device add an image on its flash, proven by its hash, unless that was done before.
 
-    Args:
-        session: An open session.
-        path: The image's file, for example `bootflash:image.bin`, proven by its hash.
-        release: The image's release, or None where its name has none.
-        size_bytes: The file's size, or None: then the speed is not reported.
-        failed_before: Why the image may lack parts although it is listed as added, or None.
-        tell: Takes the device's lines of progress.
+    `failed_before` says why the image may lack parts although it is listed as added; without `size_bytes` no speed is
+    reported; `tell` takes the device's lines of progress.
 
     Raises:
         InstallRefused: The device does not add it now, its release has no command that only adds, another version is

@@ -22,7 +22,7 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.named_line import NamedLine
 from tasks.run_marker import first_mark, in_other_hands
 
-COMMAND = "event manager applet"
+APPLET_COMMAND = "event manager applet"
 """How an applet begins: the same on all platforms so far."""
 
 BYPASS = " authorization bypass"
@@ -32,13 +32,13 @@ SESSION_USER = "event manager session cli username "
 """A global line: applets' commands are authorized as that user's."""
 
 MAXRUN_S = 60
-_PREFIX = "FLASHFERRY-"
-APPLET = NamedLine.of(COMMAND, rf"{_PREFIX}[0-9A-F]{{4}}", "applet")
+_APPLET_PREFIX = "FLASHFERRY-"
+APPLET = NamedLine.of(APPLET_COMMAND, rf"{_APPLET_PREFIX}[0-9A-F]{{4}}", "applet")
 
 
 def applet_line(name: str) -> str:
     """Return the first line of an applet of ours; the device may show it with more words."""
-    return f"{COMMAND} {name}"
+    return f"{APPLET_COMMAND} {name}"
 
 
 _MOST_ACTIONS = 99
@@ -47,7 +47,7 @@ _MOST_ACTIONS = 99
 def new_name(lines: Iterable[str]) -> str:
     """Return a name for an applet that none of a configuration's global lines has."""
     text = "\n".join(lines)
-    while (name := f"{_PREFIX}{secrets.token_hex(2).upper()}") in text:
+    while (name := f"{_APPLET_PREFIX}{secrets.token_hex(2).upper()}") in text:
         continue
     return name
 
@@ -72,15 +72,8 @@ def may_be_carried(undo: Iterable[str]) -> bool:
 
 
 def applet_body(name: str, undo: Sequence[str], countdown_s: int, *, configure: str) -> tuple[str, ...]:
-    """Return the lines of an applet that sends configuration lines, then removes itself.
-
-    Args:
-        name: Its name.
-        undo: What it sends; see `may_be_carried`.
-        countdown_s: How long it waits, in seconds.
-        configure: The command that enters configuration mode.
-    """
-    typed = ("enable", configure, *undo, f"no {COMMAND} {name}", "end")
+    """Return the lines of an applet that sends configuration lines after a while, then removes itself."""
+    typed = ("enable", configure, *undo, f"no {APPLET_COMMAND} {name}", "end")
     actions = [f'cli command "{line}"' for line in typed]
     actions.append('syslog priority warnings msg "flashferry: controller silent, lines restored"')
     return (
@@ -113,13 +106,7 @@ def leftover_applet(host: str, step: str, line: str) -> DeviceRefused:
 
 
 def of_another_run(host: str, step: str, lines: Iterable[str]) -> DeviceRefused | None:
-    """Return the refusal of a device that another run stages, or left an applet on; None of any other.
-
-    Args:
-        host: Inventory name.
-        step: At which step it was seen.
-        lines: Lines of its configuration that staging may change.
-    """
+    """Return the refusal of a device that another run stages, or left an applet on; None of any other."""
     there = tuple(lines)
     mark, applet = first_mark(there), first_applet(there)
     if mark is not None:

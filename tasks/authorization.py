@@ -92,12 +92,7 @@ def check_authorization(
 ) -> Authorization:
     """Find out what the user may do; one command where level 15 is the whole answer.
 
-    Args:
-        session: An open session with the prompt `#`.
-        running: The running configuration, or its `aaa authorization` and `privilege` lines.
-        file_system: Where the image is to go.
-        protocols: Protocols that copies may use, to be tried.
-        lines: Configuration lines that a run may set, without their values.
+    `protocols` are those that copies may use, `lines` the configuration lines that a run may set, without their values.
     """
     level = _level(session)
     aaa = tuple(dict.fromkeys(row.scope for row in rows(CommandAuthorization, running)))

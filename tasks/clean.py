@@ -67,10 +67,7 @@ class CleanLook:
 def look_for_old(session: DeviceSession, *, kept: Iterable[str], only: Collection[str] = ()) -> CleanLook:
     """Find old images that could go from the file system that a device booted from. Changes nothing.
 
-    Args:
-        session: An open session.
-        kept: Names of images that stay in any case.
-        only: Names of the files that are asked about; empty: any.
+    Images in `kept` stay in any case; `only` limits the answer to some files.
 
     Raises:
         DeviceRefused: The session is not privileged, another run has the device, or a file that is asked about is

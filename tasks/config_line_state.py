@@ -37,13 +37,9 @@ class LineState(Enum):
 def line_state(
     change: Change, now: str | None, others: frozenset[str] = frozenset(), *, is_undone: bool = False
 ) -> LineState:
-    """Return what stands where we meant to set a line.
+    """Return what stands where we meant to set a line, by the line `now` shown for its keyword.
 
-    Args:
-        change: What we meant to set.
-        now: The line of that keyword as the device shows it, or None.
-        others: All global lines that it shows.
-        is_undone: Whether the line that was there before has just been sent.
+    With `is_undone` the line that was there before has just been sent.
     """
     if change.is_mark:
         return LineState.BEFORE if now is None else LineState.OURS
@@ -137,12 +133,9 @@ class MatchedLines:
 
 
 def match_lines(changes: Iterable[Change], present: TcpLines, *, new_lines: Iterable[str] = ()) -> MatchedLines:
-    """Match lines that were sent with what the device shows right afterwards.
+    """Match lines that were sent and not refused with what the device shows right afterwards.
 
-    Args:
-        changes: What was sent and not refused.
-        present: The lines of our families as the device shows them.
-        new_lines: Global lines that it did not show before; one of them may be ours in other words.
+    `new_lines` are global lines that it did not show before; one of them may be ours in other words.
     """
     matched, unmatched = [], []
     for change in changes:

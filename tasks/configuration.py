@@ -94,7 +94,7 @@ Configuration = str | Sequence[Section]
 
 
 def fingerprint(configuration: Configuration, *, salt: str) -> Fingerprint:
-    """Return the digests of a configuration.
+    """Return the digests of a configuration; the salt makes equal lines of two devices differ.
 
     Raises:
         ConfigNotUnderstood: A text in it does not end.

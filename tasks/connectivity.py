@@ -88,13 +88,9 @@ def check_connectivity(
 ) -> ConnectivityReport:
     """Have a device fetch a small file from us to `null:`, and report why it cannot.
 
-    Args:
-        session: An open session.
-        offer: The file, with credentials that are not bound to an address: the device's own is to be found out.
-        size_bytes: Its size.
-        expected: Addresses that the device may come from; a staging run's credentials are bound to these.
-        server_view: Returns what our server saw so far.
-        interrupted: Whether the operator wants to stop.
+    The offer's credentials are not bound to an address: which of the `expected` ones the device comes from is to be
+    found
+    out. Credentials of a staging run are bound to these.
 
     Raises:
         DeviceRefused: The device does not take the command.

@@ -75,16 +75,9 @@ def copy_image(
     witness: Callable[[], ServerView],
     interrupted: Callable[[], bool] = lambda: False,
 ) -> CopyReport:
-    """Have the device pull an image, and wait for its `bytes copied` line.
+    """Have the device pull an image to a target, `null:` for a speed test, and wait for its `bytes copied` line.
 
-    Args:
-        session: An open session.
-        offer: Where the image is, with the ticket's credentials.
-        target: `bootflash:image.bin`, or `null:` for a speed test.
-        size_bytes: Its size: what the device must have copied.
-        limits: How long to wait for what.
-        witness: Returns what our server saw; asked about once a second.
-        interrupted: Whether the operator wants to stop; asked as often.
+    `witness` returns what our server saw; it and `interrupted` are asked about once a second.
 
     Raises:
         CopyFailed: The device gave up, or copied another number of bytes.

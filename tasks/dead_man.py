@@ -25,8 +25,8 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
 from tasks.applet import (
+    APPLET_COMMAND,
     BYPASS,
-    COMMAND,
     SESSION_USER,
     applet_body,
     applet_of,
@@ -83,12 +83,7 @@ class DeadManReport:
 
 
 def countdown_s(size_bytes: int, slowest_bytes_per_s: float) -> int:
-    """Return how long an applet waits for the copy of an image, in seconds.
-
-    Args:
-        size_bytes: Size of the image.
-        slowest_bytes_per_s: Rate below which a copy is given up.
-    """
+    """Return how long an applet waits for a copy that may be as slow as `slowest_bytes_per_s`, in seconds."""
     return min(LONGEST_S, MARGIN_S + int(size_bytes / slowest_bytes_per_s))
 
 
@@ -115,16 +110,10 @@ def arm(
     countdown_s: int,
     instead_of: Change | None = None,
 ) -> DeadManReport:
-    """Have the device send lines by itself after a while, and prove that it will.
+    """Have the device send `undo` by itself after a while, and prove that it will.
 
-    The caller has the change on disk before it calls this, and takes it back in any case.
-
-    Args:
-        session: An open session.
-        change: The applet, as the journal has it.
-        undo: What it is to send.
-        countdown_s: How long it is to wait, in seconds.
-        instead_of: An applet of ours that it replaces; that one goes once this one counts.
+    The caller has the change, the applet, on disk before it calls this, and takes it back in any case. An applet
+    `instead_of` which this one comes goes once this one counts.
 
     Raises:
         DeviceRefused: The applet, or the one before it, could not be taken back.
@@ -211,7 +200,7 @@ class _Arming:
         Raises:
             DeviceRefused: One is; it may be ours, and count.
         """
-        head = f"{COMMAND} "
+        head = f"{APPLET_COMMAND} "
         left = [line for line in running.lines if line.startswith(head) and line not in self._known]
         if left:
             raise DeviceRefused(

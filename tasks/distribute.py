@@ -97,15 +97,10 @@ def hand_on(
     interrupted: Callable[[], bool] = lambda: False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> DistributionReport | None:
-    """Have every other member hold the image, proven by its hash; None for a device without members.
+    """Have every other member hold the proven image, proven by its hash there; None for a device without members.
 
-    Args:
-        session: An open session.
-        path: The image on the active member, proven, for example `bootflash:image.bin`.
-        image: Its name, size and digests.
-        remove_partial: Whether a shorter file of the image's name on a member may be removed.
-        interrupted: Whether the operator wants to stop; asked before each member, and while it copies.
-        tell: Takes what is done, a sentence each.
+    With `remove_partial` a shorter file of the image's name on a member is removed. `interrupted` is asked before each
+    member, and while it copies; `tell` takes what is done, a sentence each.
 
     Raises:
         DeviceRefused: A member does not take part, has no space, or joined or left meanwhile.

@@ -137,11 +137,7 @@ def default_file_system(listing: str, names: FileSystems) -> str | None:
 def target_file_system(session: DeviceSession, version: SoftwareVersion, show: Callable[[], str], step: str) -> str:
     """Return where an image belongs: the file system of the running image, else the default one, with its colon.
 
-    Args:
-        session: An open session.
-        version: What `show version` shows.
-        show: Returns the output of `show file systems`; asked only of a device that was booted over the network.
-        step: For errors.
+    `show` returns the output of `show file systems`; it is asked only of a device that was booted over the network.
 
     Raises:
         OutputNotUnderstood: There is none.

@@ -28,10 +28,7 @@ SILENCE_LIMIT_S = 120.0
 def hash_limits(size_bytes: int, defaults: Defaults, known_bytes_per_s: float | None = None) -> WaitLimits:
     """Return the limits for a file: in all, a minute and four times what it should take.
 
-    Args:
-        size_bytes: Size of the file.
-        defaults: What to expect of the platform.
-        known_bytes_per_s: How fast this device hashed before, or None: as slow as the platform is at worst.
+    Without a known speed the device counts as slow as the platform is at worst.
     """
     # An unknown device counts as the slowest there is; no known speed gives it longer.
     hash_s = size_bytes / defaults.hash_bytes_per_s
@@ -56,14 +53,9 @@ def run_verify(
     dot_bytes: int,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Hashed:
-    """Give a `verify` command and wait for the prompt.
+    """Give a `verify` command and wait for the prompt; `interrupted` is asked about once a second.
 
-    Args:
-        session: An open session.
-        command: The command, without a digest: it would be echoed, and found by a reader that looks for it.
-        limits: How long to wait for what.
-        dot_bytes: What a dot stands for.
-        interrupted: Whether the operator wants to stop; asked about once a second.
+    The command has no digest: it would be echoed, and found by a reader that searches for it.
 
     Raises:
         HashStopped: The operator stopped it; the device is back at its prompt.

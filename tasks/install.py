@@ -159,13 +159,7 @@ def run_install(
 ) -> InstallAnswer:
     """Give an install command that asks nothing, and follow it to the prompt whatever the operator wants.
 
-    Nothing is known that stops a device in the middle of it.
-
-    Args:
-        session: An open session.
-        command: The command.
-        step: The step, for errors.
-        report: Takes each new line of progress.
+    Nothing is known that stops a device in the middle of it. `report` takes each new line of progress.
 
     Raises:
         OutputNotUnderstood: A limit was reached, or the device asks something. `show install summary` shows what became
@@ -238,13 +232,7 @@ class OlderTrain:
 
 
 def without_add(version: SoftwareVersion, path: str, *, knows_summary: bool = True) -> OlderTrain | None:
-    """Return the train of a device that cannot only add an image; None where it can, or that is not known.
-
-    Args:
-        version: What `show version` shows.
-        path: The image on the device, for example `flash:image.bin`.
-        knows_summary: Whether the device knows `show install summary`, as far as it was asked.
-    """
+    """Return the train of a device that cannot only add an image; None where it can, or that is not known."""
     command = _command(version, path, knows_summary=knows_summary)
     return OlderTrain(release=version.release, command=command) if command else None
 

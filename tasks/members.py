@@ -51,13 +51,7 @@ class Place:
 
 
 def other_places(state: SoftwareState, file_systems: str, active: str) -> tuple[Place, ...]:
-    """Return where the other members keep an image; none for a device without members.
-
-    Args:
-        state: The device's software.
-        file_systems: Output of `show file systems`.
-        active: The file system of the active member that holds the image, with its colon.
-    """
+    """Return where the other members keep an image; none for a device without members."""
     known = {name for row in rows(FileSystem, file_systems) for name in row.names}
     if state.is_stack:
         states = {unit.number: unit.state for unit in state.units}
@@ -82,10 +76,7 @@ def other_places(state: SoftwareState, file_systems: str, active: str) -> tuple[
 def count_others(version: SoftwareVersion, file_systems: Callable[[], str], active: str) -> int:
     """Return how many other switches or supervisors a device has, as far as a check sees it.
 
-    Args:
-        version: What `show version` shows; its table has the members of a stack.
-        file_systems: Returns the output of `show file systems`; asked of a device without such a table only.
-        active: The file system that gets the image, with its colon.
+    `show file systems` is asked only where `show version` has no table of members.
     """
     if len(version.members) > 1:
         return len(version.members) - 1

@@ -96,10 +96,7 @@ def _is_answer_about(path: str, answered: str, names: FileSystems) -> bool:
 def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int) -> None:
     """Remove a file that a copy of ours left, and check that it is gone.
 
-    Args:
-        session: An open session.
-        path: Exactly the file that our copy started.
-        no_larger_than_bytes: As many bytes as our server gave the device; a larger file is none of ours.
+    A file larger than what our server gave the device is none of ours.
 
     Raises:
         DeviceRefused: The file is larger than ours, a configuration names it, or it is still there afterwards.
@@ -230,13 +227,7 @@ def advice(named: str, *, image_bytes: int, is_other: bool, run_id: str) -> str:
     """Return what to do about what a copy left: a sentence that agrees with what the next run does.
 
     The next check hashes a file of the image's size, and copies nothing where it is the image; it refuses any other
-    file, unless it may remove what this run left.
-
-    Args:
-        named: The file, as `describe_partial_file` names it.
-        image_bytes: Size of the image.
-        is_other: Whether the device proved that the file is not the image.
-        run_id: The run that left it.
+    file, unless it may remove what this run left. With `is_other` the device proved that the file is not the image.
     """
     resume = f"'flashferry stage --resume {run_id}'"
     if named.startswith(CANNOT_TELL):

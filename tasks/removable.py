@@ -64,9 +64,9 @@ def could_go(
     try:
         software = read_software(session)
     except (DeviceUnreachable, OutputNotUnderstood) as error:
-        return in_words(Removable(reason=error.message), file_system)
+        return removable_in_words(Removable(reason=error.message), file_system)
     found = removable(software, listing, file_system=file_system, names=names, lines=lines, kept=kept)
-    return in_words(found, file_system)
+    return removable_in_words(found, file_system)
 
 
 def removable(
@@ -80,13 +80,9 @@ def removable(
 ) -> Removable:
     """Return the images on a file system that are older than what runs and that nothing names.
 
-    Args:
-        software: What the device runs and will boot.
-        listing: Output of `dir` of the file system.
-        file_system: The file system of the running image, with its colon.
-        names: What the platform calls its file systems.
-        lines: Its configurations, in whole or in parts; a file that they name stays.
-        kept: Names of files that stay in any case: images that are to come, or were staged.
+    `listing` is the output of `dir` of the running image's file system. A file that one of the `lines` of a
+    configuration
+    names stays, and so do those in `kept`: images that are to come, or were staged.
     """
     reason = _unreadable(software, listing) or _unsettled(software) or _strange(software, listing, file_system, names)
     if reason:
@@ -102,7 +98,7 @@ def removable(
     return Removable(files=tuple(sorted(older, key=lambda row: -row.size_bytes)))
 
 
-def in_words(found: Removable, file_system: str) -> str:
+def removable_in_words(found: Removable, file_system: str) -> str:
     """Return what could go, as a hint for a full file system."""
     if found.reason:
         return f"Which files could go is not known: {found.reason}"

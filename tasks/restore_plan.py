@@ -107,10 +107,7 @@ def lines_back(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the lines of the start that are missing, and what leads back to the start; both as far as known.
 
-    Args:
-        start: Global lines of the start of which the text is known.
-        present: All global lines now.
-        new: Those of them that were not there at the start; what may hold a secret, or another run's, is left out.
+    Of the `new` lines that were not there at the start, what may hold a secret, or another run's, is left out.
     """
     missing = tuple((Counter(start) - Counter(present)).elements())
     more = [line for line in new if may_be_shown(line) and not (is_mark(line) or is_applet(line))]

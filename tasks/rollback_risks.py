@@ -137,12 +137,8 @@ def kept_meanwhile(
 ) -> Threat | None:
     """Return where lines were saved while they were set, or None: gone for now, they stay in the journal.
 
-    Args:
-        session: An open session.
-        gone: What was set, and is taken back.
-        running: The running configuration.
-        startup_before: The lines of the startup configuration before anything was set; None where that is not known.
-        archives_before: The archive's files then; None where that is not known: they are not checked.
+    Without the startup's lines from before, all of it counts; without the archive's files from before, it is not
+    checked.
     """
     if not gone:
         return None

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.named_line import NamedLine
 
-COMMAND = "alias exec"
+MARK_COMMAND = "alias exec"
 """How a mark begins: the one command that changes nothing, is shown and can be taken back, on all platforms so far."""
 
 LOOK = "show running-config | include ip tcp|ip ssh|ip scp|ip tftp|tftp-server|source-interface|flashferry"
@@ -27,27 +27,26 @@ A list of ours shows by its remark, owner_of number takes all of it back. The pa
 (as of `include` everywhere); some lines that it shows are the device's own.
 """
 
-_PREFIX = "flashferry-"
-MARK = NamedLine.of(COMMAND, rf"{_PREFIX}[\w-]+(?= [\w.-]*@[\w.@-]*$|$)", "mark")
+_MARK_PREFIX = "flashferry-"
+MARK = NamedLine.of(MARK_COMMAND, rf"{_MARK_PREFIX}[\w-]+(?= [\w.-]*@[\w.@-]*$|$)", "mark")
 """An owner `user@host` follows the name, and nothing else: an alias of a colleague's stands for a command."""
 
 _NOT_PLAIN = re.compile(r"[^\w.@-]+")
 _LONGEST_OWNER = 60
-_SHORTEST_NAME = len(f"{_PREFIX}YYYYMMDD")
+_SHORTEST_NAME = len(f"{_MARK_PREFIX}YYYYMMDD")
 """What a device has to keep of a mark's name at least, to be known as that mark."""
 
 
 def mark_line(run_id: str, owner: str) -> str:
     """Return the line that marks a device as staged by a run.
 
-    Args:
-        run_id: The run.
-        owner: For example `ops@controller1`; only letters, digits and `_.@-` are kept of it, and one without `@` gets
-            one: a mark is known by it.
+    Of the owner, for example `ops@controller1`, letters, digits and `_.@-` are kept; one without `@` gets one: a mark
+    is
+    known by it.
     """
     plain = _NOT_PLAIN.sub("-", owner).strip("-")[:_LONGEST_OWNER]
     plain = plain if "@" in plain else f"{plain}@unknown"
-    return f"{COMMAND} {_PREFIX}{run_id} {plain}"
+    return f"{MARK_COMMAND} {_MARK_PREFIX}{run_id} {plain}"
 
 
 def local_owner() -> str:
@@ -68,7 +67,7 @@ first_mark = MARK.first
 mark_of = MARK.name_of
 """Returns the name of a mark, which holds the run: `flashferry-RUN`."""
 
-without = MARK.without
+without_mark = MARK.without
 """Returns the line that takes a mark back."""
 
 
@@ -89,7 +88,7 @@ def other_mark(lines: Iterable[str], own: Iterable[str]) -> str | None:
 
 def owner_of(line: str) -> str:
     """Return the run of a mark and its owner, in words."""
-    return f"run {mark_of(line).removeprefix(_PREFIX)} of {MARK.rest_of(line) or 'an unknown owner'}"
+    return f"run {mark_of(line).removeprefix(_MARK_PREFIX)} of {MARK.rest_of(line) or 'an unknown owner'}"
 
 
 def in_other_hands(host: str, step: str, mark: str) -> DeviceRefused:
@@ -99,5 +98,5 @@ def in_other_hands(host: str, step: str, mark: str) -> DeviceRefused:
         host=host,
         step=step,
         hint="Wait for that run to end. Where it died, run 'flashferry recover' on that controller; where that one is "
-        f"gone for good, compare the lines of '{LOOK}' by hand, then enter '{without(mark)}'",
+        f"gone for good, compare the lines of '{LOOK}' by hand, then enter '{without_mark(mark)}'",
     )

@@ -34,10 +34,8 @@ from flashferry.devices.platforms.platform import ChannelWindow, Platform, Setti
 from flashferry.tcp.receive_window import LARGEST_UNSCALED_BYTES
 from flashferry.transports import ALL_WAYS
 from flashferry.transports.transport import Transport
-from tasks.applet import APPLET, is_applet
-from tasks.applet import COMMAND as APPLET_COMMAND
-from tasks.run_marker import COMMAND as MARK_COMMAND
-from tasks.run_marker import MARK, is_mark, is_shown_of, mark_of
+from tasks.applet import APPLET, APPLET_COMMAND, is_applet
+from tasks.run_marker import MARK, MARK_COMMAND, is_mark, is_shown_of, mark_of
 from templates.config_sections import global_lines
 
 WINDOW_SIZE = "window-size"
@@ -203,10 +201,9 @@ class Change:
     def line_in(self, present: TcpLines, others: Iterable[str], beside: Iterable[Change] = ()) -> str | None:
         """Return the line that stands where ours is meant to be, or None.
 
-        Args:
-            present: The lines that staging may change.
-            others: All global lines; one that serves others is searched there alone.
-            beside: All changes of ours there: a list is ours where it has no other entries than theirs.
+        A line that serves others is searched among all global lines (`others`); a list is ours where it has no other
+        entries
+        than those of the changes `beside`.
         """
         if self.is_mark:
             return next((line for line in present.lines if is_shown_of(line, self.ours)), None)
@@ -240,8 +237,7 @@ class Change:
     def undo(self, *, is_default: bool) -> str:
         """Return the line that brings back what was there: the old line, or `no` of ours where there was none.
 
-        Args:
-            is_default: Whether ours is the default, which `no` of ours would switch off.
+        Where ours is the default, `no` of ours would switch it off.
         """
         if self.before is not None:
             return self.before

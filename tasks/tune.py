@@ -18,7 +18,7 @@ from tasks.configuration import new_lines
 from tasks.read_config import Configured, read_running
 from tasks.restore_plan import plan_restore
 from tasks.rollback_risks import kept_meanwhile
-from tasks.run_marker import LOOK, in_other_hands, is_mark, other_mark, owner_of, without
+from tasks.run_marker import LOOK, in_other_hands, is_mark, other_mark, owner_of, without_mark
 from tasks.snapshot import Snapshot
 from tasks.step import CostPhase, Step
 from tasks.tcp_config import (
@@ -305,7 +305,7 @@ class _Tuning:
         if mark is None or mark in seen.lines:
             # The words were another line's where it is there all the same.
             return plan, refused
-        self._session.configure((without(mark),))
+        self._session.configure((without_mark(mark),))
         plan = replace(plan, changes=tuple(one for one in plan.changes if not is_mark(one.ours)))
         self._remember(plan.changes)
         return plan, {line: words for line, words in refused.items() if not is_mark(line)}

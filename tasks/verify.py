@@ -89,19 +89,12 @@ def verify_image(
     known_bytes_per_s: float | None = None,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> VerifyReport:
-    """Prove that a file on the device is the expected one.
+    """Prove that a file on the device is the expected one, and with `signature` the vendor's signature in it.
 
-    SHA-512 where the device offers it (IOS-XE 16.5.1 and later) and it is known here, MD5 otherwise. The digests are
-    compared here: a device that gets the expected one echoes it, and a reader would always find it.
-
-    Args:
-        session: An open session.
-        path: For example `bootflash:image.bin`.
-        expected: Its digests; at least the MD5, which every device computes.
-        size_bytes: Its size, for the limits.
-        signature: Whether the vendor's signature inside the image is to be verified too.
-        known_bytes_per_s: How fast this device hashed before, or None.
-        interrupted: Whether the operator wants to stop.
+    SHA-512 where the device offers it (IOS-XE 16.5.1 and later) and it is known here, MD5 otherwise, which every device
+    computes. The digests are compared here: a device that gets the expected one echoes it, and a reader would always
+    find
+    it.
 
     Raises:
         ImageCorrupt: The device computed another digest, or rejects the signature.

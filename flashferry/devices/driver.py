@@ -255,10 +255,8 @@ class Connection(CiscoIosSSH):
     def exchange(self, command: str, *, limit_s: float, configures: bool = False) -> Answer:
         """Send a command that asks nothing and return its answer.
 
-        Args:
-            command: The command.
-            limit_s: Longest silence until the prompt, in seconds; ten times as long in all.
-            configures: Whether the prompt of a configuration mode ends an answer, too.
+        `limit_s` is the longest silence until the prompt, ten times as long in all; with `configures` the prompt of a
+        configuration mode ends an answer, too.
 
         Raises:
             NoPrompt: No echo or no prompt came.

@@ -93,11 +93,9 @@ class ScpSource:
         return ChannelReading(waiting_bytes=waiting, window_bytes=self._window_bytes or None)
 
     def start(self, path: str, *, limit_s: float) -> None:
-        """Have the device's server wait for a file; it has opened none yet.
+        """Have the device's server wait for a file at a path such as `flash:/image.bin`, without blank or quote.
 
-        Args:
-            path: Where the file is to be on the device, for example `flash:/image.bin`; no blank and no quote in it.
-            limit_s: How long the device may take for each answer.
+        The device may take `limit_s` seconds for each answer; it opens no file yet.
 
         Raises:
             ScpRefused: The server is off, the user may not, or the path is none.
@@ -192,12 +190,9 @@ class ScpSource:
 
 
 def open_source(session: Any, *, host: str, prepare: Callable[[socket.socket], None]) -> ScpSource:
-    """Open a second connection beside a session.
+    """Open a second connection beside a session, netmiko's, whose parameters open it, host key included.
 
-    Args:
-        session: netmiko's connection, open: its parameters open this one, host key included.
-        host: Inventory name, for errors.
-        prepare: Sets what the connection starts with, before there is any: some of it cannot be taken back later.
+    `prepare` sets what the connection starts with, before there is any: some of it cannot be taken back later.
 
     Raises:
         LoginRefused: The device does not let the user in a second time.

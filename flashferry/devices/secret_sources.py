@@ -147,10 +147,7 @@ def printed_by(
 ) -> bytes:
     """Return what a program prints that has a secret; it is run without a shell and ends with all that it started.
 
-    Args:
-        words: The program and its arguments.
-        environment: What it gets for an environment, or None: ours.
-        wrong: Makes the complaint of what was found.
+    `wrong` makes the error of what was found.
 
     Raises:
         ConfigInvalid: It cannot be run, fails, takes more than half a minute, or prints far too much.

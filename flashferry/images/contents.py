@@ -32,12 +32,7 @@ class Contents:
 
 
 def read_contents(descriptor: int, size_bytes: int, on_progress: Callable[[int, int], None] | None = None) -> Contents:
-    """Read an open file once, up to the size given, and return its contents.
-
-    Args:
-        descriptor: The file.
-        size_bytes: Its size; what is appended meanwhile is not read.
-        on_progress: Called with bytes read and size.
+    """Read an open file once, up to the size given, and return its contents; what is appended meanwhile is not read.
 
     Raises:
         OSError: It cannot be read.
@@ -45,7 +40,7 @@ def read_contents(descriptor: int, size_bytes: int, on_progress: Callable[[int, 
     so_far, done = ContentsSoFar(), 0
     # Side by side, where there are two processors: hashing frees the interpreter for the rest.
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="sha512") as beside:
-        for chunk in _chunks(descriptor, size_bytes):
+        for chunk in pieces_of(descriptor, size_bytes):
             so_far.feed(chunk, beside)
             done += len(chunk)
             if on_progress is not None:
@@ -77,7 +72,8 @@ class ContentsSoFar:
         )
 
 
-def _chunks(descriptor: int, size_bytes: int) -> Iterator[bytes]:
+def pieces_of(descriptor: int, size_bytes: int) -> Iterator[bytes]:
+    """Yield an open file in pieces, up to the size given."""
     # Bounded by the size: a file that is appended to would otherwise never end.
     offset = 0
     while chunk := os.pread(descriptor, min(_READ_BYTES, size_bytes - offset), offset):

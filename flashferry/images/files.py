@@ -49,17 +49,12 @@ Administration = tuple[int, int, int, int]
 
 
 def has_content_of(identity: FileIdentity, opened: Administration, now: os.stat_result) -> bool:
-    """Return whether an open file still has the content that was hashed.
+    """Return whether an open file, by its status `now`, still has the content that was hashed.
 
     A change time that moved with names, owner or mode is explained by them: an image that is replaced by another one is
     still sent whole to a device that is fetching it. One that moved alone means that the file was written to, whatever
     its
-    modification time says.
-
-    Args:
-        identity: The state that was hashed.
-        opened: What was known of its administration right after it was opened in that state.
-        now: Its status now.
+    modification time says. `opened` is its administration right after it was opened.
     """
     found = FileIdentity.of(now)
     if (found.size_bytes, found.mtime_ns) != (identity.size_bytes, identity.mtime_ns):

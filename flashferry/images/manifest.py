@@ -16,14 +16,14 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.core.codec import CodecError, decode_exactly, to_json
 from flashferry.core.files import NotRegular, descriptor_of
-from flashferry.images.contents import Contents, ContentsSoFar
+from flashferry.images.contents import Contents, ContentsSoFar, pieces_of
 from flashferry.images.errors import ImageUnreadable, ManifestInvalid
 from flashferry.images.files import FileIdentity
 
@@ -51,7 +51,6 @@ MOST_NAME_LETTERS = 200
 
 _NAME = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9._+-]*", re.ASCII)
 _PLAN = re.compile(r"plan-[0-9a-f]{16,128}\.json", re.ASCII)
-_PIECE_BYTES = 1 << 20
 _DIGITS = {"md5": 32, "sha512": 128}
 
 
@@ -238,11 +237,7 @@ def read_manifest(
 ) -> Reading:
     """Read an image's file once, and return its manifest and contents. No link is followed.
 
-    Args:
-        path: The file.
-        name: The image's name; None: the file's.
-        chunk_bytes: Size of a chunk.
-        on_progress: Called with bytes read and size; what it raises ends the reading.
+    What `on_progress`, called with bytes read and size, raises ends the reading.
 
     Raises:
         ImageUnreadable: The file is gone, empty, unreadable, no regular file, or changed while it was read.
@@ -276,20 +271,12 @@ def _read(
     so_far, done = ManifestSoFar(chunk_bytes), 0
     # Side by side, where there are two processors: hashing frees the interpreter for the rest.
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="sha256") as beside:
-        for piece in _pieces(descriptor, size_bytes):
+        for piece in pieces_of(descriptor, size_bytes):
             so_far.feed(piece, beside)
             done += len(piece)
             if on_progress is not None:
                 on_progress(done, size_bytes)
     return so_far.end(name)
-
-
-def _pieces(descriptor: int, size_bytes: int) -> Iterator[bytes]:
-    # Bounded by the size: a file that is appended to would otherwise never end.
-    offset = 0
-    while piece := os.pread(descriptor, min(_PIECE_BYTES, size_bytes - offset), offset):
-        offset += len(piece)
-        yield piece
 
 
 def _is_hex(text: str, digits: int) -> bool:

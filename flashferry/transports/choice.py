@@ -71,11 +71,7 @@ def wish_of(
 ) -> Wish:
     """Return what is asked for, with what our side can serve on this host.
 
-    Args:
-        asked: AS_USUAL, AUTO, or the name of a transport.
-        certificate: File of our certificate for HTTPS, or None.
-        key: File of its private key, or None.
-        not_served: What the host's depot does not serve, where it serves in our place: the certificate is its own.
+    A depot that serves in our place (`not_served` has what it does not serve) has a certificate of its own.
 
     Raises:
         ConfigInvalid: It is no transport, or one of the files stands without the other.
@@ -117,13 +113,7 @@ def candidates(
     """Return by which transports a device's copy is tried, in order.
 
     One alone, unless `auto` or several are asked for. Push is taken where it is asked for, or last by `auto`, and only
-    where the inventory names it.
-
-    Args:
-        host: The device, for errors.
-        policy: What the inventory allows it.
-        request: What is asked for.
-        fastest: Name of the one that was measured to be the fastest; used by `auto`, where it is allowed.
+    where the inventory names it. `auto` takes the measured `fastest` one first.
 
     Raises:
         ConfigInvalid: What is asked for is not allowed, or our side cannot serve it.

@@ -53,15 +53,8 @@ def fetch_image(
 ) -> CopyReport:
     """Have the device copy an image from a neighbour, and wait for its `bytes copied` line.
 
-    Args:
-        session: An open session.
-        offer: Where the image is.
-        target: For example `bootflash:image.bin`.
-        size_bytes: Its size: what the device must have copied.
-        limits: How long to wait for what.
-        longest_s: After how many seconds it is slower than it may be.
-        interrupted: Whether the operator wants to stop; asked once a second.
-        seen: Called as often with the number of marks.
+    After `longest_s` it is slower than it may be. Once a second `interrupted` is asked, and `seen` gets the number of
+    marks.
 
     Raises:
         CopyFailed: The device gave up, or copied another number of bytes.

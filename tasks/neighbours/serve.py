@@ -23,8 +23,7 @@ from flashferry.devices.session import DeviceSession
 from tasks.read_config import Configured, read_running, read_startup
 from tasks.restore_plan import undo_rank
 from tasks.rollback_risks import archives, kept_meanwhile, pending_change
-from tasks.run_marker import COMMAND as MARK_COMMAND
-from tasks.run_marker import MARK, first_mark, is_mark, is_shown_of, mark_of, owner_of
+from tasks.run_marker import MARK, MARK_COMMAND, first_mark, is_mark, is_shown_of, mark_of, owner_of
 from tasks.step import Step
 from tasks.tcp_config import Change
 from tasks.tune import LATE_PAUSES_S
@@ -89,15 +88,11 @@ def service_plan(
     mark: str,
     addresses: tuple[str, ...],
 ) -> ServicePlan:
-    """Return what would make a device serve a file.
+    """Return what would make a device serve a file such as `bootflash:image.bin` to at least one address.
 
-    Args:
-        session: An open session.
-        running: Its running configuration as it is now.
-        startup: Its startup configuration: what stands there is in force again after a restart.
-        path: The file, for example `bootflash:image.bin`.
-        mark: The line that marks the device as staged by a run.
-        addresses: Whom to let in, at least one.
+    What stands in the startup configuration is in force again after a restart, so both configurations count. The mark
+    marks
+    the device as staged by a run.
     """
     serving = session.platform.serving
     if serving is None:

@@ -115,7 +115,7 @@ def installed(evidence: Evidence) -> Iterable[Condition]:
     answer = evidence.software.answers[Topic.INSTALL]
     met, sentence = _is_installed(evidence)
     lines = answer.lines_with("IMG ", "SMU ") if answer.is_read else _words(answer)
-    yield Condition(name=Asked.INSTALLED, met=met, sentence=sentence, command=answer.command, lines=lines)
+    yield _rests_on(answer, Asked.INSTALLED, met, sentence, lines)
 
 
 def _is_installed(evidence: Evidence) -> tuple[Met, str]:
@@ -239,7 +239,7 @@ def timer(evidence: Evidence) -> Iterable[Condition]:
     answer = evidence.software.answers[Topic.INSTALL]
     met, sentence = _is_timed(evidence)
     lines = answer.lines_with("Auto abort timer") if answer.is_read else _words(answer)
-    yield Condition(name=Asked.TIMER, met=met, sentence=sentence, command=answer.command, lines=lines)
+    yield _rests_on(answer, Asked.TIMER, met, sentence, lines)
 
 
 def _is_timed(evidence: Evidence) -> tuple[Met, str]:
@@ -287,9 +287,7 @@ def members(evidence: Evidence) -> Iterable[Condition]:
     answer = software.answers[Topic.STACK]
     met, sentence = _are_ready(evidence)
     lines = tuple(line for unit in software.units for line in answer.lines_with(unit.mac))
-    yield Condition(
-        name=Asked.MEMBERS, met=met, sentence=sentence, command=answer.command, lines=lines or _words(answer)
-    )
+    yield _rests_on(answer, Asked.MEMBERS, met, sentence, lines or _words(answer))
 
 
 def _are_ready(evidence: Evidence) -> tuple[Met, str]:
@@ -326,7 +324,7 @@ def peer(evidence: Evidence) -> Iterable[Condition]:
     answer = evidence.software.answers[Topic.REDUNDANCY]
     met, sentence = _is_hot(evidence.software)
     lines = answer.lines_with("my state", "peer state", "Mode =") if answer.is_read else _words(answer)
-    yield Condition(name=Asked.PEER, met=met, sentence=sentence, command=answer.command, lines=lines)
+    yield _rests_on(answer, Asked.PEER, met, sentence, lines)
 
 
 def _is_hot(software: SoftwareState) -> tuple[Met, str]:
@@ -369,7 +367,7 @@ def issu(evidence: Evidence) -> Iterable[Condition]:
         Issu.NOT_THERE: (Met.DOES_NOT_APPLY, "the platform shows none"),
         Issu.UNKNOWN: (Met.UNKNOWN, "whether one is going on cannot be read"),
     }[evidence.software.issu]
-    yield Condition(name=Asked.ISSU, met=met, sentence=sentence, command=answer.command, lines=lines or _words(answer))
+    yield _rests_on(answer, Asked.ISSU, met, sentence, lines or _words(answer))
 
 
 def ours(evidence: Evidence) -> Iterable[Condition]:
@@ -392,6 +390,10 @@ def _spoken(place: str) -> str:
     if place.isdigit():
         return f"member {place}"
     return place or "the device"
+
+
+def _rests_on(answer: Answer, name: Asked, met: Met, sentence: str, lines: tuple[str, ...]) -> Condition:
+    return Condition(name=name, met=met, sentence=sentence, command=answer.command, lines=lines)
 
 
 def _words(answer: Answer) -> tuple[str, ...]:

@@ -35,12 +35,9 @@ _LEAST, _MOST = 0.85, 1.05
 
 
 def policed_packets_per_s(model: str, rate_bytes_per_s: float, mss_bytes: int | None) -> int | None:
-    """Return the policer's rate that a copy's rate comes to, in packets a second; None where it comes to none.
+    """Return the policer's rate in packets a second that a copy's rate comes to, or None.
 
-    Args:
-        model: What the device is, such as `C9300-48P`; no other than a Catalyst 9000 switch has it.
-        rate_bytes_per_s: Acknowledged payload, >= 0.
-        mss_bytes: Payload of a full packet; None where it is not known.
+    Only a Catalyst 9000 switch such as `C9300-48P` has it.
     """
     if not _CATALYST.match(model) or not mss_bytes:
         return None

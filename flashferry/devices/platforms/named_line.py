@@ -72,12 +72,7 @@ class NamedLine:
     def line_in(self, ours: str, lines: Iterable[str], typed: Iterable[str] = ()) -> str | None:
         """Return the line that stands where ours is meant to be, or None.
 
-        In a list, an entry that is not ours comes first: what takes ours back would take it too.
-
-        Args:
-            ours: The line that we type.
-            lines: All global lines of a configuration.
-            typed: All lines of ours, with the entries; see `goes_with`.
+        In a list, an entry that is none of the `typed` lines comes first: what takes ours back would take it too.
         """
         name = self.name_of(ours)
         same = [line for line in lines if self.is_one(line) and self.name_of(line) == name]
@@ -94,11 +89,9 @@ class NamedLine:
         return self.entries is not None and bool(self.entries.fullmatch(self.rest_of(line)))
 
     def goes_with(self, line: str, entries: Collection[str]) -> bool:
-        """Return whether a line of the same name is an entry of ours, or has no content.
+        """Return whether a line of the same name is one of our entries, or has no content.
 
-        Args:
-            line: The line, as it is shown.
-            entries: The entries that we typed; where none is known, each of that kind counts as ours.
+        Where no entry of ours is known, each of that kind counts as ours.
         """
         if self.entries is None or not self._parts(line)["rest"]:
             return self.entries is not None

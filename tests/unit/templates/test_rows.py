@@ -14,7 +14,6 @@ import pytest
 import textfsm
 
 import templates
-from templates.row import template_name
 from templates.rows import (
     ConfigDifference,
     ConfigLock,
@@ -34,6 +33,7 @@ from templates.rows import (
     last,
     row_kinds,
     rows,
+    template_name,
 )
 from tests.house.modules import source_files, tree_of
 
