@@ -139,21 +139,6 @@ def may_configure(level: int, running: str, command: str) -> bool:
     )
 
 
-def check_privileged(session: DeviceSession, step: str) -> None:
-    """Check that a session has the privileged prompt.
-
-    Raises:
-        DeviceRefused: It has not.
-    """
-    if not session.privileged:
-        raise DeviceRefused(
-            "expected the privileged prompt '#', found '>'",
-            host=session.name,
-            step=step,
-            hint="Give a user with privilege 15 or an enable secret",
-        )
-
-
 @contextmanager
 def naming_level(session: DeviceSession) -> Iterator[None]:
     """Name the privilege level in a refusal where it is below 15: that is most likely the cause."""

@@ -23,7 +23,7 @@ from flashferry.images.image import Image
 from flashferry.tcp.receive_window import ASSUMED_RTT_S, choose_window
 from inventory.host_view import view
 from tasks.applet import of_another_run
-from tasks.authorization import Authorization, check_authorization, check_privileged, naming_level
+from tasks.authorization import Authorization, check_authorization, naming_level
 from tasks.check_report import CheckReport, Fetching, ReturnPath, Wanted
 from tasks.configuration_state import (
     ConfigurationState,
@@ -118,7 +118,7 @@ def check_device(
         ImageCorrupt: The image that is there already has no good signature, and that was asked.
         DeviceRefused: The session is not privileged, or a command is not authorised.
     """
-    check_privileged(session, STEP)
+    session.check_privileged(STEP)
     with naming_level(session):
         found = _DeviceCheck(session, wanted, return_path or ReturnPath(), fetching or Fetching(), interrupted, hashing)
         return found.report(signature=signature)

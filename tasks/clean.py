@@ -14,7 +14,6 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.session import DeviceSession
 from flashferry.images.release import release_of_image
 from tasks.applet import of_another_run
-from tasks.authorization import check_privileged
 from tasks.file_system import file_system_of_image, free_bytes, read_listing
 from tasks.partial_file import delete_file
 from tasks.read_config import read_running, read_startup
@@ -73,7 +72,7 @@ def look_for_old(session: DeviceSession, *, kept: Iterable[str], only: Collectio
         DeviceRefused: The session is not privileged, another run has the device, or a file that is asked about is
             there and must stay.
     """
-    check_privileged(session, STEP)
+    session.check_privileged(STEP)
     running, startup = read_running(session, without_syslog=True), read_startup(session)
     if (refusal := of_another_run(session.name, STEP, (*running.tcp.lines, *startup.tcp.lines))) is not None:
         raise refusal

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tasks.tcp_config import may_be_shown
-from templates.config_sections import Section, sections
+from templates.config_sections import Configuration, Section, sections_of
 
 _MOVES = re.compile(
     r"^(Building configuration\.\.\.|(Current|Uncompressed) configuration\b.*|Using \d+ out of \d+ bytes.*"
@@ -89,10 +89,6 @@ class Difference:
         return f"{added}; gone: {self.gone or 'none'}"
 
 
-Configuration = str | Sequence[Section]
-"""Output of `show running-config` or `show startup-config`, or its sections where it was read already."""
-
-
 def fingerprint(configuration: Configuration, *, salt: str) -> Fingerprint:
     """Return the digests of a configuration; the salt makes equal lines of two devices differ.
 
@@ -126,7 +122,7 @@ def new_lines(before: Fingerprint, configuration: Configuration, *, salt: str) -
 
 def holds_syslog(configuration: Configuration) -> bool:
     """Return whether a log line may have been written into a configuration: reading it again shows that."""
-    found = _sections(configuration)
+    found = sections_of(configuration)
     return any(_SYSLOG.search(one.line) for one in found if not one.line.startswith(("event ", "logging ")))
 
 
@@ -149,13 +145,9 @@ def _unknown(before: Fingerprint, lines: Iterable[str], salt: str) -> tuple[list
     return new, missing.total()
 
 
-def _sections(configuration: Configuration) -> Sequence[Section]:
-    return sections(configuration) if isinstance(configuration, str) else configuration
-
-
 def _kept(configuration: Configuration) -> list[Section]:
     """Return the sections that count: not the head before `version`, no comment, nothing that moves by itself."""
-    found = _sections(configuration)
+    found = sections_of(configuration)
     heads = (number for number, one in enumerate(found[:_HEAD_SECTIONS]) if one.line.startswith("version "))
     return [one for one in found[next(heads, 0) :] if not one.is_comment and not _moves(one)]
 

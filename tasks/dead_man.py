@@ -34,13 +34,12 @@ from tasks.applet import (
     may_be_carried,
     without_applet,
 )
-from tasks.configuration import Configuration
 from tasks.read_config import Configured, ask_or_empty, read_running
 from tasks.restore_plan import undo_rank
 from tasks.step import Step
 from tasks.tcp_config import Change
 from tasks.tune import LATE_PAUSES_S
-from templates.config_sections import sections
+from templates.config_sections import Configuration, sections_of
 from templates.rows import ArchiveSection, CommandAuthorization, first
 
 STEP = "dead-man"
@@ -241,7 +240,7 @@ def _is_authorized(running: Configured) -> bool:
 
 def applet_shown(configuration: Configuration, change: Change) -> tuple[str, ...] | None:
     """Return the lines below an applet of ours in a configuration; None where it is not there."""
-    for section in sections(configuration) if isinstance(configuration, str) else configuration:
+    for section in sections_of(configuration):
         if (section.line + " ").startswith(change.ours + " "):
             return tuple(line.strip() for line in section.body)
     return None

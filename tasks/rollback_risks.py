@@ -23,11 +23,10 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.session import DeviceSession
 from tasks.config_line_state import LineState, line_state
-from tasks.configuration import Configuration
 from tasks.configuration_state import lock_holder, pending_rollback
 from tasks.read_config import Configured, ask_or_empty, read_startup
 from tasks.tcp_config import Change, TcpLines, tcp_lines_of
-from templates.config_sections import ConfigNotUnderstood, lines_of, missing_of_whole, sections
+from templates.config_sections import ConfigNotUnderstood, Configuration, lines_of, missing_of_whole, sections_of
 from templates.rows import ArchiveEntry, ArchiveSection, DirError, ExclusiveMode, first, rows
 
 _NAMED_BY_TIME = re.compile(r"-[A-Z][a-z]{2}-+\d{1,2}-\d{2}-\d{2}-\d{2}(?:\.\d+)?(?:-[A-Za-z]+)?-\d+$")
@@ -192,7 +191,7 @@ def _is_elsewhere(path: str, platform: Platform) -> bool:
 def holds_ours(changes: tuple[Change, ...], configuration: Configuration, platform: Platform) -> bool:
     """Return whether a stored configuration holds lines of ours; true where it cannot be read."""
     try:
-        shown = lines_of(sections(configuration) if isinstance(configuration, str) else configuration)
+        shown = lines_of(sections_of(configuration))
     except ConfigNotUnderstood:
         return True
     lines = tcp_lines_of(shown, platform)

@@ -19,7 +19,7 @@ Facts
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -114,6 +114,15 @@ def sections(configuration: str) -> tuple[Section, ...]:
         # A separator ends nothing: what is indented after it belongs to the command above.
         body = body if line.startswith("!") else found[-1][1]
     return tuple(Section(line=line, body=tuple(below), is_doubtful=doubtful) for line, below, doubtful in found)
+
+
+Configuration = str | Sequence[Section]
+"""Output of `show running-config` or `show startup-config`, or its sections where it was read already."""
+
+
+def sections_of(configuration: Configuration) -> Sequence[Section]:
+    """Return the sections of a configuration; see `sections`."""
+    return sections(configuration) if isinstance(configuration, str) else configuration
 
 
 def global_lines(configuration: str) -> tuple[str, ...]:

@@ -124,6 +124,20 @@ class DeviceSession:
         with self._exchange("check the privilege level"):
             return bool(self._driver.device.last_prompt == self._driver.device.prompt)
 
+    def check_privileged(self, step: str) -> None:
+        """Check that the session has the privileged prompt.
+
+        Raises:
+            DeviceRefused: It has not.
+        """
+        if not self.privileged:
+            raise DeviceRefused(
+                "expected the privileged prompt '#', found '>'",
+                host=self.name,
+                step=step,
+                hint="Give a user with privilege 15 or an enable secret",
+            )
+
     @property
     def width_refusal(self) -> str | None:
         """Return the device's words where it did not take `terminal width`, else None: its lines may break at 80."""

@@ -11,7 +11,6 @@ Facts
 from __future__ import annotations
 
 from flashferry.devices.errors import DeviceRefused
-from flashferry.devices.platforms.platform import file_name
 from flashferry.devices.session import DeviceSession
 from flashferry.images.image import Image
 from tasks.file_system import file_named, free_bytes, read_listing
@@ -36,7 +35,7 @@ def look_again(
     if overwrites_silently and present is None:
         if (doubt := absence_doubt(file_system, listing, image)) is not None:
             return doubt
-        present = _asked_by_name(session, f"{file_system}{image.name}")
+        present = _asked_by_name(session, file_system, image.name)
     return image_refusal(space, image, present)
 
 
@@ -86,14 +85,14 @@ def present_file(session: DeviceSession, listing: str, image: Image, file_system
     try:
         return file_named(listing, image.name)
     except ValueError:
-        return _asked_by_name(session, f"{file_system}{image.name}")
+        return _asked_by_name(session, file_system, image.name)
 
 
-def _asked_by_name(session: DeviceSession, path: str) -> DirFile | None:
-    found = file_at(session, path)
+def _asked_by_name(session: DeviceSession, file_system: str, name: str) -> DirFile | None:
+    found = file_at(session, f"{file_system}{name}")
     if found.size_bytes is None:
         return None
-    return DirFile(permissions="-", size_bytes=found.size_bytes, modified=found.modified, name=file_name(path))
+    return DirFile(permissions="-", size_bytes=found.size_bytes, modified=found.modified, name=name)
 
 
 def image_refusal(space: FlashSpace, image: Image, present: DirFile | None) -> str | None:

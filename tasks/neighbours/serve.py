@@ -17,7 +17,6 @@ from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
 from flashferry.devices.platforms.named_line import NamedLine
-from flashferry.devices.platforms.platform import file_name
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
 from tasks.read_config import Configured, read_running, read_startup
@@ -97,7 +96,7 @@ def service_plan(
     serving = session.platform.serving
     if serving is None:
         return ServicePlan(reason=f"{session.platform.name} has no lines for that")
-    if theirs := serving.serves(file_name(path), (*running.lines, *startup.lines)):
+    if theirs := serving.serves(path, (*running.lines, *startup.lines)):
         return ServicePlan(reason=f"it serves that file already ('{theirs[0]}'), which stays as it is")
     if (threat := pending_change(session, running)) is not None:
         return ServicePlan(reason=threat.reason)

@@ -20,7 +20,6 @@ from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnde
 from flashferry.devices.prompts import is_syslog
 from flashferry.devices.session import DeviceSession
 from tasks.applet import is_applet
-from tasks.authorization import check_privileged
 from tasks.check_report import Wanted
 from tasks.configuration_state import ConfigurationState, differing_lines, last_change, saved_by_stamps
 from tasks.file_system import file_named, target_file_system
@@ -87,7 +86,7 @@ def look_at_readiness(
         DeviceRefused: The session is not privileged.
         OutputNotUnderstood: The device has no file system that could hold an image, or a prompt did not come.
     """
-    check_privileged(session, STEP)
+    session.check_privileged(STEP)
     state = _DeviceState(session, wanted, proven, known_bytes_per_s, interrupted)
     with hashing():
         held = state.held()

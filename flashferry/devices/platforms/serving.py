@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from flashferry.devices.platforms.named_line import NamedLine
-from flashferry.devices.platforms.platform import ChannelWindow, Setting, ValueKind
+from flashferry.devices.platforms.platform import ChannelWindow, Setting, ValueKind, file_name
 
 _NUMBER = re.compile(r"(?<![\w.:/-])\d{1,2}(?![\w.:/-])")
 
@@ -70,10 +70,10 @@ class Serving:
         used = {int(one) for one in _NUMBER.findall(configuration)}
         return next((one for one in self.numbers if one not in used), None)
 
-    def serves(self, name: str, lines: Iterable[str]) -> tuple[str, ...]:
-        """Return the global lines that serve a file of a name, from wherever, or everything."""
+    def serves(self, path: str, lines: Iterable[str]) -> tuple[str, ...]:
+        """Return the global lines that serve a file of that name, from wherever, or everything."""
         found = [line for line in lines if f"{line} ".startswith(f"{self.command} ")]
-        return tuple(line for line in found if _names(line.removeprefix(self.command), name))
+        return tuple(line for line in found if _names(line.removeprefix(self.command), file_name(path)))
 
 
 def _names(served: str, name: str) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from flashferry.devices.dialogue import Dialogue
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.ios import IOS_XE
-from flashferry.devices.session import Facts
+from flashferry.devices.session import DeviceSession, Facts
 from templates.rows import Refusal, first
 from templates.version import SoftwareVersion, parse_version
 from tests.patience import PATIENCE_S
@@ -28,6 +28,7 @@ class TableDevice:
     width_refusal: str | None = None
     prompt_pattern = r"(?m)^r1#\s*$"
     platform = IOS_XE
+    check_privileged = DeviceSession.check_privileged
 
     def __init__(self, answers: dict[str, str]) -> None:
         self.answers = answers
