@@ -23,8 +23,10 @@ from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, silent
 from flashferry.planning.probe_files import ProbeFiles, probe_files
 from flashferry.run.context import RunContext
-from flashferry.run.device.tickets import CopyOrder
-from flashferry.run.device.workflow import DeviceParts, DeviceRun, parts_of, run_device
+from flashferry.run.device.copy import copy
+from flashferry.run.device.device_run import CopyOrder, DeviceRun
+from flashferry.run.device.tune import tune
+from flashferry.run.device.workflow import run_device
 from flashferry.run.device_plan import DevicePlan
 from flashferry.run.run import RunOptions, run_fleet
 from flashferry.store.history import Expectation, History
@@ -80,8 +82,9 @@ def probe_fleet(
     with probe_files(journal.directory) as files:
 
         def probe_device(task: Task, context: RunContext) -> Result:
-            parts = parts_of(task, context)
-            return run_device(DeviceRun(parts, kind(parts, probe, files, history).deliver))
+            run = DeviceRun(task, context)
+            test = kind(run, probe, files, history)
+            return run_device(run, lambda _run, plan, before: test.deliver(plan, before))
 
         return run_fleet(
             nornir,
@@ -99,16 +102,15 @@ class SpeedTest:
     """What a speed test does to a device between journal and restore: copies to `null:`, as it is and then tuned."""
 
     def __init__(
-        self, parts: DeviceParts, probe: SpeedTestOptions, files: ProbeFiles, history: History | None = None
+        self, run: DeviceRun, probe: SpeedTestOptions, files: ProbeFiles, history: History | None = None
     ) -> None:
-        self._context, self._host, self._keeper, self._events = parts.context, parts.host, parts.keeper, parts.events
-        self._tuning, self._copy = parts.tuning, parts.copy
+        self.run = run
         self._probe, self._files, self._history = probe, files, history or History(())
 
     def deliver(self, plan: DevicePlan, before: Snapshot) -> None:
         """Time both arms; whatever it raises, the caller restores."""
         changes = plan.tune.changes
-        self._keeper.update(probe=ProbeResult(image_bytes=self._probe.image_bytes))
+        self.run.update(probe=ProbeResult(image_bytes=self._probe.image_bytes))
         # Without this line the device does not reach us, so it belongs to neither arm.
         path = tuple(change for change in changes if not change.is_tuning)
         has_tuning = len(changes) > len(path)
@@ -116,15 +118,15 @@ class SpeedTest:
             path = ()
         if self._probe.as_is or not has_tuning:
             if path:
-                self._tuning.tune(TunePlan(changes=path), before)
+                tune(self.run, TunePlan(changes=path), before)
             arm = self._arm("as it is", plan.target, expected_bytes_per_s=None)
             self._found(as_is=arm, as_is_s=self._forecast(arm))
         if has_tuning:
-            self._tuning.tune(plan.tune, before)
+            tune(self.run, plan.tune, before)
             arm = self._arm("tuned", plan.target, expected_bytes_per_s=self._expected_tuned())
             self._found(tuned=arm, tuned_s=self._forecast(arm))
         self._decide(has_tuning=has_tuning)
-        self._keeper.update(outcome=Outcome.DONE)
+        self.run.update(outcome=Outcome.DONE)
 
     def _arm(self, name: str, target: str, *, expected_bytes_per_s: float | None) -> Arm:
         """Copy until a copy was long enough to count, and return what that one found."""
@@ -144,13 +146,13 @@ class SpeedTest:
 
     def _timed(self, name: str, target: str, size_bytes: int, copies: int) -> Arm:
         image = self.image_of(size_bytes)
-        self._events.tell("probe", "started", f"{name}: {rough_megabytes(image.size_bytes)}")
+        self.run.event("probe", "started", f"{name}: {rough_megabytes(image.size_bytes)}")
         seen = self.time_copy(target, image)
-        return arm_of(self._keeper.record.pull, seen, copies)
+        return arm_of(self.run.record.pull, seen, copies)
 
     def image_of(self, size_bytes: int) -> ImageFile:
         """Return the file of a size, as our server has it."""
-        return self._context.server.image(self._files.of(size_bytes).name)
+        return self.run.context.server.image(self._files.of(size_bytes).name)
 
     def time_copy(self, target: str, image: ImageFile, offer: SshOffer | None = None) -> TransferRecord:
         """Have the device copy a file; return our server's account, which is in the record then, with the device's.
@@ -163,8 +165,9 @@ class SpeedTest:
         Raises:
             CopyFailed: It failed, or our server has no account of it.
         """
-        self._keeper.update(pull=None, transfer=None)
-        self._copy.copy(
+        self.run.update(pull=None, transfer=None)
+        copy(
+            self.run,
             CopyOrder(
                 image=image,
                 target=target,
@@ -172,13 +175,13 @@ class SpeedTest:
                 kind_tuned=PROBE_TUNED,
                 ssh=offer,
                 is_history=offer is None,
-            )
+            ),
         )
-        seen = self._keeper.record.transfer
+        seen = self.run.record.transfer
         if seen is None:
             raise CopyFailed(
                 "our server has no account of the copy",
-                host=self._keeper.record.host,
+                host=self.run.record.host,
                 step="probe",
                 hint="Probe again; where it stays so, something else than our server answers at its address and port",
             )
@@ -186,18 +189,18 @@ class SpeedTest:
 
     @property
     def _window_bytes(self) -> int | None:
-        return self._keeper.record.transfer.max_window_bytes if self._keeper.record.transfer else None
+        return self.run.record.transfer.max_window_bytes if self.run.record.transfer else None
 
     @property
     def _link_bytes_per_s(self) -> float | None:
-        link = self._keeper.record.link_rate
-        return payload_cap_bytes_per_s(link.rate_bps * copy_share(self._host, link)) if link else None
+        link = self.run.record.link_rate
+        return payload_cap_bytes_per_s(link.rate_bps * copy_share(self.run.host, link)) if link else None
 
     def _expected_tuned(self) -> float | None:
         """Return the rate to expect tuned: the link where its rate is known, else four times what it is untuned."""
         if self._link_bytes_per_s is not None:
             return self._link_bytes_per_s
-        as_is = self._keeper.record.probe.as_is if self._keeper.record.probe else None
+        as_is = self.run.record.probe.as_is if self.run.record.probe else None
         return 4 * as_is.steady_bytes_per_s if as_is else None
 
     def _forecast(self, arm: Arm) -> float | None:
@@ -211,15 +214,15 @@ class SpeedTest:
         return measured if measured is None or limit is None else min(measured, limit.bytes_per_s)
 
     def _flash_limit(self) -> Expectation | None:
-        record = self._keeper.record
-        return self._history.flash_limit(record.host, self._keeper.checked.facts.model, transport=record.transport)
+        record = self.run.record
+        return self._history.flash_limit(record.host, self.run.checked.facts.model, transport=record.transport)
 
     def _found(self, **values: Any) -> None:
-        assert self._keeper.record.probe is not None
-        self._keeper.update(probe=replace(self._keeper.record.probe, **values))
+        assert self.run.record.probe is not None
+        self.run.update(probe=replace(self.run.record.probe, **values))
 
     def _decide(self, *, has_tuning: bool) -> None:
-        found = self._keeper.record.probe
+        found = self.run.record.probe
         assert found is not None
         if self._probe.tuned and not has_tuning:
             self._found(worth=nothing_to_tune())

@@ -30,7 +30,9 @@ from flashferry.model.ssh_sweep import (
 )
 from flashferry.model.states import Outcome
 from flashferry.planning.probe_files import ProbeFiles
-from flashferry.run.device.workflow import DeviceParts
+from flashferry.run.device.device_run import DeviceRun
+from flashferry.run.device.tickets import last_server_error
+from flashferry.run.device.tune import tune
 from flashferry.run.device_plan import DevicePlan
 from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from flashferry.store.history import History
@@ -63,23 +65,22 @@ class SshSweepTest(SpeedTest):
 
     def __init__(
         self,
-        parts: DeviceParts,
+        run: DeviceRun,
         probe: SpeedTestOptions,
         files: ProbeFiles,
         history: History | None = None,
         *,
         options: SweepOptions | None = None,
     ) -> None:
-        super().__init__(parts, probe, files, history)
+        super().__init__(run, probe, files, history)
         self._options = options or SweepOptions()
-        self._tickets = parts.tickets
         self._lists: dict[str, tuple[str, ...]] = {}
 
     def deliver(self, plan: DevicePlan, before: Snapshot) -> None:
         """Sweep; whatever it raises, the caller restores."""
         if plan.tune.changes:
-            self._tuning.tune(plan.tune, before)
-        profile = profile_for(self._keeper.checked.version.release)
+            tune(self.run, plan.tune, before)
+        profile = profile_for(self.run.checked.version.release)
         login_s = self._login_s(plan.target)
         # From a tiny one up: by a cipher that the device decrypts slowly the link would be no measure.
         arm = self._arm("size of a copy", plan.target, expected_bytes_per_s=None)
@@ -99,7 +100,7 @@ class SshSweepTest(SpeedTest):
             device_ciphers=self._lists.get("cipher", ()),
         )
         sweep = self._with_macs(sweep, time, profile)
-        self._keeper.update(ssh_sweep=self._kept(sweep), outcome=Outcome.DONE)
+        self.run.update(ssh_sweep=self._kept(sweep), outcome=Outcome.DONE)
 
     def _with_macs(self, sweep: SshSweep, time: _Timer, profile: str) -> SshSweep:
         """Compare MACs under the fastest cipher that has one, where the device takes one."""
@@ -124,7 +125,7 @@ class SshSweepTest(SpeedTest):
             chance.shuffle(order)
             for cell in order:
                 if not cell.refused:
-                    self._events.tell(STEP, "started", f"{cell.name}, copy {number} of {self._options.copies}")
+                    self.run.event(STEP, "started", f"{cell.name}, copy {number} of {self._options.copies}")
                     self._try(what, cell, cells, copy)
         return ranked(cell.row for cell in cells)
 
@@ -138,11 +139,11 @@ class SshSweepTest(SpeedTest):
         else:
             cell.copies.append(one)
             told = exact_rate(one.rate_bytes_per_s)
-            self._events.tell(STEP, "done", f"{cell.name}: {told}, {one.verdict.value}")
+            self.run.event(STEP, "done", f"{cell.name}: {told}, {one.verdict.value}")
 
     def _refused(self, what: str, cell: _Cell, cells: list[_Cell], message: str) -> None:
         """Note why a copy failed; where the device told its own list, leave out all that is not in it."""
-        theirs = device_list(self._tickets.trouble, what) or device_list(message, what)
+        theirs = device_list(last_server_error(self.run), what) or device_list(message, what)
         if not theirs:
             cell.refused = message
         else:
@@ -150,17 +151,17 @@ class SshSweepTest(SpeedTest):
             for one in cells:
                 if one.name not in theirs and not one.copies:
                     one.refused = "not in the device's list"
-        self._events.tell(STEP, "failed", f"{cell.name}: {cell.refused or message}")
+        self.run.event(STEP, "failed", f"{cell.name}: {cell.refused or message}")
 
     def _login_s(self, target: str) -> float | None:
         """Return what the device's own clock counts for a tiny copy: its login, and next to nothing else."""
         self._timed("login", target, PILOT_BYTES, 1)
-        pull = self._keeper.record.pull
+        pull = self.run.record.pull
         return float(pull.device.duration_s) if pull is not None else None
 
     def timed(self, size_bytes: int, login_s: float | None) -> SweepCopy:
         """Return what the last copy comes to: by the device's clock less its login, else by our server's."""
-        seen, pull = self._keeper.record.transfer, self._keeper.record.pull
+        seen, pull = self.run.record.transfer, self.run.record.pull
         assert seen is not None
         by_device = float(pull.device.duration_s) - login_s if pull is not None and login_s is not None else 0.0
         seconds = by_device if by_device > _LEAST_S else seen.duration_s
@@ -175,17 +176,17 @@ class SshSweepTest(SpeedTest):
         """Keep what is the fastest for devices of this model, where that is asked for and there is one."""
         if not (self._options.keeps and sweep.best_cipher):
             return sweep
-        model = self._keeper.checked.facts.model
+        model = self.run.checked.facts.model
         row = next(row for row in sweep.ciphers if row.name == sweep.best_cipher)
         mac = "" if authenticates_itself(sweep.best_cipher) else sweep.best_mac
-        SshPreferences.read(self._context.journal.directory).keep(
+        SshPreferences.read(self.run.context.journal.directory).keep(
             SshPreference(
                 model=model,
                 cipher=sweep.best_cipher,
                 mac=mac,
                 rate_bytes_per_s=row.median_bytes_per_s or 0.0,
-                host=self._keeper.record.host,
-                run_id=self._context.run_id,
+                host=self.run.record.host,
+                run_id=self.run.context.run_id,
             )
         )
         return replace(sweep, is_kept=True)

@@ -23,7 +23,10 @@ from flashferry.model.probe_result import ProbeResult, TransportArm, window_ceil
 from flashferry.model.record import sentence_of
 from flashferry.model.states import Outcome
 from flashferry.planning.probe_files import ProbeFiles
-from flashferry.run.device.workflow import DeviceParts
+from flashferry.run.device.device_run import DeviceRun
+from flashferry.run.device.tickets import revoke_ticket
+from flashferry.run.device.transports import next_transport, plan_now
+from flashferry.run.device.tune import switch_lines
 from flashferry.run.device_plan import DevicePlan
 from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from flashferry.store.history import History
@@ -40,18 +43,16 @@ class TransportComparison(SpeedTest):
     """Copies to `null:` by each transport that is allowed, and says which was the fastest."""
 
     def __init__(
-        self, parts: DeviceParts, probe: SpeedTestOptions, files: ProbeFiles, history: History | None = None
+        self, run: DeviceRun, probe: SpeedTestOptions, files: ProbeFiles, history: History | None = None
     ) -> None:
-        super().__init__(parts, probe, files, history)
-        self._login, self._tickets = parts.login, parts.tickets
-        self._transport, self._planner = parts.transport, parts.planner
+        super().__init__(run, probe, files, history)
         self._rows: list[TransportArm] = []
 
     def deliver(self, plan: DevicePlan, before: Snapshot) -> None:
         """Time each transport; whatever it raises, the caller restores."""
-        self._keeper.update(probe=ProbeResult(image_bytes=self._probe.image_bytes))
+        self.run.update(probe=ProbeResult(image_bytes=self._probe.image_bytes))
         self._note_unserved()
-        for tried in self._keeper.record.transports_tried:
+        for tried in self.run.record.transports_tried:
             self._add(TransportArm(transport=tried.transport, reason=tried.reason))
         last: FlashferryError | None = None
         going_on: DevicePlan | None = plan
@@ -59,56 +60,56 @@ class TransportComparison(SpeedTest):
             try:
                 self._add(self._timed_by(going_on, before))
             except _OF_TRANSPORT as error:
-                if isinstance(error, _OF_DEVICE) or self._context.interrupted():
+                if isinstance(error, _OF_DEVICE) or self.run.context.interrupted():
                     raise
                 last = error
                 self._fail(error)
-            self._tickets.revoke()
+            revoke_ticket(self.run)
             going_on = self._next_plan(before)
         best = next((row.transport for row in self._marked if row.is_best), None)
         if best is None:
             assert last is not None, "who timed nothing has failed"
             raise last
-        self._keeper.update(transport=best, transports_tried=(), outcome=Outcome.DONE)
+        self.run.update(transport=best, transports_tried=(), outcome=Outcome.DONE)
 
     def _note_unserved(self) -> None:
         """Have the report say by what no copy is timed though the inventory allows it, where no names were given."""
-        certificate, key = self._context.certificate or (None, None)
-        asked, not_served = self._context.policy.transport, self._context.not_served
+        certificate, key = self.run.context.certificate or (None, None)
+        asked, not_served = self.run.context.policy.transport, self.run.context.not_served
         wish = wish_of(asked, certificate=certificate, key=key, not_served=not_served)
-        for sentence in unserved(self._host.transport_policy, wish) if wish.asked == AUTO else ():
-            self._keeper.note(sentence)
+        for sentence in unserved(self.run.host.transport_policy, wish) if wish.asked == AUTO else ():
+            self.run.note(sentence)
 
     def _timed_by(self, plan: DevicePlan, before: Snapshot) -> TransportArm:
         """Have the lines of the transport in force, and copy until a copy was long enough to count."""
-        transport = self._transport.current.name
-        self._tuning.change_over(plan.tune, before)
+        transport = self.run.transport.name
+        switch_lines(self.run, plan.tune, before)
         # Behind a small window the size that fills the link would take an hour: a pilot finds it.
         arm = self._arm(f"by {transport}", plan.target, expected_bytes_per_s=None)
-        seen = self._keeper.record.transfer
+        seen = self.run.record.transfer
         return TransportArm(
             transport=transport,
             arm=arm,
             image_s=self._forecast(arm),
             ceiling_bytes_per_s=window_ceiling_bytes_per_s(seen) if seen is not None else None,
-            cpu=cpu_use(self._login.session()),
+            cpu=cpu_use(self.run.session()),
         )
 
     def _next_plan(self, before: Snapshot) -> DevicePlan | None:
         """Go on to the next transport that can be planned; those that cannot have a row of their own."""
-        while self._transport.following is not None:
-            transport = self._transport.fall()
-            self._keeper.update(transport=transport.name, pull=None, transfer=None)
+        while self.run.next_transports:
+            transport = next_transport(self.run)
+            self.run.update(transport=transport.name, pull=None, transfer=None)
             try:
-                return self._planner.plan(before.running)
+                return plan_now(self.run, before.running)
             except ConfigInvalid as error:
                 self._fail(error)
         return None
 
     def _fail(self, error: FlashferryError) -> None:
         """Have a row for a transport that could not be timed."""
-        row = TransportArm(transport=self._transport.current.name, reason=sentence_of(error))
-        self._events.tell("probe", "note", f"note: by {row.transport}: {row.reason}")
+        row = TransportArm(transport=self.run.transport.name, reason=sentence_of(error))
+        self.run.event("probe", "note", f"note: by {row.transport}: {row.reason}")
         self._add(row)
 
     def _add(self, row: TransportArm) -> None:

@@ -1,4 +1,4 @@
-"""Looking at a device, and deciding by what is there whether it is staged."""
+"""Check a device, and decide from what is there whether it is staged."""
 
 from __future__ import annotations
 
@@ -10,155 +10,129 @@ from flashferry.model.doubts import COPY_HINT, Doubts, doubts_about
 from flashferry.model.record import Failure
 from flashferry.model.states import Outcome, State
 from flashferry.planning.image_platforms import HINT as ONE_PLATFORM
-from flashferry.run.context import RunContext
-from flashferry.run.device.copy_recovery import CopyRecovery
-from flashferry.run.device.login import DeviceLogin
-from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
-from flashferry.run.device.step_runner import StepRunner
-from flashferry.run.device.tickets import CopyTraces
-from flashferry.run.device.waiting import HashSlot
+from flashferry.run.device.copy_recovery import remove_copy
+from flashferry.run.device.device_run import DeviceRun
+from flashferry.run.device.slots import hash_slot_in_check
 from flashferry.store.leases import lease_by_name, lease_on, leases
 from flashferry.store.staged import doubts
-from inventory.host_view import HostView
-from tasks.check import CHECK, CheckReport, Wanted, check
+from tasks.check import CHECK, CheckReport, Wanted
+from tasks.check import check as check_task
 from tasks.check_report import ProvenFile
 from tasks.partial_file import file_at, in_words
 
 
-class DeviceCheck:
-    """Checks a device, once and again where it was logged out."""
+def check_lease(run: DeviceRun) -> None:
+    """Refuse a device that another run holds, before anything else: lines of a killed run may even look finished.
 
-    def __init__(
-        self,
-        context: RunContext,
-        host: HostView,
-        events: DeviceEvents,
-        keeper: RecordKeeper,
-        steps: StepRunner,
-        login: DeviceLogin,
-        hash_slot: HashSlot,
-        traces: CopyTraces,
-        recovery: CopyRecovery,
-    ) -> None:
-        self._context, self._host, self._events, self._keeper = context, host, events, keeper
-        self._steps, self._login, self._hash_slot = steps, login, hash_slot
-        self._traces, self._recovery = traces, recovery
+    Raises:
+        DeviceRefused: Another run holds it, or left it before it was proven restored.
+    """
+    session = run.session()
+    held = leases(run.context.journal.directory, besides=run.context.run_id)
+    if not held:
+        return
+    found = lease_by_name(held, run.host)
+    found = found or lease_on(held, session.facts(), member_serials(session.show_version()))
+    if found is not None:
+        raise found.refusal(run.host.name)
 
-    def ask_lease(self) -> None:
-        """Ask who has the device in hand before anything is said of it: what a dead run left tuned may even be done.
 
-        Raises:
-            DeviceRefused: Another run has it, or left it before it was proven restored.
-        """
-        session = self._login.session()
-        held = leases(self._context.journal.directory, besides=self._context.run_id)
-        if not held:
-            return
-        found = lease_by_name(held, self._host)
-        found = found or lease_on(held, session.facts(), member_serials(session.show_version()))
-        if found is not None:
-            raise found.refusal(self._host.name)
+def check(run: DeviceRun) -> None:
+    """Check the device, and decide from the report."""
+    report = _checked(run)
+    if report.refusal and _remove_own_partial_file(run, report):
+        report = _checked(run)
+    run.passed(CHECK)
+    decide(run, report)
 
-    def check(self) -> None:
-        """Look at the device, and decide by what is there."""
-        report = self._look()
-        if report.refusal and self._remove_own_leftover(report):
-            report = self._look()
-        self._keeper.passed(CHECK)
-        self.decide(report)
 
-    def recheck(self) -> None:
-        """Log in and look again where it was logged out: what was seen then need not hold any more."""
-        if self._login.is_logged_out:
-            self._login.connect()
-            self.decide(self._look())
+def recheck(run: DeviceRun) -> None:
+    """Log in and check again where the device was logged out: what was read before may have changed."""
+    if run.is_logged_out:
+        run.connect()
+        decide(run, _checked(run))
 
-    def decide(self, report: CheckReport) -> None:
-        """Take a refusal, or an image that is there already, for the device's end."""
-        refusal, hint = self._refusal(report)
-        if refusal:
-            self._keeper.update(
-                outcome=Outcome.REFUSED,
-                failure=Failure(step=CHECK.word, reason=refusal, hint=hint, kind=Kind.POLICY_VIOLATION),
-            )
-            word = Outcome.REFUSED
-            self._events.tell(CHECK.word, "failed", f"{word.label}: {refusal}", outcome=word.value)
-        elif report.already_there:
-            self._keeper.move(State.DONE)
-            self._keeper.update(outcome=Outcome.ALREADY_THERE)
-            name = self._context.image.name
-            self._events.tell(CHECK.word, "done", f"{report.file_system}{name} is there already, hash proven")
 
-    def _look(self) -> CheckReport:
-        image, to_null = self._context.image, self._context.to_null
-        wanted = None
-        if not to_null:
-            wanted = Wanted.of(image, is_insisted=self._context.policy.any_image, adds=self._context.policy.add)
-            wanted = replace(wanted, proven=self._proven())
-        report: CheckReport = self._steps.run(
-            CHECK,
-            check,
-            wanted=wanted,
-            signature=self._context.policy.verify_signature,
-            interrupted=self._context.interrupted,
-            hashing=self._hash_slot.in_check,
+def decide(run: DeviceRun, report: CheckReport) -> None:
+    """End the device's run where it is refused, or has the image already."""
+    refusal, hint = _refusal(run, report)
+    if refusal:
+        outcome = Outcome.REFUSED
+        run.update(
+            outcome=outcome, failure=Failure(step=CHECK.word, reason=refusal, hint=hint, kind=Kind.POLICY_VIOLATION)
         )
-        if report.already_there and (note := self._known(report).of_name):
-            report = replace(report, notes=(*report.notes, note))
-        self._keeper.keep(CHECK, report)
-        for note in report.notes:
-            self._events.tell(CHECK.word, "note", f"note: {note}")
-        return report
+        run.event(CHECK.word, "failed", f"{outcome.label}: {refusal}", outcome=outcome.value)
+    elif report.already_there:
+        run.move(State.DONE)
+        run.update(outcome=Outcome.ALREADY_THERE)
+        name = run.context.image.name
+        run.event(CHECK.word, "done", f"{report.file_system}{name} is there already, hash proven")
 
-    def _proven(self) -> ProvenFile | None:
-        """Return the file as the device proved it in an earlier wave; None where it is to be proven anew."""
-        proof, board = self._context.proof, self._context.board
-        if proof is None or board is None:
-            return None
-        return ProvenFile(report=proof, modified=board.stamp_of(self._host.name))
 
-    def _remove_own_leftover(self, report: CheckReport) -> bool:
-        """Remove what this run's own broken copy left before it was resumed; tell whether that was done.
+def _checked(run: DeviceRun) -> CheckReport:
+    context, wanted = run.context, None
+    if not context.to_null:
+        wanted = Wanted.of(context.image, is_insisted=context.policy.any_image, adds=context.policy.add)
+        wanted = replace(wanted, proven=_proven(run))
+    report: CheckReport = run.run_step(
+        CHECK,
+        check_task,
+        wanted=wanted,
+        signature=context.policy.verify_signature,
+        interrupted=context.interrupted,
+        hashing=lambda: hash_slot_in_check(run),
+    )
+    if report.already_there and (note := _doubts(run, report).of_name):
+        report = replace(report, notes=(*report.notes, note))
+    run.keep(CHECK, report)
+    for note in report.notes:
+        run.note_event(CHECK.word, note)
+    return report
 
-        Only with leave, and only if it is to the byte what was found there when the device was restored.
-        """
-        if self._context.leftover is None or not self._context.policy.remove_partial:
-            return False
-        target = f"{report.file_system}{self._context.image.name}"
-        file = file_at(self._login.session(), target)
-        is_short = file.size_bytes is not None and file.size_bytes < self._context.image.size_bytes
-        if not is_short or in_words(file) != self._context.leftover:
-            return False
-        assert file.size_bytes is not None
-        # By the record of the run's former process, to the byte.
-        self._traces.sent_bytes = file.size_bytes
-        self._recovery.remove(target)
-        self._keeper.note(f"removed what this run's broken copy had left: {in_words(file)}")
-        return True
 
-    def _refusal(self, report: CheckReport) -> tuple[str | None, str | None]:
-        """Return why a device must not be staged and what to do about it; None for each that there is not."""
-        if drift := self._drift(report):
-            return drift, None
-        if report.already_there and (doubt := self._doubt(report)):
+def _proven(run: DeviceRun) -> ProvenFile | None:
+    """Return the file as the device proved it in an earlier wave; None where a new proof is needed."""
+    proof, board = run.context.proof, run.context.board
+    if proof is None or board is None:
+        return None
+    return ProvenFile(report=proof, modified=board.stamp_of(run.host.name))
+
+
+def _remove_own_partial_file(run: DeviceRun, report: CheckReport) -> bool:
+    """Remove what this run's failed copy left before it was resumed; return whether that was done.
+
+    Only where the operator allowed it, and the file has the size that was found when the device was restored.
+    """
+    context = run.context
+    if context.leftover is None or not context.policy.remove_partial:
+        return False
+    target = f"{report.file_system}{context.image.name}"
+    file = file_at(run.session(), target)
+    if file.size_bytes is None or file.size_bytes >= context.image.size_bytes or in_words(file) != context.leftover:
+        return False
+    # From the journal of the run before it was resumed, to the byte.
+    run.traces.sent_bytes = file.size_bytes
+    remove_copy(run, target)
+    run.note(f"removed what this run's broken copy had left: {in_words(file)}")
+    return True
+
+
+def _refusal(run: DeviceRun, report: CheckReport) -> tuple[str | None, str | None]:
+    """Return why a device must not be staged and what to do about it; None for each where there is no reason."""
+    context, planned, found = run.context, run.context.identity, identity_of(report.facts)
+    if planned is not None and planned != found:
+        return f"the plan was made for {planned} (serial number/host name), this is {found}: make the plan anew", None
+    if report.already_there:
+        doubt = _doubts(run, report).of_file(f"{report.file_system}{context.image.name}")
+        if doubt:
             return doubt, COPY_HINT
-        if report.refusal or report.already_there or self._context.policy.any_image:
-            return report.refusal, report.refusal_hint
-        shared = self._context.given.refusal(self._context.image.name, self._host.name, report.image)
-        return shared, ONE_PLATFORM if shared else None
+    if report.refusal or report.already_there or context.policy.any_image:
+        return report.refusal, report.refusal_hint
+    shared = context.given.refusal(context.image.name, run.host.name, report.image)
+    return shared, ONE_PLATFORM if shared else None
 
-    def _doubt(self, report: CheckReport) -> str | None:
-        """Return why the device's proof of a file that is there already does not count, or None."""
-        return self._known(report).of_file(f"{report.file_system}{self._context.image.name}")
 
-    def _known(self, report: CheckReport) -> Doubts:
-        """Return what earlier runs of this journal saw of the device and the image."""
-        image, names = self._context.image.name, (self._host.name, identity_of(report.facts))
-        return doubts_about(doubts(self._context.journal.directory, *names), *names, image)
-
-    def _drift(self, report: CheckReport) -> str | None:
-        """Return why this is not the device that was planned; a router that was exchanged needs a plan of its own."""
-        planned, found = self._context.identity, identity_of(report.facts)
-        if planned is None or planned == found:
-            return None
-        return f"the plan was made for {planned} (serial number/host name), this is {found}: make the plan anew"
+def _doubts(run: DeviceRun, report: CheckReport) -> Doubts:
+    """Return what earlier runs of this journal recorded about the device and the image."""
+    names = (run.host.name, identity_of(report.facts))
+    return doubts_about(doubts(run.context.journal.directory, *names), *names, run.context.image.name)

@@ -26,7 +26,7 @@ from tasks.tcp_config import Change, TunePlan, marks_in
 from tasks.tune import LATE_PAUSES_S, STEP, Remember, TuneReport, apply_plan, check_all_shown
 
 
-def change_over(
+def switch_transport_config(
     task: Task, held: tuple[Change, ...], plan: TunePlan, remember: Remember, before: Snapshot | None = None
 ) -> Result:
     """Nornir task: return a TuneReport. See `apply_other_plan`."""

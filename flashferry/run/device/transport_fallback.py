@@ -1,6 +1,6 @@
-"""A copy that failed before a byte came goes on by the next transport that is allowed, and that is told.
+"""Copy by the next allowed transport where one failed before the first byte.
 
-Not after a byte came: then it is the network or the device that failed and not the transport, and the usual retry does.
+After the first byte the network or the device failed, not the transport, and the usual retry applies.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from flashferry.devices.errors import (
 )
 from flashferry.fileserver import FileServerError
 from flashferry.model.record import TransportTried, sentence_of
-from flashferry.run.context import RunContext
-from flashferry.run.device.login import DeviceLogin
-from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
-from flashferry.run.device.tickets import CopyTraces, DeviceTickets
-from flashferry.run.device.transports import DevicePlanner, DeviceTransport
-from flashferry.run.device.tuning import DeviceTuning
+from flashferry.run.device.device_run import DeviceRun
+from flashferry.run.device.tickets import revoke_ticket, take_account
+from flashferry.run.device.transports import next_transport, plan_now
+from flashferry.run.device.tune import switch_lines
 from flashferry.run.device_plan import DevicePlan
 from inventory.transport_policy import USUAL
 from tasks.copy import COPY
@@ -34,130 +32,118 @@ from tasks.snapshot import Snapshot
 from tasks.tcp_config import TcpLines
 
 STEP = "transport"
-"""The word of its events."""
+"""The step word of its events."""
 
 _OF_TRANSPORT = (CopyFailed, TransferStalled, DeviceRefused)
-"""What a transport may be the cause of: nobody came, no login, no algorithm in common, a command that is refused."""
+"""Errors that a transport may cause: no connection, no login, no common algorithm, a refused command."""
 
 
-class TransportFall:
-    """Goes on to the next transport where one failed before a byte came."""
+def first_plan(run: DeviceRun, lines: TcpLines) -> DevicePlan:
+    """Return the plan for the first transport that can be planned; nothing was sent to the device yet.
 
-    def __init__(
-        self,
-        context: RunContext,
-        events: DeviceEvents,
-        keeper: RecordKeeper,
-        login: DeviceLogin,
-        traces: CopyTraces,
-        tickets: DeviceTickets,
-        transport: DeviceTransport,
-        planner: DevicePlanner,
-        tuning: DeviceTuning,
-    ) -> None:
-        self._context, self._events, self._keeper, self._login = context, events, keeper, login
-        self._traces, self._tickets, self._transport = traces, tickets, transport
-        self._planner, self._tuning = planner, tuning
+    Args:
+        run: The device's run.
+        lines: The device's lines.
 
-    def first_plan(self, lines: TcpLines) -> DevicePlan:
-        """Return the plan for the first transport that can be planned; nothing was sent to the device yet.
-
-        Args:
-            lines: The device's lines as they are.
-
-        Raises:
-            ConfigInvalid: None can: no copy command can carry the image's name or the addresses.
-        """
-        while True:
-            try:
-                plan = self._planner.plan(lines)
-            except ConfigInvalid as error:
-                if self._transport.following is None:
-                    raise
-                self._take_note(error.at(host=self._keeper.record.host, step=COPY.word))
-            else:
-                self._announce(plan)
-                return plan
-
-    def _announce(self, plan: DevicePlan) -> None:
-        """Tell how fast the copy can be at most, where there was a choice."""
-        by = self._transport.current.name
-        has_choice = self._transport.following is not None or by != USUAL
-        if has_choice and (said := announce_choice(plan.ceilings, by)):
-            self._events.tell(STEP, "note", f"note: {said}")
-
-    def next_plan(self, error: FlashferryError, before: Snapshot) -> DevicePlan | None:
-        """Return the plan for the next transport, with its lines in force; None where the failure is the device's end.
-
-        Args:
-            error: Why the copy failed.
-            before: What the device was before anything was set.
-
-        Raises:
-            ConfigInvalid: No copy command can carry what the last one needs.
-            DeviceRefused: The lines could not be changed over.
-            DeviceUnreachable: The session was lost; lines may be in force.
-        """
-        if self._transport.following is None or not self._may_fall(error):
-            return None
-        return self.go_on(error, before)
-
-    def go_on(self, error: FlashferryError, before: Snapshot) -> DevicePlan:
-        """Return the plan for the next transport, with its lines in force; arguments and errors as of `next_plan`."""
-        is_lost = isinstance(error, DeviceUnreachable)
-        while self._transport.following is not None:
-            self._take_note(error)
-            try:
-                plan = self._planner.plan(before.running)
-            except ConfigInvalid as refused:
-                # No way for this one, and nothing of it was sent.
-                error = refused.at(host=self._keeper.record.host, step=COPY.word)
-                continue
-            self._keeper.update(window=plan.window)
-            self._tuning.change_over(plan.tune, before, is_again=is_lost)
+    Raises:
+        ConfigInvalid: No transport can: no copy command can carry the image's name or the addresses.
+    """
+    while True:
+        try:
+            plan = plan_now(run, lines)
+        except ConfigInvalid as error:
+            if not run.next_transports:
+                raise
+            _take_next(run, error.at(host=run.record.host, step=COPY.word))
+        else:
+            _announce(run, plan)
             return plan
-        raise error
 
-    def _may_fall(self, error: FlashferryError) -> bool:
-        """Tell whether a failure is the transport's, and nothing of the image is on the device."""
-        if self._context.interrupted() or isinstance(error, Stopped | FileInTheWay) or self._traces.is_theirs:
-            return False
-        if not isinstance(error, _OF_TRANSPORT) and type(error) is not OutputNotUnderstood:
-            return False
-        return error.step == COPY.word and not self._came_a_byte()
 
-    def _came_a_byte(self) -> bool:
-        """Tell whether anything of the image came to the device, by our server's account and by its flash."""
-        order, ticket = self._traces.order, self._traces.ticket
-        if order is None or ticket is None:
-            return False
-        with suppress(FileServerError):
-            seen = self._context.server.progress(ticket.ticket_id)
-            self._tickets.take_account(seen)
-            if seen.bytes_acked or (seen.record is not None and seen.record.bytes_acked):
-                return True
-            self._tickets.revoke()
-            if order.target == "null:":
-                return False
-            return file_at(self._login.session(), order.target).size_bytes is not None
-        return True
+def _announce(run: DeviceRun, plan: DevicePlan) -> None:
+    """Emit how fast the copy can be at most, where there was a choice."""
+    by = run.transport.name
+    has_choice = bool(run.next_transports) or by != USUAL
+    if has_choice and (text := announce_choice(plan.ceilings, by)):
+        run.note_event(STEP, text)
 
-    def _take_note(self, error: FlashferryError) -> None:
-        """Keep what was tried in vain, and go on to the next one."""
-        failed, record = self._transport.current.name, self._keeper.record
-        tried = TransportTried(transport=failed, reason=sentence_of(error), hint=error.hint, kind=kind_of(error))
-        following = self._transport.fall().name
-        self._traces.began = self._traces.may_be_writing = self._traces.is_from_neighbour = False
-        self._keeper.update(
-            transport=following,
-            transports_tried=(*record.transports_tried, tried),
-            source=None,
-            pull=None,
-            transfer=None,
-            clocks=None,
-        )
-        # On disk at once, and no more than this: a run that dies from here on is gone on with by this one.
-        fallen = {"transport": following, "transports_tried": self._keeper.record.transports_tried}
-        self._context.journal.record(self._context.run_id, record.host, fallen)
-        vain = f"{record.source} is given up" if record.source else f"no byte came by {failed}"
-        self._events.tell(STEP, "note", f"note: {vain}: {tried.reason}; trying {following}")
+
+def fall_back(run: DeviceRun, error: FlashferryError, before: Snapshot) -> DevicePlan | None:
+    """Return the plan for the next transport, with its lines in force; None where the failure is final.
+
+    Args:
+        run: The device's run.
+        error: Why the copy failed.
+        before: The device's configuration before anything was set.
+
+    Raises:
+        ConfigInvalid: No copy command can carry what the last transport needs.
+        DeviceRefused: The lines could not be switched.
+        DeviceUnreachable: The session was lost; lines may be in force.
+    """
+    if not run.next_transports or not _may_fall_back(run, error):
+        return None
+    return go_on(run, error, before)
+
+
+def go_on(run: DeviceRun, error: FlashferryError, before: Snapshot) -> DevicePlan:
+    """Return the plan for the next transport, with its lines in force; arguments and errors as of `fall_back`."""
+    is_lost = isinstance(error, DeviceUnreachable)
+    while run.next_transports:
+        _take_next(run, error)
+        try:
+            plan = plan_now(run, before.running)
+        except ConfigInvalid as refused:
+            error = refused.at(host=run.record.host, step=COPY.word)
+            continue
+        run.update(window=plan.window)
+        switch_lines(run, plan.tune, before, may_have_restarted=is_lost)
+        return plan
+    raise error
+
+
+def _may_fall_back(run: DeviceRun, error: FlashferryError) -> bool:
+    """Return whether the transport may have caused a failure, and nothing of the image is on the device."""
+    if run.context.interrupted() or isinstance(error, Stopped | FileInTheWay) or run.traces.is_theirs:
+        return False
+    if not isinstance(error, _OF_TRANSPORT) and type(error) is not OutputNotUnderstood:
+        return False
+    return error.step == COPY.word and not _any_byte_arrived(run)
+
+
+def _any_byte_arrived(run: DeviceRun) -> bool:
+    """Return whether anything of the image reached the device, by our server's account or by its flash."""
+    order, ticket = run.traces.order, run.traces.ticket
+    if order is None or ticket is None:
+        return False
+    with suppress(FileServerError):
+        seen = run.context.server.progress(ticket.ticket_id)
+        take_account(run, seen)
+        if seen.bytes_acked or (seen.record is not None and seen.record.bytes_acked):
+            return True
+        revoke_ticket(run)
+        if order.target == "null:":
+            return False
+        return file_at(run.session(), order.target).size_bytes is not None
+    return True
+
+
+def _take_next(run: DeviceRun, error: FlashferryError) -> None:
+    """Record the failed transport, and change to the next one."""
+    failed, record = run.transport.name, run.record
+    tried = TransportTried(transport=failed, reason=sentence_of(error), hint=error.hint, kind=kind_of(error))
+    following = next_transport(run).name
+    run.traces.began = run.traces.may_be_writing = run.traces.is_from_neighbour = False
+    run.update(
+        transport=following,
+        transports_tried=(*record.transports_tried, tried),
+        source=None,
+        pull=None,
+        transfer=None,
+        clocks=None,
+    )
+    # In the journal at once, and only this: a run that is killed from here on is resumed with this transport.
+    fallen = {"transport": following, "transports_tried": run.record.transports_tried}
+    run.context.journal.record(run.context.run_id, record.host, fallen)
+    vain = f"{record.source} is given up" if record.source else f"no byte came by {failed}"
+    run.note_event(STEP, f"{vain}: {tried.reason}; trying {following}")

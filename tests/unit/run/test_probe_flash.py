@@ -51,12 +51,11 @@ def advice(*measurements):
     """Return what a test of 0.1 against 5.6 MB/s says, with these copies known."""
     found = ProbeResult(image_bytes=100_000_000, as_is=arm(0.1e6), tuned=arm(5.6e6))
     checked = SimpleNamespace(facts=SimpleNamespace(model="CISCO1941"))
-    keeper = SimpleNamespace(record=SimpleNamespace(host="r1", probe=found, transport="ftp"), checked=checked)
-    keeper.update = lambda **values: vars(keeper.record).update(values)
-    parts = SimpleNamespace(context=None, host=None, keeper=keeper, events=None, tuning=None, copy=None)
-    test = SpeedTest(parts, SpeedTestOptions(), files=None, history=History(measurements, now=NOW))
+    run = SimpleNamespace(record=SimpleNamespace(host="r1", probe=found, transport="ftp"), checked=checked)
+    run.update = lambda **values: vars(run.record).update(values)
+    test = SpeedTest(run, SpeedTestOptions(), files=None, history=History(measurements, now=NOW))
     test._decide(has_tuning=True)
-    return keeper.record.probe.worth, test._forecast(found.tuned)
+    return run.record.probe.worth, test._forecast(found.tuned)
 
 
 def test_without_any_copy_to_flash_the_test_speaks_for_itself():

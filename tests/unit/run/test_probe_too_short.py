@@ -12,6 +12,7 @@ from flashferry.fileserver import SenderReport
 from flashferry.model.probe_result import Arm, ProbeResult
 from flashferry.model.record import DeviceRecord, RunReport
 from flashferry.model.states import Outcome, Restored, State
+from flashferry.run import probe
 from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from flashferry.store.history import History
 from flashferry.store.measurement import Measurement
@@ -48,14 +49,17 @@ def arm(size_bytes: int, duration_s: float, *, rtt_s: float = 0.1, copies: int =
     )
 
 
+@pytest.fixture(autouse=True)
+def no_lines(monkeypatch):
+    monkeypatch.setattr(probe, "tune", lambda run, plan, before: None)
+
+
 def speed_test(as_is: list[Arm], tuned: list[Arm]) -> ProbeResult:
     """Return what a speed test finds whose copies are these, in their order; the last of an arm is used again."""
     record = SimpleNamespace(host="r1", probe=None, transfer=None, link_rate=None, transport="ftp")
-    keeper = SimpleNamespace(record=record, checked=SimpleNamespace(facts=SimpleNamespace(model="CISCO2811")))
-    keeper.update = lambda **values: vars(record).update(values)
-    tuning = SimpleNamespace(tune=lambda plan, before: None)
-    parts = SimpleNamespace(context=None, host=None, keeper=keeper, events=None, tuning=tuning, copy=None)
-    test = SpeedTest(parts, SpeedTestOptions(), files=None)
+    run = SimpleNamespace(record=record, checked=SimpleNamespace(facts=SimpleNamespace(model="CISCO2811")))
+    run.update = lambda **values: vars(record).update(values)
+    test = SpeedTest(run, SpeedTestOptions(), files=None)
     left = {"as it is": list(as_is), "tuned": list(tuned)}
     test._timed = lambda name, target, size_bytes, copies: replace(
         left[name].pop(0) if len(left[name]) > 1 else left[name][0], copies=copies

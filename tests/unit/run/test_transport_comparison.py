@@ -12,7 +12,7 @@ from flashferry.devices.cpu import CpuUse
 from flashferry.devices.errors import CopyFailed, DeviceUnreachable, QuestionLeft, TransferStalled
 from flashferry.model.states import Outcome
 from flashferry.run import transport_comparison
-from flashferry.run.device.workflow import parts_of
+from flashferry.run.device.device_run import DeviceRun
 from flashferry.run.probe import SpeedTestOptions
 from flashferry.run.transport_comparison import TransportComparison
 from flashferry.store.history import History
@@ -33,18 +33,18 @@ class Compared:
         self.rates, self.events, self.set = rates, [], []
         self.capped: set[str] = set()
         given = replace(context(to_null=True), emit=self.events.append, transports=named(*rates))
-        self.parts = parts_of(Steps(tune=self.tune), given)
-        self.parts.keeper.update(check=SimpleNamespace(facts=SimpleNamespace(model=None), rtt_s=0.1))
-        self.parts.planner.plan = self.plan
-        self.parts.login.session = lambda: None
+        self.run = DeviceRun(Steps(tune=self.tune), given)
+        self.run.update(check=SimpleNamespace(facts=SimpleNamespace(model=None), rtt_s=0.1))
+        self.run.session = lambda: None
+        monkeypatch.setattr(transport_comparison, "plan_now", lambda run, before: self.plan(before))
         monkeypatch.setattr(transport_comparison, "cpu_use", lambda session: CpuUse(five_seconds=9, one_minute=5))
-        self.test = TransportComparison(self.parts, SpeedTestOptions(), SimpleNamespace(), History(()))
+        self.test = TransportComparison(self.run, SpeedTestOptions(), SimpleNamespace(), History(()))
         self.test._arm = self.arm
         self.refused: dict[str, Exception] = {}
 
     @property
     def by(self):
-        return self.parts.transport.current.name
+        return self.run.transport.name
 
     def plan(self, before):
         if (error := self.refused.get(self.by)) is not None:
@@ -63,13 +63,13 @@ class Compared:
         seen = SimpleNamespace(max_window_bytes=1_000_000, channel_window_bytes=None, min_rtt_s=0.1)
         if self.by == "scp":
             seen.channel_window_bytes = 8192
-        self.parts.keeper.update(transfer=seen)
+        self.run.update(transfer=seen)
         verdict = SimpleNamespace(kind=VerdictKind.CAP if self.by in self.capped else VerdictKind.BANDWIDTH)
         return SimpleNamespace(steady_bytes_per_s=found, measured_bytes_per_s=found, rtt_s=0.1, verdict=verdict)
 
-    def run(self):
+    def compare(self):
         self.test.deliver(self.plan(None), SimpleNamespace(running=None))
-        return self.parts.keeper.record
+        return self.run.record
 
 
 @pytest.mark.parametrize(("capped", "best"), [({"ftp", "scp"}, "ftp"), ({"http"}, "scp"), ({"scp"}, "scp")])
@@ -77,12 +77,12 @@ def test_a_share_of_our_cap_marks_no_transport_as_the_fastest(monkeypatch, cappe
     """Neighbours decide what a share is: of those that it held back the preferred one is marked."""
     compared = Compared(monkeypatch, ftp=1e6, http=1.1e6, scp=1.5e6)
     compared.capped = capped
-    assert compared.run().transport == best
+    assert compared.compare().transport == best
 
 
 def test_each_is_timed_and_the_fastest_marked(monkeypatch):
     """With what its windows let through, the channel's included, and the device's processor."""
-    record = Compared(monkeypatch, ftp=4e6, http=5e6, scp=0.08e6).run()
+    record = Compared(monkeypatch, ftp=4e6, http=5e6, scp=0.08e6).compare()
     rows = record.probe.by_transport
     assert [(row.transport, row.is_best) for row in rows] == [("ftp", False), ("http", True), ("scp", False)]
     assert [round(row.ceiling_bytes_per_s / 1e3) for row in rows] == [10_000, 10_000, 82]
@@ -94,7 +94,7 @@ def test_each_is_timed_and_the_fastest_marked(monkeypatch):
 def test_the_lines_of_each_are_changed_over_to_those_of_the_next(monkeypatch):
     """What is in force is what the one under way needs."""
     tested = Compared(monkeypatch, ftp=1e6, https=1e6)
-    tested.run()
+    tested.compare()
     first, second = line("ftp").ours, line("https").ours
     assert tested.set == [((), (first,)), ((first,), (second,))]
 
@@ -102,7 +102,7 @@ def test_the_lines_of_each_are_changed_over_to_those_of_the_next(monkeypatch):
 @pytest.mark.parametrize("error", [CopyFailed("I/O error"), TransferStalled("nobody came")])
 def test_one_that_fails_has_a_row_with_the_reason_and_the_others_go_on(monkeypatch, error):
     """It is never the best."""
-    record = Compared(monkeypatch, ftp=error, http=1e6).run()
+    record = Compared(monkeypatch, ftp=error, http=1e6).compare()
     assert [(row.transport, row.reason, row.is_best) for row in record.probe.by_transport] == [
         ("ftp", error.message, False),
         ("http", "", True),
@@ -114,29 +114,29 @@ def test_one_that_cannot_be_planned_has_a_row_too(monkeypatch):
     """For its client takes no VRF, say."""
     tested = Compared(monkeypatch, ftp=1e6, http=1e6, scp=2e6)
     tested.refused = {"http": ConfigInvalid("VRF 'x': its client takes none", hint="Name one")}
-    rows = tested.run().probe.by_transport
+    rows = tested.compare().probe.by_transport
     assert [(row.transport, bool(row.reason)) for row in rows] == [("ftp", False), ("http", True), ("scp", False)]
 
 
 def test_what_the_inventory_allows_and_our_side_cannot_serve_is_told(monkeypatch):
     """In a line of the report, where all are compared; with a certificate, or names that were given, there is none."""
     tested = Compared(monkeypatch, ftp=1e6, http=1e6)
-    policy = replace(tested.test._context.policy, transport="auto")
-    tested.test._context = replace(tested.test._context, policy=policy)
-    tested.test._host = replace(tested.test._host, transports=("ftp", "http", "https"))
-    (told,) = tested.run().notes
+    policy = replace(tested.run.context.policy, transport="auto")
+    tested.run.context = replace(tested.run.context, policy=policy)
+    tested.run.host = replace(tested.run.host, transports=("ftp", "http", "https"))
+    (told,) = tested.compare().notes
     assert told.startswith("not tried by https: expected a certificate of our server that the devices trust")
     named_ones = Compared(monkeypatch, ftp=1e6, http=1e6)
-    named_ones.test._host = tested.test._host
-    assert named_ones.run().notes == ()
+    named_ones.run.host = tested.run.host
+    assert named_ones.compare().notes == ()
 
 
 def test_where_all_fail_the_device_fails_with_the_last_reason(monkeypatch):
     """The rows are kept."""
     tested = Compared(monkeypatch, ftp=CopyFailed("a"), http=CopyFailed("b"))
     with pytest.raises(CopyFailed, match="b"):
-        tested.run()
-    assert [row.reason for row in tested.parts.keeper.record.probe.by_transport] == ["a", "b"]
+        tested.compare()
+    assert [row.reason for row in tested.run.record.probe.by_transport] == ["a", "b"]
 
 
 @pytest.mark.parametrize("error", [DeviceUnreachable("lost"), QuestionLeft("a prompt behind a question")])
@@ -144,5 +144,5 @@ def test_what_is_the_device_s_own_trouble_ends_the_test(monkeypatch, error):
     """No other transport is tried on a session that is lost, or not to be trusted."""
     tested = Compared(monkeypatch, ftp=error, http=1e6)
     with pytest.raises(type(error)):
-        tested.run()
+        tested.compare()
     assert tested.by == "ftp"

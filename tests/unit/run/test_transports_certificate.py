@@ -11,7 +11,8 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.lab.authority import Authority
 from flashferry.model.policy import ServerPlace, StagePolicy
-from flashferry.run.device.workflow import parts_of
+from flashferry.run.device.device_run import DeviceRun
+from flashferry.run.device.transport_fallback import first_plan
 from flashferry.run.host_check import look_at_host
 from flashferry.run.options import RunOptions
 from flashferry.run.transports import reach_by, transports_of
@@ -97,10 +98,10 @@ def test_the_address_that_a_session_found_is_held_against_it(issued):
     """Nothing was sent by then: `auto` goes on to the next one, alone it is the device's end."""
     files = issued()
     given = replace(context(), transports=named("https"), certificate=(files.certificate, files.key))
-    parts = parts_of(Steps(), given)
-    parts.keeper.update(check=SimpleNamespace(server_address="192.0.2.77"))
+    run = DeviceRun(Steps(), given)
+    run.update(check=SimpleNamespace(server_address="192.0.2.77"))
     with pytest.raises(ConfigInvalid, match=r"expected it to be for 192\.0\.2\.77"):
-        parts.fall.first_plan(None)
+        first_plan(run, None)
 
 
 @pytest.mark.parametrize(

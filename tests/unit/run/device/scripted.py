@@ -1,4 +1,4 @@
-"""A scripted device, its journal and its server, for the parts of a device's run."""
+"""A scripted device, its journal and its server, for the run of a device's run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from flashferry.fileserver import ImageFile, Ticket, TransferState
 from flashferry.images.files import FileIdentity
 from flashferry.model.policy import StagePolicy
 from flashferry.run.context import RunContext
-from flashferry.run.device.tickets import CopyOrder
-from flashferry.run.device.workflow import parts_of
+from flashferry.run.device.device_run import CopyOrder, DeviceRun
 from tasks.partial_file import FlashFile
 
 IMAGE_BYTES = 1000
@@ -154,12 +153,12 @@ def context(*, to_null=False, server_address=None, **settings) -> RunContext:
 
 
 def checked(task, given):
-    """Return the parts of a device's run, taken to where its check is done."""
-    parts = parts_of(task, given)
-    parts.keeper.update(
+    """Return the run of a device's run, taken to where its check is done."""
+    run = DeviceRun(task, given)
+    run.update(
         check=SimpleNamespace(rtt_s=0.1, server_address="192.0.2.10", file_system="flash:", overwrites_silently=False)
     )
-    return parts
+    return run
 
 
 def order(given, target="flash:x.bin"):

@@ -12,8 +12,10 @@ from flashferry.fileserver import TransferState
 from flashferry.model.lost_copy_rules import Decision
 from flashferry.model.states import State
 from flashferry.run.device import copy as device_copy
+from flashferry.run.device.copy import copy
 from flashferry.transports import PUSH
 from tests.unit.run.device.scripted import IMAGE_BYTES, Steps, account, checked, context, order
+from tests.unit.store.conftest import TRANSFER
 
 
 @pytest.fixture(autouse=True)
@@ -22,11 +24,11 @@ def nothing_in_the_way(monkeypatch):
 
 
 def copying(*, pull, found=None):
-    """Return the parts of a device's run whose copies end as the script says; what recovery finds of a lost one."""
+    """Return a device's run whose copies end as the script says; what recovery finds of a lost one."""
     decision = SimpleNamespace(decision=found, reason="found")
-    parts = checked(Steps(pull=pull, reconcile=lambda task, lost: decision), context())
-    parts.context.server.account = account(TransferState.TRANSFERRING, 500)
-    return parts
+    run = checked(Steps(pull=pull, reconcile=lambda task, lost: decision), context())
+    run.context.server.account = account(TransferState.TRANSFERRING, 500)
+    return run
 
 
 def raising(*errors):
@@ -43,46 +45,46 @@ def raising(*errors):
 
 def test_a_copy_that_is_done_is_kept():
     """The device is behind it, nothing writes any more, and the ticket is still there to be asked about."""
-    parts = copying(pull=raising())
-    parts.copy.copy(order(parts.context))
-    assert (parts.keeper.record.state, parts.keeper.record.pull.wall_s) == (State.COPIED, 1.0)
-    assert (parts.traces.began, parts.traces.may_be_writing) == (True, False)
+    run = copying(pull=raising())
+    copy(run, order(run.context))
+    assert (run.record.state, run.record.pull.wall_s) == (State.COPIED, 1.0)
+    assert (run.traces.began, run.traces.may_be_writing) == (True, False)
 
 
 @pytest.mark.parametrize(("error", "is_theirs"), [(CopyFailed("I/O"), False), (FileInTheWay("exists"), True)])
 def test_a_device_that_is_back_at_its_prompt_writes_nothing(error, is_theirs):
     """What the server saw is known all the same; a file in the way is somebody else's."""
-    parts = copying(pull=raising(error))
+    run = copying(pull=raising(error))
     with pytest.raises(type(error)):
-        parts.copy.copy(order(parts.context))
-    assert (parts.traces.began, parts.traces.may_be_writing, parts.traces.is_theirs) == (True, False, is_theirs)
+        copy(run, order(run.context))
+    assert (run.traces.began, run.traces.may_be_writing, run.traces.is_theirs) == (True, False, is_theirs)
 
 
 def test_a_file_that_came_since_the_check_is_left_alone(monkeypatch):
     """No ticket is issued, nothing is told to the device."""
     monkeypatch.setattr(device_copy, "look_again", lambda *given, **named: "x.bin is there")
-    parts = copying(pull=raising())
+    run = copying(pull=raising())
     with pytest.raises(DeviceRefused, match=r"since the check: x\.bin is there"):
-        parts.copy.copy(order(parts.context))
-    assert parts.traces.is_theirs
-    assert parts.context.server.requests == []
+        copy(run, order(run.context))
+    assert run.traces.is_theirs
+    assert run.context.server.requests == []
 
 
 @pytest.mark.parametrize(("found", "copies"), [(Decision.DONE, 1), (Decision.AGAIN, 2)])
 def test_a_lost_session_is_no_lost_copy(found, copies):
     """What recovery finds decides: the file is there, or it is copied once more."""
-    parts = copying(pull=raising(DeviceUnreachable("lost")), found=found)
-    parts.copy.copy(order(parts.context))
-    assert parts.task.done.count("pull") == copies
-    assert parts.keeper.record.state is State.COPIED
+    run = copying(pull=raising(DeviceUnreachable("lost")), found=found)
+    copy(run, order(run.context))
+    assert run.task.done.count("pull") == copies
+    assert run.record.state is State.COPIED
 
 
 def test_a_copy_that_is_given_up_says_what_was_found():
     """Both in one sentence, and the device may write no more."""
-    parts = copying(pull=raising(DeviceUnreachable("lost")), found=Decision.GIVE_UP)
+    run = copying(pull=raising(DeviceUnreachable("lost")), found=Decision.GIVE_UP)
     with pytest.raises(DeviceUnreachable, match="lost; found"):
-        parts.copy.copy(order(parts.context))
-    assert not parts.traces.may_be_writing
+        copy(run, order(run.context))
+    assert not run.traces.may_be_writing
 
 
 @pytest.mark.parametrize(
@@ -95,29 +97,30 @@ def test_a_copy_that_is_given_up_says_what_was_found():
 )
 def test_a_push_that_fails_leaves_to_be_known_what_is_on_flash(error, is_theirs, may_be_writing):
     """A file in the way is not ours; a device whose connection was lost may still write what it has buffered."""
-    parts = pushing(raising(error))
+    run = pushing(raising(error), interrupted=lambda: run.task.done == ["pull"])
     with pytest.raises(type(error)):
-        parts.copy._attempt(order(parts.context))
-    assert (parts.traces.is_theirs, parts.traces.may_be_writing) == (is_theirs, may_be_writing)
-    assert parts.traces.began
+        copy(run, order(run.context))
+    assert (run.traces.is_theirs, run.traces.may_be_writing) == (is_theirs, may_be_writing)
+    assert run.traces.began
 
 
 def test_a_push_that_is_done_is_kept():
     """Nothing writes any more; the device has no figures of its own."""
-    parts = pushing(raising())
-    parts.context.server.account = account(TransferState.DELIVERED, IMAGE_BYTES)
-    parts.copy._attempt(order(parts.context))
-    assert (parts.traces.may_be_writing, parts.keeper.record.pull) == (False, None)
-    assert parts.keeper.record.state is State.COPYING
+    run = pushing(raising())
+    run.context.server.account = account(TransferState.DELIVERED, IMAGE_BYTES)
+    copy(run, order(run.context))
+    assert (run.traces.may_be_writing, run.record.pull) == (False, None)
+    assert run.record.state is State.COPIED
 
 
-def pushing(script):
+def pushing(script, **more):
     """Return a device that is pushed to: its ticket is opened, and the push ends as the script says."""
     opened = Steps(pull=lambda task, order: (order.open_account(lambda: None), script(task))[1])
-    parts = checked(opened, replace(context(), transports=(PUSH,)))
-    parts.keeper.checked.version = SimpleNamespace(release="17.12.04a")
-    parts.context.server.account = account(TransferState.TRANSFERRING, 500)
-    return parts
+    run = checked(opened, replace(context(), transports=(PUSH,), **more))
+    run.checked.version = SimpleNamespace(release="17.12.04a")
+    run.checked.facts = SimpleNamespace(model="C8300", serial_number="FDO1", hostname="r1")
+    run.context.server.account = account(TransferState.TRANSFERRING, 500)
+    return run
 
 
 @pytest.mark.parametrize(
@@ -125,14 +128,13 @@ def pushing(script):
     [
         (account(TransferState.WAITING, 0), 0),
         (account(TransferState.FAILED, 500), 500),
-        (account(TransferState.DELIVERED, IMAGE_BYTES, SimpleNamespace(offset_bytes=999)), IMAGE_BYTES),
+        (account(TransferState.DELIVERED, IMAGE_BYTES, replace(TRANSFER, offset_bytes=999)), IMAGE_BYTES),
     ],
     ids=["no byte", "a part", "the last byte alone"],
 )
 def test_a_push_is_no_copy_that_the_device_alone_reports(server_account, found):
     """The device's server reports a whole file of which our side did not send, or see taken, the whole."""
-    parts = copying(pull=raising())
-    parts.traces.ticket = SimpleNamespace(ticket_id="t1")
-    parts.context.server.account = server_account
+    run = pushing(raising())
+    run.context.server.account = server_account
     with pytest.raises(NotDelivered, match=rf"expected 1000 bytes of ours taken, found {found}"):
-        parts.copy._check_pushed(order(parts.context))
+        copy(run, order(run.context))

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from flashferry.model.states import Outcome
 from flashferry.run.device import delivery
-from flashferry.run.device.workflow import parts_of
+from flashferry.run.device.device_run import DeviceRun
 from tasks.step import Step
 from tests.unit.run.device.scripted import Steps, context
 
@@ -18,7 +18,7 @@ def test_a_hash_takes_no_longer_than_what_was_learned_of_the_device_allows():
     for host in ("r1", "r2"):
         steps = Steps(verify=lambda task, **arguments: given.append(arguments["known_bytes_per_s"]))
         steps.host.name = host
-        parts_of(steps, replace(context(), hash_speeds={"r1": 7e6})).delivery.verify("flash:x.bin")
+        delivery.verify(DeviceRun(steps, replace(context(), hash_speeds={"r1": 7e6})), "flash:x.bin")
     assert given == [7e6, None]
 
 
@@ -28,8 +28,8 @@ def test_a_step_that_needs_nothing_of_the_run_is_done_by_itself(monkeypatch):
     extra = Step(word="extra", label="extra", record_field="verify", task=lambda task, given: None)
     monkeypatch.setattr(delivery, "DELIVERY", (extra,))
     steps = Steps(extra=lambda task, **arguments: given.append(arguments["given"]) or "report")
-    parts = parts_of(steps, replace(context(), emit=events.append))
-    parts.delivery.deliver(SimpleNamespace(target="flash:x.bin"), None)
+    run = DeviceRun(steps, replace(context(), emit=events.append))
+    delivery.deliver(run, SimpleNamespace(target="flash:x.bin"), None)
     assert [(one.image.name, one.target) for one in given] == [("x.bin", "flash:x.bin")]
     assert [(event.step, event.status) for event in events] == [("extra", "started"), ("extra", "done")]
-    assert (parts.keeper.record.verify, parts.keeper.record.outcome) == ("report", Outcome.DONE)
+    assert (run.record.verify, run.record.outcome) == ("report", Outcome.DONE)

@@ -42,7 +42,7 @@ class Staged:
         self.members, self.events = members, []
         steps = Steps(**{word: self._step(word) for word in self.ends})
         given = replace(context(**options), interrupted=interrupted, emit=self.events.append)
-        self.parts = checked(steps, given)
+        self.run = checked(steps, given)
         facts = SimpleNamespace(
             rtt_s=0.1,
             file_system="flash:",
@@ -50,7 +50,7 @@ class Staged:
             version=SimpleNamespace(members=(SimpleNamespace(number=1),)),
             facts=SimpleNamespace(serial_number="9X", hostname="r1"),
         )
-        self.parts.keeper.update(outcome=outcome, state=State.DONE, check=facts, verify=OWN, restored=Restored.RESTORED)
+        self.run.update(outcome=outcome, state=State.DONE, check=facts, verify=OWN, restored=Restored.RESTORED)
         monkeypatch.setattr(device_finish, "has_members", self._has_members)
 
     def _step(self, word):
@@ -70,12 +70,12 @@ class Staged:
 
     def finish(self):
         """Do what follows; return the device's record."""
-        self.parts.finish.finish()
-        return self.parts.keeper.record
+        device_finish.finish(self.run)
+        return self.run.record
 
     @property
     def done(self):
-        return self.parts.task.done
+        return self.run.task.done
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def staged(monkeypatch):
 def test_a_device_that_is_not_as_it_was_is_left_alone(staged, outcome):
     """The image is there and proven, and lines of ours are too, or may come back: nothing is handed on or added."""
     one = staged(outcome=outcome, add=True, ready=True)
-    one.parts.keeper.update(restore_failure=failure_of("restore", DeviceUnreachable("down")))
+    one.run.update(restore_failure=failure_of("restore", DeviceUnreachable("down")))
     one.finish()
     assert one.done == []
 
@@ -112,7 +112,7 @@ def test_who_has_no_image_has_nothing_to_hand_on(staged, outcome, options):
 def test_a_failure_is_no_image_whatever_the_outcome(staged):
     """The first failure stays what it was; nothing is done on top of it."""
     one = staged(add=True, ready=True)
-    one.parts.keeper.update(failure=failure_of("verify", CopyFailed("other")))
+    one.run.update(failure=failure_of("verify", CopyFailed("other")))
     assert one.finish().failure.reason == "other"
     assert one.done == []
 
@@ -125,8 +125,8 @@ def test_the_image_is_handed_on_then_added_then_looked_at(staged, outcome):
     assert one.done == ["distribute", "add", "ready"]
     assert (one.given["distribute"]["path"], one.given["add"]["path"]) == ("flash:x.bin", "flash:x.bin")
     assert one.given["distribute"]["remove_partial"] is True
-    assert one.given["distribute"]["image"] == one.parts.context.image.of_record()
-    assert one.given["add"]["size_bytes"] == one.parts.context.image.size_bytes
+    assert one.given["distribute"]["image"] == one.run.context.image.of_record()
+    assert one.given["add"]["size_bytes"] == one.run.context.image.size_bytes
     assert (record.distribution, record.added, record.readiness) == tuple(one.ends.values())
     assert record.notes == ()
     assert [str(one) for one in record_facts(record)][:2] == [
@@ -198,7 +198,7 @@ def test_a_run_that_is_to_stop_does_not_look(staged):
     one.members = False
     assert one.finish().readiness is not None
     stopped.append(True)
-    one.parts.task.done.clear()
+    one.run.task.done.clear()
     one.finish()
     assert one.done == []
 
@@ -206,9 +206,9 @@ def test_a_run_that_is_to_stop_does_not_look(staged):
 def test_a_logged_out_device_is_logged_in_again(staged):
     """Before its members are looked for."""
     one = staged()
-    one.parts.login.is_logged_out = True
+    one.run.is_logged_out = True
     one.finish()
-    assert not one.parts.login.is_logged_out
+    assert not one.run.is_logged_out
 
 
 def test_the_look_is_given_what_the_run_proved(staged):
@@ -237,11 +237,11 @@ def test_an_add_that_failed_in_an_earlier_run_is_known_to_the_next_one(staged, m
 def test_what_the_check_proved_counts_where_nothing_was_copied(staged):
     """An image that was there already was hashed by the check."""
     one = staged(members=False, ready=True, outcome=Outcome.ALREADY_THERE)
-    record = one.parts.keeper.record
-    one.parts.keeper.update(verify=None, check=SimpleNamespace(**{**vars(record.check), "proof": OWN}))
+    record = one.run.record
+    one.run.update(verify=None, check=SimpleNamespace(**{**vars(record.check), "proof": OWN}))
     one.finish()
     assert one.given["ready"]["proven"] == {"flash:x.bin": "a" * 32}
-    one.parts.keeper.update(check=SimpleNamespace(**{**vars(record.check), "proof": None}))
+    one.run.update(check=SimpleNamespace(**{**vars(record.check), "proof": None}))
     one.finish()
     assert one.given["ready"]["proven"] == {}
 

@@ -12,8 +12,8 @@ from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.record import failure_of
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.run.device import partial_file, restore
+from flashferry.run.device.device_run import DeviceRun
 from flashferry.run.device.restore import RESTORE_PAUSES_S
-from flashferry.run.device.workflow import parts_of
 from tasks.configuration import Difference
 from tasks.restore import SETTLE_S, UNKNOWN_SETTLE_S, RestoreReport
 from tasks.tcp_config import TcpLines
@@ -37,12 +37,12 @@ def ended(monkeypatch, report, *, is_changed=True, **record):
         given.update(arguments)
         return report
 
-    parts = parts_of(Steps(restore=put_back), context())
-    monkeypatch.setattr(parts.context.journal, "release", lambda run_id, host, kept=None: released.append((host, kept)))
-    parts.keeper.update(state=State.JOURNALED, restored=Restored.INCOMPLETE if is_changed else Restored.UNTOUCHED)
-    parts.keeper.update(**record)
-    parts.restore.restore(SimpleNamespace())
-    return parts.keeper.record, given, released
+    run = DeviceRun(Steps(restore=put_back), context())
+    monkeypatch.setattr(run.context.journal, "release", lambda run_id, host, kept=None: released.append((host, kept)))
+    run.update(state=State.JOURNALED, restored=Restored.INCOMPLETE if is_changed else Restored.UNTOUCHED)
+    run.update(**record)
+    restore.restore(run, SimpleNamespace())
+    return run.record, given, released
 
 
 def test_a_proven_restore_ends_the_lease(monkeypatch):
@@ -88,9 +88,9 @@ def test_the_lease_of_an_unchanged_device_ends_without_a_proof(monkeypatch):
     """It cannot be reached any more: nothing is left on it."""
     released = []
     clock = Clock(monkeypatch, restore)
-    parts = parts_of(Steps(restore=lambda task, **arguments: _raise(DeviceUnreachable("down"))), context())
-    monkeypatch.setattr(parts.context.journal, "release", lambda run_id, host, kept=None: released.append(host))
-    parts.restore.restore(SimpleNamespace())
+    run = DeviceRun(Steps(restore=lambda task, **arguments: _raise(DeviceUnreachable("down"))), context())
+    monkeypatch.setattr(run.context.journal, "release", lambda run_id, host, kept=None: released.append(host))
+    restore.restore(run, SimpleNamespace())
     assert (released, clock.slept) == (["r1"], [])
 
 
@@ -113,28 +113,28 @@ def restoring(monkeypatch, *answers, is_changed=True):
     def attempt(task, **arguments):
         raise next(given)
 
-    parts = parts_of(Steps(restore=attempt), context())
+    run = DeviceRun(Steps(restore=attempt), context())
     if is_changed:
-        parts.keeper.update(restored=Restored.INCOMPLETE)
-    parts.restore.restore(SimpleNamespace())
-    return parts, clock.slept
+        run.update(restored=Restored.INCOMPLETE)
+    restore.restore(run, SimpleNamespace())
+    return run, clock.slept
 
 
 def test_no_pause_behind_the_last_attempt(monkeypatch):
     """A pause has an attempt behind it, or nobody should wait for it."""
-    parts, slept = restoring(monkeypatch, *[DeviceUnreachable("down")] * 10)
+    run, slept = restoring(monkeypatch, *[DeviceUnreachable("down")] * 10)
     assert slept == list(RESTORE_PAUSES_S)
-    assert len(parts.task.done) == len(slept) + 1
-    assert parts.keeper.record.restored is Restored.INCOMPLETE
+    assert len(run.task.done) == len(slept) + 1
+    assert run.record.restored is Restored.INCOMPLETE
     assert restoring(monkeypatch, DeviceUnreachable("down"), is_changed=False)[1] == []
 
 
 @pytest.mark.parametrize(("error", "attempts"), [(HostKeyRefused("other key"), 1), (LoginRefused("password"), 2)])
 def test_refused_logins_are_not_repeated(monkeypatch, error, attempts):
     """A changed key will not change back, and wrong passwords lock an account: the journal keeps the device."""
-    parts, _ = restoring(monkeypatch, *[error] * 10)
-    assert parts.task.done == ["restore"] * attempts
-    assert parts.keeper.record.restored is Restored.INCOMPLETE
+    run, _ = restoring(monkeypatch, *[error] * 10)
+    assert run.task.done == ["restore"] * attempts
+    assert run.record.restored is Restored.INCOMPLETE
 
 
 @pytest.mark.parametrize(
@@ -149,11 +149,11 @@ def test_what_a_copy_left_is_on_disk_when_the_lease_ends(monkeypatch, found, nam
         return found
 
     monkeypatch.setattr(partial_file, "describe_partial_file", look)
-    parts, kept = checked(Steps(), context()), []
-    parts.context.server.account = account()
-    parts.traces.order, parts.traces.ticket = order(parts.context), parts.context.server.issue_ticket(None)
-    parts.traces.began = True
-    parts.keeper.update(failure=failure_of("verify", DeviceUnreachable("lost")))
-    monkeypatch.setattr(parts.context.journal, "release", lambda run_id, host, record: kept.append(record))
-    parts.restore.succeeded(SimpleNamespace(is_proven=True, held_by=None, applet_was_gone=False), is_changed=True)
+    run, kept = checked(Steps(restore=lambda task, **arguments: PROVEN), context()), []
+    run.context.server.account = account()
+    run.traces.order, run.traces.ticket = order(run.context), run.context.server.issue_ticket(None)
+    run.traces.began = True
+    run.update(failure=failure_of("verify", DeviceUnreachable("lost")))
+    monkeypatch.setattr(run.context.journal, "release", lambda run_id, host, record: kept.append(record))
+    restore.restore(run, SimpleNamespace())
     assert [record.partial_file for record in kept] == [named]

@@ -12,7 +12,7 @@ from nornir.core.inventory import Host
 
 from flashferry.devices.errors import Interrupted
 from flashferry.run.neighbours.board import IDLE_S, Neighbourhood, ServedBy, SiteBoard, may_serve, objection
-from flashferry.run.neighbours.parent import NeighbourServing
+from flashferry.run.neighbours.parent import is_needed
 from inventory.host_view import HostView
 from tests.patience import PATIENCE_S
 
@@ -89,9 +89,8 @@ def test_who_is_not_wanted_when_it_is_found_with_the_image_keeps_nobody_waiting(
     board = SiteBoard(NAMES)
     board.enter("r1")
     context = SimpleNamespace(board=board)
-    login = SimpleNamespace(session=lambda: SimpleNamespace(peer_address="10.0.0.1"))
-    serving = NeighbourServing(*cast("Any", (context, host("r1"), None, None, None, login, None)))
-    assert not serving.is_wanted()
+    session = SimpleNamespace(peer_address="10.0.0.1")
+    assert not is_needed(cast("Any", SimpleNamespace(context=context, host=host("r1"), session=lambda: session)))
     board.enter("r2")
     stops = iter(range(3))
     assert source(board, "r2", interrupted=lambda: next(stops, None) is None) is None

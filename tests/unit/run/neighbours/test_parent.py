@@ -6,10 +6,13 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from flashferry.devices.platforms.ios import IOS_XE
-from flashferry.run.device.workflow import parts_of
+from flashferry.run.device import device_run
+from flashferry.run.device.device_run import DeviceRun
 from flashferry.run.neighbours.board import SiteBoard
-from flashferry.run.neighbours.parent import NeighbourServing
+from flashferry.run.neighbours.parent import NeighbourService
 from tasks.neighbours.serve import ServicePlan, ServiceReport, entries_for
 from tests.unit.run.device.scripted import Journal, Steps, context
 
@@ -18,19 +21,21 @@ FIRST, SECOND = (entries_for(SESSION, 99, (address,)) for address in ("10.0.0.2"
 PLAN = ServicePlan(number=99, changes=FIRST)
 
 
-def serving(**scripts: Any) -> tuple[NeighbourServing, Journal]:
+@pytest.fixture(autouse=True)
+def one_session(monkeypatch):
+    monkeypatch.setattr(device_run, "session_of", lambda task: SESSION)
+
+
+def serving(**scripts: Any) -> tuple[NeighbourService, Journal]:
     """Return what has a device serve, and the journal that it writes."""
-    given = replace(context(), board=SiteBoard(("r1", "r2", "r3")))
-    parts = parts_of(Steps(**scripts), given)
-    login = SimpleNamespace(session=lambda: SESSION, is_logged_out=False)
-    made = NeighbourServing(
-        given, parts.host, parts.events, parts.keeper, parts.steps, cast("Any", login), parts.tuning
-    )
-    return made, cast("Any", given.journal)
+    board = SiteBoard(("r1", "r2", "r3"))
+    given = replace(context(), board=board)
+    run = DeviceRun(cast("Any", Steps(**scripts)), given)
+    return NeighbourService(run, board, "bootflash:x.bin"), cast("Any", given.journal)
 
 
-def test_whom_it_lets_in_is_on_disk_before_that_is_typed():
-    """The first ones with the list itself, later ones one by one; how the device shows them stands there behind it."""
+def test_admitted_devices_are_on_disk_before_their_lines_are_sent():
+    """The first ones with the list itself, later ones one by one; afterwards as the device shows them."""
     on_disk: list[tuple[str, ...]] = []
 
     def serve(task: Any, **given: Any) -> ServicePlan | ServiceReport:
@@ -39,21 +44,22 @@ def test_whom_it_lets_in_is_on_disk_before_that_is_typed():
             return PLAN
         return ServiceReport(changes=given.get("entries", PLAN.changes))
 
-    made, journal = serving(serve=serve)
-    assert made._opened("bootflash:x.bin", ("10.0.0.2",)) == ""
-    assert made._plan is not None
-    assert made._let_in(made._plan, ("10.0.0.3", "10.0.0.2")) == ""
+    service, journal = serving(serve=serve)
+    assert service.admit(("10.0.0.2",)) == ""
+    assert service.admit(("10.0.0.3", "10.0.0.2")) == ""
     lines = [one[0].ours for one in (FIRST, SECOND)]
     assert on_disk == [(), (lines[0],), tuple(lines)]
     assert journal.changes == tuple(lines)
-    assert made._plan.changes == (*FIRST, *SECOND)
+    assert service.plan is not None
+    assert service.plan.changes == (*FIRST, *SECOND)
 
 
-def test_whom_it_does_not_let_in_is_not_kept_on_disk():
+def test_devices_that_are_not_admitted_are_not_kept_on_disk():
     """Its lines were gone, so nothing was typed; where the device refused, the journal keeps what may be there."""
     answers = iter((ServiceReport(reason="gone"), ServiceReport(changes=SECOND, reason="refused")))
-    made, journal = serving(serve=lambda task, **given: next(answers))
+    service, journal = serving(serve=lambda task, **given: next(answers))
+    service.plan = PLAN
     for left in ((), (SECOND[0].ours,)):
-        assert made._let_in(PLAN, ("10.0.0.3",))
+        assert service.admit(("10.0.0.3",))
         assert journal.changes == left
-    assert made._plan is None
+    assert service.plan is PLAN

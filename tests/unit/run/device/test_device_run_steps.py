@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flashferry.devices.errors import DeviceRefused, Interrupted
-from flashferry.run.device.workflow import parts_of
+from flashferry.run.device.device_run import DeviceRun
 from tasks.restore import RESTORE
 from tasks.snapshot import SNAPSHOT
 from tasks.steps import CONNECT
@@ -15,10 +15,10 @@ from tests.unit.run.device.scripted import Steps, context
 
 
 def runner(*, is_stopped=False, **scripts):
-    """Return the parts of a device's run with these steps, and the events that it tells."""
+    """Return the run of a device's run with these steps, and the events that it tells."""
     events = []
     given = replace(context(), emit=events.append, interrupted=lambda: is_stopped)
-    return parts_of(Steps(**scripts), given), events
+    return DeviceRun(Steps(**scripts), given), events
 
 
 def told(events):
@@ -27,10 +27,10 @@ def told(events):
 
 def test_a_step_is_told_and_its_time_is_kept():
     """Begun and ended, and what it returned is handed back as it is."""
-    parts, events = runner(snapshot=lambda task: "before")
-    assert parts.steps.run(SNAPSHOT, None) == "before"
+    run, events = runner(snapshot=lambda task: "before")
+    assert run.run_step(SNAPSHOT, None) == "before"
     assert told(events) == [("snapshot", "started"), ("snapshot", "done")]
-    assert set(parts.keeper.record.seconds_by_step) == {"snapshot"}
+    assert set(run.record.seconds_by_step) == {"snapshot"}
 
 
 def test_what_a_step_raises_knows_its_device_and_its_step():
@@ -39,31 +39,31 @@ def test_what_a_step_raises_knows_its_device_and_its_step():
     def refuses(task):
         raise DeviceRefused("no")
 
-    parts, events = runner(snapshot=refuses)
+    run, events = runner(snapshot=refuses)
     with pytest.raises(DeviceRefused) as raised:
-        parts.steps.run(SNAPSHOT, None)
+        run.run_step(SNAPSHOT, None)
     assert (raised.value.host, raised.value.step) == ("r1", "snapshot")
     assert told(events) == [("snapshot", "started"), ("snapshot", "failed")]
-    assert set(parts.keeper.record.seconds_by_step) == {"snapshot"}
+    assert set(run.record.seconds_by_step) == {"snapshot"}
 
 
 def test_a_run_that_is_stopped_still_restores():
     """Nothing else is begun, and what is not begun is not told as begun."""
-    parts, events = runner(is_stopped=True, restore=lambda task: "report", snapshot=lambda task: "before")
+    run, events = runner(is_stopped=True, restore=lambda task: "report", snapshot=lambda task: "before")
     with pytest.raises(Interrupted):
-        parts.steps.run(SNAPSHOT, None)
+        run.run_step(SNAPSHOT, None)
     assert events == []
-    assert parts.steps.run(RESTORE, None) == "report"
+    assert run.run_step(RESTORE, None) == "report"
 
 
 def test_a_step_that_is_no_task_is_told_alike():
     """The time of several turns adds up."""
-    parts, events = runner()
+    run, events = runner()
     for _ in range(2):
-        with parts.steps.telling(CONNECT):
+        with run.timed(CONNECT):
             pass
-    with pytest.raises(DeviceRefused), parts.steps.telling(CONNECT):
+    with pytest.raises(DeviceRefused), run.timed(CONNECT):
         raise DeviceRefused("no")
     statuses = [event.status for event in events]
     assert statuses == ["started", "done", "started", "done", "started", "failed"]
-    assert set(parts.keeper.record.seconds_by_step) == {"connect"}
+    assert set(run.record.seconds_by_step) == {"connect"}

@@ -9,15 +9,15 @@ import pytest
 from nornir.core.inventory import Host
 
 from flashferry.devices.errors import DeviceUnreachable, Interrupted
-from flashferry.run.device import login as device_login
-from flashferry.run.device.workflow import parts_of
+from flashferry.run.device import device_run
+from flashferry.run.device.device_run import DeviceRun
 from tests.unit.run.device.scripted import Steps, context
 
 
 def login(**changes):
     """Return what logs in and out, and the events that it tells."""
     events = []
-    return parts_of(Steps(), replace(context(), emit=events.append, **changes)).login, events
+    return DeviceRun(Steps(), replace(context(), emit=events.append, **changes)), events
 
 
 def told(events):
@@ -40,14 +40,14 @@ def test_who_cannot_be_reached_stays_logged_out(monkeypatch):
     def fails(task):
         raise DeviceUnreachable("no route")
 
-    monkeypatch.setattr(device_login, "session_of", fails)
+    monkeypatch.setattr(device_run, "session_of", fails)
     found, events = login()
     found.is_logged_out = True
     with pytest.raises(DeviceUnreachable):
         found.connect()
     assert found.is_logged_out
     assert told(events) == [("connect", "started"), ("connect", "failed")]
-    assert found._context.slots.logins.inside == 0
+    assert found.context.slots.logins.inside == 0
 
 
 def test_nobody_logs_in_where_the_run_is_stopped():
@@ -58,7 +58,7 @@ def test_nobody_logs_in_where_the_run_is_stopped():
     assert events == []
 
 
-@pytest.mark.parametrize(("end", "status"), [("log_out", "note"), ("end", "failed")])
+@pytest.mark.parametrize(("end", "status"), [("log_out", "note"), ("end_session", "failed")])
 def test_a_session_that_cannot_be_ended_costs_nothing_but_a_word(monkeypatch, end, status):
     """It is not used any more either way."""
 
@@ -76,8 +76,8 @@ def test_a_session_that_is_not_trusted_any_more_is_abandoned():
     found, _ = login()
     abandoned = []
     connection = SimpleNamespace(abandon=lambda: abandoned.append(1))
-    found._task.host.connections[device_login.CONNECTION] = SimpleNamespace(connection=connection)
-    found.forget()
-    found.forget()
+    found.task.host.connections[device_run.CONNECTION] = SimpleNamespace(connection=connection)
+    found.drop_session()
+    found.drop_session()
     assert abandoned == [1]
-    assert device_login.CONNECTION not in found._task.host.connections
+    assert device_run.CONNECTION not in found.task.host.connections

@@ -18,7 +18,7 @@ from flashferry.devices.errors import (
 )
 from flashferry.fileserver import FileServerError
 from flashferry.model.states import Outcome
-from flashferry.run.device.record_keeper import RecordKeeper
+from flashferry.run.device.device_run import DeviceRun
 from tests.unit.run.device.scripted import Steps, context
 
 
@@ -39,8 +39,8 @@ from tests.unit.run.device.scripted import Steps, context
 @pytest.mark.parametrize("closing", [None, "its time is over"])
 def test_only_what_the_stop_did_is_told_as_a_stop(error, outcome, closing):
     """After Ctrl-C or the end of the window a wrong hash is a wrong hash: nobody would look at the file else."""
-    keeper = RecordKeeper(Steps(), replace(context(), interrupted=lambda: True, closing=lambda: closing))
-    keeper.take_failure(error)
+    run = DeviceRun(Steps(), replace(context(), interrupted=lambda: True, closing=lambda: closing))
+    run.take_failure(error)
     is_closed = closing is not None and outcome is Outcome.INTERRUPTED
-    assert keeper.record.outcome is outcome
-    assert keeper.record.failure.kind == ("WindowClosed" if is_closed else kind_of(error))
+    assert run.record.outcome is outcome
+    assert run.record.failure.kind == ("WindowClosed" if is_closed else kind_of(error))

@@ -1,0 +1,350 @@
+"""One device's run: what changes about the device while it is staged, and how its steps and events are recorded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Any
+
+from nornir.core.exceptions import NornirSubTaskError
+from nornir.core.task import Result, Task
+
+from flashferry.core.errors import FlashferryError, Kind
+from flashferry.devices.connection import NAME as CONNECTION
+from flashferry.devices.connection import recent_of, remark, session_of
+from flashferry.devices.errors import Interrupted, Stopped
+from flashferry.devices.identity import guard_logins
+from flashferry.devices.session import DeviceSession
+from flashferry.fileserver import ImageFile, SshOffer, Ticket
+from flashferry.model.lease import JournalUnusable
+from flashferry.model.record import DeviceRecord, Failure, compare_clocks, failure_of, sentence_of
+from flashferry.model.states import Outcome, State
+from flashferry.monitor.events import Event
+from flashferry.reports.facts import fact_of
+from flashferry.reports.facts import sentence_of as fact_sentence
+from flashferry.run.context import RunContext
+from flashferry.run.device_plan import DevicePlan
+from flashferry.run.neighbours.board import ServedBy
+from flashferry.store.transfer_row import STAGE
+from flashferry.transports.transport import Transport
+from inventory.host_view import HostView, view
+from tasks.check import CheckReport
+from tasks.step import Step
+from tasks.steps import CONNECT
+from tasks.tcp_config import Change
+
+
+class SlotState(Enum):
+    """State of a device's copy slot.
+
+    ANNOUNCED: the next device was asked to log in again. RELEASED_EARLY: the next device has the slot although the copy
+    is not complete.
+    """
+
+    NOT_HELD = auto()
+    HELD = auto()
+    ANNOUNCED = auto()
+    RELEASED_EARLY = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyOrder:
+    """What a device is to copy.
+
+    Attributes:
+        image: The image.
+        target: The destination, for example `bootflash:image.bin`, or `null:`.
+        kind: Kind of the copy in the store.
+        kind_tuned: Kind of the copy in the store while lines are in force that change its speed.
+        ssh: SSH algorithms to offer the device; None: those of its release.
+        is_history: Whether forecasts use its rate; not where a cipher is only tried out.
+    """
+
+    image: ImageFile
+    target: str
+    kind: str = STAGE
+    kind_tuned: str = STAGE
+    ssh: SshOffer | None = None
+    is_history: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class CopyTraces:
+    """What the copies of one device did so far, over all their tickets.
+
+    Attributes:
+        order: The current copy, or the last one; None before the first.
+        ticket: Its ticket; earlier ones are revoked.
+        began: Whether a transfer started: a file at the target is then ours until it is proven gone.
+        may_be_writing: Whether the device may still write to the target.
+        sent_bytes: The most that one copy got from us; a larger file at the target is not ours.
+        is_theirs: Whether the file at the target is not ours.
+        is_from_neighbour: Whether the last copy came from a neighbour, so that our server has no account of it.
+    """
+
+    order: CopyOrder | None = None
+    ticket: Ticket | None = None
+    began: bool = False
+    may_be_writing: bool = False
+    sent_bytes: int = 0
+    is_theirs: bool = False
+    is_from_neighbour: bool = False
+
+
+class DeviceRun:
+    """The state of one device in a run. The steps are functions that take it.
+
+    Args:
+        task: The Nornir task of the device.
+        context: What the device shares with the others, and its own settings.
+
+    Attributes:
+        host: The inventory's values for the device, read once.
+        record: The record so far; change it with `update`.
+        traces: What its copies did so far.
+        is_logged_out: Whether it was logged out while it waited; what was read before may have changed.
+        slot: State of its copy slot.
+        transport: The transport of the current copy.
+        next_transports: Transports that are tried where this one fails before the first byte.
+        served_by: The neighbour that serves the image, or None: our server does.
+        own_interface: The interface that reaches the neighbour.
+        plan: The last plan, and what it was made from; None before the first.
+        in_force: Lines of ours that were sent, in the order of the plan.
+        applets: Dead-man applets that are on the device, or may be.
+        applet_undo: The lines that the armed applet sends.
+        arms_applet: Whether an applet is still to be armed: it was asked for, and the device did not refuse it.
+    """
+
+    def __init__(self, task: Task, context: RunContext) -> None:
+        self.task, self.context = task, context
+        self.host: HostView = view(task.host)
+        self.record = DeviceRecord(
+            host=task.host.name,
+            image=context.image.name,
+            transport=context.transports[0].name,
+            attempt=context.attempt,
+            earlier=context.earlier,
+            seconds_by_step={},
+        )
+        self.traces = CopyTraces()
+        self.is_logged_out = False
+        self.slot = SlotState.NOT_HELD
+        self.transport: Transport = context.transports[0]
+        self.next_transports: tuple[Transport, ...] = context.transports[1:]
+        self.served_by: ServedBy | None = None
+        self.own_interface: str | None = None
+        self.plan: tuple[tuple[object, ...], DevicePlan] | None = None
+        self.in_force: tuple[Change, ...] = ()
+        self.applets: tuple[Change, ...] = ()
+        self.applet_undo: tuple[str, ...] = ()
+        self.arms_applet = bool(context.policy.dead_man)
+        guard_logins(task, context.guard)
+
+    # -- record ------------------------------------------------------------------------------------------------------
+
+    @property
+    def checked(self) -> CheckReport:
+        """Return the check's report; the check was done."""
+        assert self.record.check is not None
+        return self.record.check
+
+    @property
+    def image_path(self) -> str:
+        """Return where the image belongs on the device, for example `bootflash:image.bin`."""
+        return f"{self.checked.file_system}{self.context.image.name}"
+
+    def update(self, **values: Any) -> None:
+        """Set fields of the record."""
+        self.record = replace(self.record, **values)
+
+    def keep(self, step: Step, report: object) -> None:
+        """Store a step's report in its field of the record, where it has one."""
+        if step.record_field is not None:
+            self.update(**{step.record_field: report})
+
+    def passed(self, step: Step) -> None:
+        """Move the device to the state after a step, where the step has one; see `move`."""
+        if step.state is not None:
+            self.move(State(step.state))
+
+    def note(self, text: str) -> None:
+        """Add a note to the record."""
+        self.update(notes=(*self.record.notes, text))
+
+    def move(self, state: State) -> None:
+        """Change the device's state, in the journal first.
+
+        Raises:
+            JournalUnusable: The journal could not be written; the record is unchanged.
+        """
+        self.context.journal.move(self.context.run_id, self.record.host, state)
+        self.update(state=state)
+
+    def move_to_failed(self) -> None:
+        """Change the state to FAILED, once."""
+        if self.record.state is not State.FAILED:
+            self.move(State.FAILED)
+
+    def compare_clocks(self) -> None:
+        """Compare the copy's duration by the clocks of device, server and this process, as far as they are known."""
+        done, seen = self.record.pull, self.record.transfer
+        clocks = compare_clocks(
+            device_s=done.device.duration_s if done else None,
+            server_s=seen.duration_s if seen else None,
+            wall_s=done.wall_s if done else None,
+        )
+        self.update(clocks=clocks)
+
+    def take_failure(self, error: BaseException) -> None:
+        """Record the first failure; later ones are ignored.
+
+        Only what the stop itself ended counts as interrupted: a wrong hash or a refusal after Ctrl-C keeps its kind.
+        """
+        if self.record.failure is not None:
+            return
+        failure = failure_of("stage", error, recent_of(self.task).lines())
+        if isinstance(error, Stopped):
+            self.update(outcome=Outcome.INTERRUPTED, failure=self._with_closed_window(failure))
+        else:
+            known = isinstance(error, FlashferryError)
+            self.update(outcome=Outcome.FAILED if known else Outcome.ERROR, failure=failure)
+        if self.record.state in {State.PLANNED, State.CHECKED}:
+            # The device is unchanged: a journal that cannot be written must not make it count as not restored.
+            with suppress(JournalUnusable):
+                self.move(State.FAILED)
+
+    def _with_closed_window(self, failure: Failure) -> Failure:
+        """Return the failure as a closed window where the clock, and no person, stopped the device."""
+        reason = self.context.closing()
+        if reason is None:
+            return failure
+        hint = f"Go on with 'flashferry stage --resume {self.context.run_id}' when its window is open again"
+        return Failure(step=failure.step, reason=reason, hint=hint, kind=Kind.WINDOW_CLOSED)
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def event(self, step: str, status: str, text: str, **more: Any) -> None:
+        """Emit an event, and write it to the session's transcript unless it is progress.
+
+        Args:
+            step: The event word of a step.
+            status: `started`, `done`, `failed`, `queued`, `progress` or `note`.
+            text: What happened.
+            more: Further fields of the event.
+        """
+        if status != "progress":
+            remark(self.task, f"{step}: {status}{': ' if text else ''}{text}")
+        self.context.emit(
+            Event(
+                host=self.task.host.name,
+                step=step,
+                status=status,
+                text=text,
+                at_s=time.monotonic() - self.context.started_s,
+                site=self.host.site or None,
+                wave=self.context.wave,
+                **more,
+            )
+        )
+
+    def note_event(self, step: str, text: str) -> None:
+        """Emit a note."""
+        self.event(step, "note", f"note: {text}")
+
+    def note_fact(self, step: str, name: str, value: object) -> None:
+        """Emit a record field as the reports show it."""
+        self.event(step, "note", fact_sentence(fact_of(name, value)))
+
+    def queued(self, step: str) -> Callable[[str], None]:
+        """Return a function that emits that the device waits before a step."""
+        return lambda text: self.event(step, "queued", text)
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    def run_step(self, step: Step, task: Callable[..., Result], **arguments: Any) -> Any:
+        """Run a step as a Nornir subtask and return its typed result; the caller stores it.
+
+        Raises:
+            Interrupted: The run is to stop, and the step is not one that runs nevertheless.
+        """
+        if not step.runs_when_stopping:
+            self.check_stop(step)
+        with self.timed(step):
+            try:
+                return self.task.run(task=task, name=step.word, **arguments)[0].result
+            except NornirSubTaskError as wrapped:
+                cause = wrapped.result[0].exception
+                if isinstance(cause, FlashferryError):
+                    cause.at(host=self.task.host.name, step=step.word)
+                raise cause from None
+
+    @contextmanager
+    def timed(self, step: Step) -> Iterator[None]:
+        """Emit the start and the end of a step, and add its time to the record."""
+        word, started = step.word, time.monotonic()
+        self.event(word, "started", "")
+        try:
+            yield
+        except Exception as error:
+            self.event(word, "failed", sentence_of(error))
+            raise
+        finally:
+            spent = self.record.seconds_by_step.get(word, 0.0) + time.monotonic() - started
+            self.update(seconds_by_step=self.record.seconds_by_step | {word: round(spent, 3)})
+        self.event(word, "done", f"{time.monotonic() - started:.1f} s")
+
+    def check_stop(self, step: Step) -> None:
+        """Raise before a step where the run is to stop.
+
+        Raises:
+            Interrupted: The run is to stop.
+        """
+        if self.context.interrupted():
+            raise Interrupted("stopped by the operator before this step", host=self.task.host.name, step=step.word)
+
+    # -- session -----------------------------------------------------------------------------------------------------
+
+    def session(self) -> DeviceSession:
+        """Return the open session; open a new one where it was lost. See `session_of` for what it raises."""
+        return session_of(self.task)
+
+    def connect(self) -> None:
+        """Log in, with a limited number of other devices at the same time."""
+        context = self.context
+        self.check_stop(CONNECT)
+        with (
+            context.slots.logins.slot(interrupted=context.interrupted, on_wait=self.queued(CONNECT.word)),
+            self.timed(CONNECT),
+        ):
+            session_of(self.task)
+            remark(self.task, f"run {context.run_id}, {context.verb}, attempt {context.attempt}")
+        self.is_logged_out = False
+
+    def connect_again(self) -> None:
+        """Log in where the device was logged out while it waited."""
+        if self.is_logged_out:
+            self.connect()
+
+    def log_out(self) -> None:
+        """Free the vty line while the device waits."""
+        self.is_logged_out = True
+        self._close("note", "note: logging out: ")
+
+    def end_session(self) -> None:
+        """Log out at the end of the run; an error there must not cost the record."""
+        self._close("failed", "")
+
+    def _close(self, status: str, prefix: str) -> None:
+        try:
+            self.task.host.close_connections()
+        except Exception as error:  # noqa: BLE001 -- a session that cannot be closed is not used any more either
+            self.event(CONNECT.word, status, f"{prefix}{sentence_of(error)}")
+
+    def drop_session(self) -> None:
+        """Close the session without a dialogue, so that the next step logs in again: its state cannot be trusted."""
+        found = self.task.host.connections.pop(CONNECTION, None)
+        if found is not None and found.connection is not None:
+            found.connection.abandon()
