@@ -150,7 +150,7 @@ class _Cleaning:
                 session = self._session(task, device)
                 free = delete_old(session, file, seen=record.look, kept=self._kept(device))
                 record = replace(record, deleted=(*record.deleted, file), free_bytes_after=free)
-                self._tell(device.name, "note", f"{file.path} is deleted and gone")
+                self._event(device.name, "note", f"{file.path} is deleted and gone")
         except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others'
             record = _failed(record, error, task)
         return self._ended(task, record, began_s)
@@ -179,11 +179,11 @@ class _Cleaning:
     def _ended(self, task: Task, record: CleanRecord, began_s: float) -> Result:
         task.host.close_connections()
         text = record.failure.reason if record.failure else ""
-        self._tell(record.host, "failed" if record.failure else "done", text)
+        self._event(record.host, "failed" if record.failure else "done", text)
         seconds = record.seconds + time.monotonic() - began_s
         return Result(host=task.host, result=replace(record, seconds=seconds), changed=bool(record.deleted))
 
-    def _tell(self, host: str, status: str, text: str) -> None:
+    def _event(self, host: str, status: str, text: str) -> None:
         at_s = time.monotonic() - self._started_s
         self._emit(Event(host=host, step=STEP, status=status, text=text, at_s=at_s))
 

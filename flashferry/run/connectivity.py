@@ -85,12 +85,12 @@ def reach_fleet(
         image = stack.enter_context(random_image(REACH_BYTES, folder, "reach.bin"))
         server = stack.enter_context(serving((image,), options, state=folder, transports=served, depot=depot))
 
-        def tell(text: str) -> None:
+        def notify(text: str) -> None:
             never_failing(emit)(Event(host=None, step="server", status="note", text=text, at_s=0.0))
 
-        stack.enter_context(server_notes(server, tell))
+        stack.enter_context(server_notes(server, notify))
         for notice in (*filter(None, (note,)), *port_notices(server, options, served)):
-            tell(f"note: {notice}")
+            notify(f"note: {notice}")
         shown = own_fingerprints(folder, served, options)
         visit = _Visit(
             server,
@@ -176,13 +176,13 @@ class _Visit:
         self._started = time.monotonic()
 
     def __call__(self, task: Task) -> Result:
-        self._tell(task, "check", "started", "")
+        self._event(task, "check", "started", "")
         record = look(task, self._wanted, self._interrupted, held=self._held, doubted=self._doubted)
-        self._tell_end(task, "check", record.failure)
+        self._event_end(task, "check", record.failure)
         if record.check is not None and record.failure is None:
             tried = self._choices[task.host.name]
             record = with_other_ways(self._reach(task, record, record.check), view(task.host), self._options, tried)
-            self._tell_end(task, "reach", record.failure)
+            self._event_end(task, "reach", record.failure)
         with suppress(Exception):  # the session goes with the process at the latest
             task.host.close_connections()
         return Result(host=task.host, result=record)
@@ -193,7 +193,7 @@ class _Visit:
 
         def reach(transport: Transport) -> Reached:
             by = "" if is_alone else f" by {transport.name}"
-            self._tell(task, "reach", "started", f"{REACH_BYTES} bytes to null:{by}")
+            self._event(task, "reach", "started", f"{REACH_BYTES} bytes to null:{by}")
             return self._reach_by(task, report, transport, is_alone=is_alone)
 
         return try_each(record, transports, reach, any_will_do=self._options.policy.transport == AUTO)
@@ -231,15 +231,15 @@ class _Visit:
             failure = failure_of("reach", error, recent_of(task).lines())
             if is_alone:
                 return None, failure
-            told = ConnectivityReport(
+            unread = ConnectivityReport(
                 copied=None, hindrance=None, sentence=failure.reason, hint=failure.hint, came_from=None
             )
-            return Connectivity(report=told, syn=None, rtt_s=None, mode=None, transport=transport.name), failure
+            return Connectivity(report=unread, syn=None, rtt_s=None, mode=None, transport=transport.name), failure
 
-    def _tell_end(self, task: Task, step: str, failure: Failure | None) -> None:
-        self._tell(task, step, "failed" if failure else "done", failure.reason if failure else "")
+    def _event_end(self, task: Task, step: str, failure: Failure | None) -> None:
+        self._event(task, step, "failed" if failure else "done", failure.reason if failure else "")
 
-    def _tell(self, task: Task, step: str, status: str, text: str) -> None:
+    def _event(self, task: Task, step: str, status: str, text: str) -> None:
         at_s = time.monotonic() - self._started
         self._emit(Event(host=task.host.name, step=step, status=status, text=text, at_s=at_s))
 

@@ -20,7 +20,7 @@ _STOPPED = Hold(reason="the run was stopped before this device", for_good=True)
 
 _AT_THE_TERMINAL = Asker(via="command-line", reason="asked at the run's own terminal")
 
-Tell = Callable[[str, str, str], None]
+Notify = Callable[[str, str, str], None]
 """Takes step, status and text of an event of the run."""
 
 Approve = Callable[[Wave], bool | None]
@@ -34,7 +34,7 @@ class RunControl:
         journal: Where the requests of other terminals are.
         run_id: The run.
         interrupted: Whether the operator stopped it here.
-        tell: Takes what changed.
+        notify: Takes what changed.
         approve: Asks at the terminal, or None: nobody is there.
         stopping: What is said to be done once it is to stop.
         clock: Seconds, going up.
@@ -46,13 +46,13 @@ class RunControl:
         run_id: str,
         *,
         interrupted: Callable[[], bool],
-        tell: Tell,
+        notify: Notify,
         approve: Approve | None = None,
         stopping: str = "ending what is under way and restoring every device",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._journal, self._run_id = journal, run_id
-        self._interrupted, self._tell, self._approve, self._clock = interrupted, tell, approve, clock
+        self._interrupted, self._notify, self._approve, self._clock = interrupted, notify, approve, clock
         self._stopping = stopping
         self._requested = ControlRequest()
         self._looked_at = float("-inf")
@@ -73,15 +73,15 @@ class RunControl:
         except JournalUnusable:
             # Steps find that out by themselves; what was requested last still holds.
             return before
-        self._tell_changes(before, self._requested)
+        self._notify_changes(before, self._requested)
         return self._requested
 
-    def _tell_changes(self, before: ControlRequest, now: ControlRequest) -> None:
+    def _notify_changes(self, before: ControlRequest, now: ControlRequest) -> None:
         if now.paused != before.paused:
             text = "nothing new begins, what is under way goes on" if now.paused else "goes on"
-            self._tell("run", "paused" if now.paused else "continued", text)
+            self._notify("run", "paused" if now.paused else "continued", text)
         if now.stopping and not before.stopping:
-            self._tell("run", "stopping", self._stopping)
+            self._notify("run", "stopping", self._stopping)
 
     def hold(self) -> Hold | None:
         """Return why nothing may begin at present, or None."""
@@ -105,7 +105,7 @@ class RunControl:
             wave: The wave.
             over: Returns why there is nothing to wait for any more, or None.
         """
-        self._tell(
+        self._notify(
             "wave",
             "waiting",
             f"wave {wave.number} ({wave.name}, {counted(len(wave.hosts), 'device')}) waits for approval",

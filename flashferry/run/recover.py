@@ -44,7 +44,7 @@ from tasks.tcp_config import marks_in
 PATIENCE_S = 900.0
 """A rollback timer takes two hours at most, and mostly some minutes; who waits longer is told to come back."""
 
-LOOK_EVERY_S = 5.0
+RETRY_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,12 +158,12 @@ class _Job:
         """Return how a device's activation is brought to its end."""
         return Ending(
             journal=self.journal,
-            tell=lambda status, text: self.tell(host, status, text),
+            notify=lambda status, text: self.event(host, status, text),
             interrupted=self.interrupted,
             patience_s=self.patience_s,
         )
 
-    def tell(self, host: str, status: str, text: str) -> None:
+    def event(self, host: str, status: str, text: str) -> None:
         """Tell what happened."""
         at_s = time.monotonic() - self.started_s
         self.emit(Event(host=host, step="recover", status=status, text=text, at_s=at_s))
@@ -177,9 +177,9 @@ def _recover_all(nornir: Nornir, devices: dict[str, LeasedDevice], job: _Job) ->
         elif device.host in job.unusable:
             record = _left(device, job.unusable[device.host])
         else:
-            job.tell(device.host, "started", f"run {device.run_id} left it {device.state.value}")
+            job.event(device.host, "started", f"run {device.run_id} left it {device.state.value}")
             record = _recover_device(task, device, job)
-        job.tell(device.host, "failed" if record.failure else "done", record.failure.reason if record.failure else "")
+        job.event(device.host, "failed" if record.failure else "done", record.failure.reason if record.failure else "")
         return Result(host=task.host, result=record)
 
     if not devices:
@@ -216,7 +216,7 @@ def _recover_device(task: Task, device: LeasedDevice, job: _Job) -> RecoveryReco
         record = RecoveryRecord(
             host=device.host,
             run_id=device.run_id,
-            restored=_standing(report) if is_over else Restored.INCOMPLETE,
+            restored=_restored_state(report) if is_over else Restored.INCOMPLETE,
             restore=report,
             failure=None if is_over else held(report, device.host),
             partial_file=left,
@@ -234,11 +234,11 @@ def _recover_device(task: Task, device: LeasedDevice, job: _Job) -> RecoveryReco
 
 def _activation_ended(task: Task, device: LeasedDevice, activation: Activation, job: _Job) -> RecoveryRecord:
     report, is_as_it_should = end_activation(task, device, activation, job.ending(device.host))
-    standing = Restored.UNTOUCHED if report.outcome.runs_new else Restored.RESTORED
+    restored = Restored.UNTOUCHED if report.outcome.runs_new else Restored.RESTORED
     record = RecoveryRecord(
         host=device.host,
         run_id=device.run_id,
-        restored=standing if is_as_it_should else Restored.FOREIGN_CHANGE,
+        restored=restored if is_as_it_should else Restored.FOREIGN_CHANGE,
         restore=None,
         failure=None,
         partial_file=None,
@@ -269,7 +269,7 @@ def _restored(session: DeviceSession, device: LeasedDevice, job: _Job) -> Restor
     report = once()
     deadline = time.monotonic() + job.patience_s
     while report.held_by is not None and report.passes and time.monotonic() < deadline:
-        job.tell(device.host, "waiting", f"{report.held_by}; it is looked at again when that is over")
+        job.event(device.host, "waiting", f"{report.held_by}; it is looked at again when that is over")
         if not _is_over(session, job, deadline):
             break
         report = once()
@@ -279,13 +279,13 @@ def _restored(session: DeviceSession, device: LeasedDevice, job: _Job) -> Restor
 def _is_over(session: DeviceSession, job: _Job, deadline: float) -> bool:
     """Wait until nothing is about to change the configuration; tell whether it came to that."""
     while time.monotonic() < deadline and not job.interrupted():
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(RETRY_EVERY_S)
         if pending_change(session, read_running(session)) is None:
             return True
     return False
 
 
-def _standing(report: RestoreReport) -> Restored:
+def _restored_state(report: RestoreReport) -> Restored:
     """Return what a device is that is let go of; a line of ours that is left is never called a foreign one."""
     if report.left or report.hidden:
         return Restored.INCOMPLETE

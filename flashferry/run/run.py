@@ -192,7 +192,7 @@ class _Run:
             return self._nothing_left(interrupted())
         self._check_time()
         options, files = self._options, self._request.files
-        self._tell("server", "started", f"hashing {', '.join(path.name for path in files)}")
+        self._event("server", "started", f"hashing {', '.join(path.name for path in files)}")
         served = served_for(self._choices)
         with (
             serving(
@@ -203,20 +203,20 @@ class _Run:
                 pushes=may_push(self._choices),
                 depot=self._depot,
             ) as server,
-            server_notes(server, partial(self._tell, "server", "note")),
+            server_notes(server, partial(self._event, "server", "note")),
         ):
             if self._note:
-                self._tell("server", "note", f"note: {self._note}")
+                self._event("server", "note", f"note: {self._note}")
             images = self._offered(server)
             self._set_caps(server)
             run_id = self._begin(images)
             for notice in port_notices(server, options, served):
-                self._tell("server", "note", f"note: {notice}")
+                self._event("server", "note", f"note: {notice}")
             ports = ", ".join(f"{one.title} port {server.port_of(one.name)}" for one in served)
             for image in dict.fromkeys(images.values()):
                 where = f"on {ports}{server.whose}" if ports else "by push alone: no port is open"
-                self._tell("server", "done", f"offers {image.name}, {image.size_bytes:,} bytes, {where}")
-            control = RunControl(self._journal, run_id, interrupted=interrupted, tell=self._tell, approve=approve)
+                self._event("server", "done", f"offers {image.name}, {image.size_bytes:,} bytes, {where}")
+            control = RunControl(self._journal, run_id, interrupted=interrupted, notify=self._event, approve=approve)
             fleet = Fleet(nornir=self._nornir, views=self._views, images=images, transports=self._choices)
             context = self._context(run_id, server, fleet, control)
             scheduler = WaveScheduler(fleet, self._request, context, device_task, control, self._deadline())
@@ -243,7 +243,7 @@ class _Run:
                 "was touched",
             )
         if holds:
-            self._tell("run", "note", f"note: cannot be staged in this run: {sentence}")
+            self._event("run", "note", f"note: cannot be staged in this run: {sentence}")
 
     def _nothing_left(self, is_stopped: bool) -> RunReport:
         """Return the report of a run that was taken up again when all was done already: no server is needed."""
@@ -357,6 +357,6 @@ class _Run:
             stopped=stopped,
         )
 
-    def _tell(self, step: str, status: str, text: str) -> None:
+    def _event(self, step: str, status: str, text: str) -> None:
         at_s = time.monotonic() - self._started
         self._emit(Event(host=None, step=step, status=status, text=text, at_s=at_s))

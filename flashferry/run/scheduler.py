@@ -85,7 +85,7 @@ class WaveScheduler:
     ) -> None:
         self._fleet, self._request, self._context = fleet, request, context
         self._device_task, self._control, self._deadline = device_task, control, deadline
-        self._notice = WindowNotice(deadline, fleet.views, self._tell_waiting)
+        self._notice = WindowNotice(deadline, fleet.views, self._event_waiting)
         self._site_copies = fleet.site_copies(context.policy.limits.of_site)
         self._policy = context.policy
         self._dice = self._policy.retry.dice()
@@ -100,7 +100,7 @@ class WaveScheduler:
         self._wave_of = {host: wave for wave in (*request.waves, *request.in_waves) for host in wave.hosts}
         before = self._before = request.resumed.before if request.resumed is not None else {}
         self._failed_before = frozenset(host for host, record in before.items() if record.outcome in _FAILED)
-        self._begun = len(before)
+        self._started = len(before)
         # Of the whole run: one that an earlier process could not restore is no canary that is well.
         self._canaries = frozenset(host for wave in request.waves if wave.is_canary for host in wave.hosts)
         self._stopped: Hold | None = None
@@ -120,14 +120,14 @@ class WaveScheduler:
             if self._stopped is None:
                 self._run_wave(wave, is_last=place == len(waves) - 1)
             else:
-                self._record_not_begun(dict.fromkeys(wave.hosts, self._stopped), wave)
+                self._record_not_started(dict.fromkeys(wave.hosts, self._stopped), wave)
         if self._stopped is not None:
             for host in (place.host for place in self._late if place.host not in self._records):
-                self._record_not_begun({host: self._stopped}, self._wave_of[host])
+                self._record_not_started({host: self._stopped}, self._wave_of[host])
         return dict(self._records)
 
     def _is_asked_for(self, wave: Wave, place: int) -> bool:
-        """Tell whether a wave has to be approved: all but the run's first, also where the run was taken up again."""
+        """Return whether a wave has to be approved: all but the run's first, also where the run was taken up again."""
         is_first = not place
         if self._request.resumed is not None:
             is_first = wave.number == min((one.number for one in self._request.waves), default=wave.number)
@@ -145,20 +145,20 @@ class WaveScheduler:
             fits=self._notice.fit,
             may_leave=lambda: not is_last and self._may_go_before_retries(wave) and self._is_of_use(wave, queue),
         )
-        self._tell(wave, "started", f"{wave.name}, {_devices(len(wave.hosts))}")
+        self._event(wave, "started", f"{wave.name}, {_devices(len(wave.hosts))}")
         runner = FleetRunner(source=queue, on_abort=self._control.stop)
         self._over((*wave.hosts, *self._helpers, *(place.host for place in late))).with_runner(runner).run(
             task=self._one, name=self._context.verb, raise_on_error=False, queue=queue
         )
         self._late = tuple(place for place in queue.left_over if place.host not in self._helpers)
         not_begun = {host: hold for host, hold in queue.not_begun.items() if host not in self._helpers}
-        self._record_not_begun(not_begun, wave)
+        self._record_not_started(not_begun, wave)
         failed = sum(host in self._records and self._records[host].outcome in _FAILED for host in wave.hosts)
         early = sum(place.again_s is None for place in self._late)
         retried = len(self._late) - early
         again = f", {_devices(retried)} to be tried again meanwhile" if retried else ""
         waits = f", {_devices(early)} waiting for their time window meanwhile" if early else ""
-        self._tell(wave, "done", f"{wave.name}, {failed} of {_devices(len(wave.hosts))} failed{again}{waits}")
+        self._event(wave, "done", f"{wave.name}, {failed} of {_devices(len(wave.hosts))} failed{again}{waits}")
 
     def _looked_at(self, site: str) -> int:
         """Return by how many copies at a site devices are looked at ahead; copies from a neighbour take no slot."""
@@ -176,7 +176,7 @@ class WaveScheduler:
         return frozenset(host for board, devices in boards.items() for host in board.helpers(proven, devices))
 
     def _may_go_before_retries(self, wave: Wave) -> bool:
-        """Tell whether the next wave may begin while devices of this one wait to be tried again.
+        """Return whether the next wave may begin while devices of this one wait to be tried again.
 
         A device that is dead would else hold up every site behind it, by minutes of pauses. Not so where somebody wants
         to see how a wave ended before the next one, and where the run would not go on if their last try failed too.
@@ -223,7 +223,7 @@ class WaveScheduler:
         return self._stopped
 
     def _server_gone(self) -> Hold | None:
-        """Tell whether our server has died for good: what copies fails and is restored, and nothing more begins.
+        """Return whether our server has died for good: what copies fails and is restored, and nothing more begins.
 
         Where a new process may still take its place it has not. That is bounded: what killed it may do so again with
         every device in hand, and somebody should look. Going on then costs one command.
@@ -242,9 +242,9 @@ class WaveScheduler:
                 if record.outcome in _FAILED and (with_retries or host not in self._to_retry)
             }
             failed |= self._failed_before
-            begun = self._begun
+            started = self._started
         canaries = len(failed & self._canaries)
-        reason = may_go_on(self._policy.waves, begun, len(failed), canaries_failed=canaries)
+        reason = may_go_on(self._policy.waves, started, len(failed), canaries_failed=canaries)
         return Hold(reason=reason, for_good=True, kind=Kind.TOO_MANY_FAILED) if reason else None
 
     def _one(self, task: Task, queue: DeviceQueue) -> Result:
@@ -254,7 +254,7 @@ class WaveScheduler:
         with self._lock:
             attempt = self._attempts[host] = self._attempts.get(host, self._first(host) - 1) + 1
             before = self._records.get(host, self._before.get(host))
-            self._begun += before is None
+            self._started += before is None
         record = self._attempted(task, self._context_of(host, queue, wave, before, attempt), before)
         if host in self._helpers and before is not None:
             return self._helped(task, before, record)
@@ -339,7 +339,7 @@ class WaveScheduler:
             transports=_in_order(self._fleet.transports.get(host, (USUAL,)), before),
         )
 
-    def _record_not_begun(self, hosts: Mapping[str, Hold], wave: Wave) -> None:
+    def _record_not_started(self, hosts: Mapping[str, Hold], wave: Wave) -> None:
         records = {host: self._not_begun(host, hold) for host, hold in hosts.items()}
         self._records |= records
         if records:
@@ -382,10 +382,10 @@ class WaveScheduler:
     def _emit(self, event: Event) -> None:
         self._context.emit(event)
 
-    def _tell_waiting(self, text: str, site: str | None) -> None:
+    def _event_waiting(self, text: str, site: str | None) -> None:
         self._emit(Event(host=None, step="run", status="waiting", text=text, at_s=self._at_s, site=site))
 
-    def _tell(self, wave: Wave, status: str, text: str) -> None:
+    def _event(self, wave: Wave, status: str, text: str) -> None:
         self._emit(Event(host=None, step="wave", status=status, text=text, at_s=self._at_s, wave=wave.number))
 
 

@@ -244,14 +244,14 @@ def port_notices(server: Server, options: RunOptions, transports: Iterable[Trans
 
 
 @contextmanager
-def server_notes(server: Server, tell: Callable[[str], None]) -> Iterator[None]:
+def server_notes(server: Server, notify: Callable[[str], None]) -> Iterator[None]:
     """Pass on what a run's own server reports of itself while the block lasts: a process that hangs or died, say.
 
     Not what the depot does: that is its operator's, who has it from the depot.
 
     Args:
         server: The server.
-        tell: Takes a sentence; called on a thread of the server's.
+        notify: Takes a sentence; called on a thread of the server's.
     """
     if server.whose:
         yield
@@ -259,7 +259,7 @@ def server_notes(server: Server, tell: Callable[[str], None]) -> Iterator[None]:
 
     def take(event: ServerEvent) -> None:
         if event.kind is EventKind.NOTICE and event.progress is None:
-            tell(f"note: {event.text}")
+            notify(f"note: {event.text}")
 
     unsubscribe = server.events(take)
     try:

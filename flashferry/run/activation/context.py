@@ -1,4 +1,4 @@
-"""What the devices of an activation share, and what is the device's own."""
+"""Settings of an activation: those that all devices share, and those of one device."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tasks.check_report import Wanted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceActivation:
-    """What is to be done to one device.
+    """The settings of one device.
 
     Attributes:
-        host: The inventory's view.
+        host: The inventory's values.
         wanted: The image.
-        identity: What it called itself when the plan was made, or None.
+        identity: Serial number and host name when the plan was made, or None.
         wave: Number of its round.
     """
 
@@ -31,14 +31,14 @@ class DeviceActivation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivationContext:
-    """What all devices of an activation share.
+    """The settings that all devices share.
 
     Attributes:
         run_id: The run.
-        journal: Where each phase is written before its command.
+        journal: Each phase is written to it before its command.
         limits: How long things may take.
         emit: Takes events.
-        interrupted: Whether nothing new may begin: a device that was restarted is followed to its end all the same.
+        interrupted: Whether nothing new may start; a device that was restarted is still followed to its end.
         hash_speeds: Bytes per second by device, as learned in earlier runs.
         staged_members: Members of a stack when it was staged, by device and image.
         signature: Whether devices verify the vendor's signature once more.

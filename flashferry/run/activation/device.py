@@ -1,4 +1,4 @@
-"""One device's activation: proven ready, looked at, taken in hand, restarted once, followed to its end."""
+"""Activate one device: check that it is ready, write its state to the journal, restart it once, follow it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from flashferry.model.record import DeviceRecord, failure_of, sentence_of
 from flashferry.model.states import Outcome, State
 from flashferry.run.activation.context import ActivationContext, DeviceActivation
 from flashferry.run.activation.following import Following
-from flashferry.run.activation.keeping import ActivationKeeper
-from flashferry.run.activation.waiting import Look
+from flashferry.run.activation.keeping import ActivationRun
+from flashferry.run.activation.waiting import Reading
 from flashferry.store.leases import lease_by_name, lease_on, leases
 from flashferry.store.staged import doubts
 from inventory.time_window import closes_at
@@ -46,56 +46,56 @@ def activate_device(task: Task, device: DeviceActivation, context: ActivationCon
     try:
         context.journal.record(context.run_id, record.host, record)
     except JournalUnusable as error:
-        work.keeper.update(failure=record.failure or failure_of("record", error))
-    work.keeper.tell_end()
+        work.run.update(failure=record.failure or failure_of("record", error))
+    work.run.emit_end()
     done = record.activation
     changed = done is not None and done.outcome is not ActivationOutcome.NOT_ACTIVATED
-    return Result(host=task.host, result=work.keeper.record, changed=changed)
+    return Result(host=task.host, result=work.run.record, changed=changed)
 
 
 class _Work:
-    """One device on its way."""
+    """The steps of one device."""
 
     def __init__(self, task: Task, device: DeviceActivation, context: ActivationContext) -> None:
         self._task, self._device, self._context = task, device, context
         self._name = device.host.name
-        self.keeper = ActivationKeeper(task, device, context)
+        self.run = ActivationRun(task, device, context)
         guard_logins(task, LoginGuard())
 
     def execute(self) -> DeviceRecord:
-        """Go through all steps and return the record."""
+        """Carry out all steps and return the record."""
         try:
             self._go()
         except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others'
-            self.keeper.fail(error)
+            self.run.fail(error)
         finally:
             with suppress(Exception):  # the session goes with the process at the latest
                 self._task.host.close_connections()
-        return self.keeper.record
+        return self.run.record
 
     def _go(self) -> None:
-        with self.keeper.step("connect"):
+        with self.run.step("connect"):
             session = session_of(self._task)
             remark(self._task, f"run {self._context.run_id}, activate")
         self._check_free(session)
         self._check_planned(session)
         if not self._is_ready(session):
             return
-        with self.keeper.step("snapshot"):
+        with self.run.step("snapshot"):
             software = read_software(session)
             before = read_service_state(session, software)
             snapshot = take_snapshot(session)
         self._check_comparable(session, before)
         activation = self._planned(session, software, before)
         self._stop_here()
-        self._take_in_hand(session, activation, snapshot)
-        with self.keeper.step(STEP):
+        self._acquire(session, activation, snapshot)
+        with self.run.step(STEP):
             self._activate(activation, snapshot)
 
     # Before anything is sent.
 
     def _check_free(self, session: DeviceSession) -> None:
-        """Refuse a device that another run has in hand, or left."""
+        """Refuse a device whose lease another run holds, or left."""
         held = leases(self._context.journal.directory, besides=self._context.run_id)
         found = lease_by_name(held, self._device.host)
         if found is None and held:
@@ -125,8 +125,8 @@ class _Work:
         self._stop_here()
 
     def _is_ready(self, session: DeviceSession) -> bool:
-        """Ask whether the device is ready to boot the image, anew: between staging and now much may have happened."""
-        with self.keeper.step("ready"):
+        """Return whether the device is ready to boot the image; checked again, since staging may be long ago."""
+        with self.run.step("ready"):
             image, names = self._device.wanted.image.name, (self._name, identity_of(session.facts()))
             known = doubts_about(doubts(self._context.journal.directory, *names), *names, image)
             found = look_at_readiness(
@@ -139,37 +139,37 @@ class _Work:
                 known_bytes_per_s=self._context.hash_speeds.get(self._name),
                 interrupted=self._context.interrupted,
             )
-        self.keeper.update(readiness=found)
+        self.run.update(readiness=found)
         return self._may_go_on(found)
 
     def _may_go_on(self, found: Readiness) -> bool:
         if found.verdict is Verdict.RUNS_IT:
-            self.keeper.update(outcome=Outcome.ALREADY_THERE)
-            self.keeper.move(State.CHECKED, State.DONE)
+            self.run.update(outcome=Outcome.ALREADY_THERE)
+            self.run.move(State.CHECKED, State.DONE)
             return False
         if found.verdict is not Verdict.YES:
-            self.keeper.refuse(found)
+            self.run.refuse(found)
             return False
-        self.keeper.move(State.CHECKED)
+        self.run.move(State.CHECKED)
         return True
 
     def _check_comparable(self, session: DeviceSession, before: ServiceState) -> None:
-        """Refuse a device of which nothing could be lacking afterwards: the port that we came by is up, or untold."""
+        """Refuse a device that shows no interface as up: afterwards nothing could be found missing."""
         if not before.interfaces_up:
             raise OutputNotUnderstood(
-                f"'{session.platform.commands.interfaces}': expected an interface that is up, found none: behind the "
-                "restart nobody could tell what is lacking",
+                f"'{session.platform.commands.interfaces}': expected an interface that is up, found none: after the "
+                "restart nothing could be found lacking",
                 host=self._name,
                 step="snapshot",
                 hint="Give the command by hand as that user: the user must be allowed to give it",
             )
 
     def _planned(self, session: DeviceSession, software: SoftwareState, before: ServiceState) -> Activation:
-        """Return what is to be done; raises where it is nothing that we could do, or what is booted is not told."""
+        """Return the planned activation; raises where it is not possible, or the booted image is unknown."""
         name = self._device.wanted.image.name
         file_system = file_system_of_image(software.version, session.platform.file_systems)
         if software.mode is Mode.UNKNOWN or file_system is None:
-            raise self._not_told(software)
+            raise self._unknown_mode(software)
         is_install = software.mode is Mode.INSTALL
         path = f"{file_system}{name}"
         order = None if is_install else self._boot_orders(session, software, path)[0]
@@ -185,7 +185,7 @@ class _Work:
             since=datetime.now(UTC).isoformat(timespec="seconds"),
         )
 
-    def _not_told(self, software: SoftwareState) -> OutputNotUnderstood:
+    def _unknown_mode(self, software: SoftwareState) -> OutputNotUnderstood:
         return OutputNotUnderstood(
             f"expected a device in install or bundle mode that was started from its flash, found mode "
             f"'{software.mode.value}', file {software.running_file or 'none'}",
@@ -195,7 +195,7 @@ class _Work:
 
     def _added(self, software: SoftwareState) -> str:
         """Return the image's version as the device has it added."""
-        found = self.keeper.record.readiness
+        found = self.run.record.readiness
         wanted = release_in(found.version or "") if found is not None else None
         versions = [one for one in software.versions("I") if wanted is not None and release_in(one) == wanted]
         if len(versions) != 1:
@@ -207,7 +207,7 @@ class _Work:
         return versions[0]
 
     def _boot_orders(self, session: DeviceSession, software: SoftwareState, path: str) -> tuple[BootOrder, ...]:
-        """Return how the image could be put in front of what is booted, the likeliest way first."""
+        """Return the possible boot orders with the image first, the likeliest one first."""
         if software.has_standby and not software.is_stack:
             raise self._refusal(
                 "expected one supervisor, or install mode; found a second one, which a reload would switch over to "
@@ -223,7 +223,7 @@ class _Work:
             )
         return orders
 
-    def _take_in_hand(self, session: DeviceSession, activation: Activation, snapshot: Snapshot) -> None:
+    def _acquire(self, session: DeviceSession, activation: Activation, snapshot: Snapshot) -> None:
         self._context.journal.acquire_lease(
             self._context.run_id,
             self._name,
@@ -234,11 +234,11 @@ class _Work:
             members=member_serials(session.show_version()),
             activation=activation,
         )
-        self.keeper.is_held = True
-        # In the journal with the lease itself.
-        self.keeper.update(state=State.JOURNALED)
+        self.run.is_held = True
+        # In the journal together with the lease.
+        self.run.update(state=State.JOURNALED)
 
-    # In hand.
+    # With the lease.
 
     def _following(self, activation: Activation, snapshot: Snapshot) -> Following:
         return Following(
@@ -246,7 +246,7 @@ class _Work:
             activation,
             snapshot,
             keep=lambda one: self._context.journal.activating(self._context.run_id, self._name, one),
-            tell=lambda status, text: self.keeper.tell(STEP, status, text),
+            notify=lambda status, text: self.run.event(STEP, status, text),
             interrupted=self._context.interrupted,
         )
 
@@ -257,31 +257,31 @@ class _Work:
             restart(following)
         except FlashferryError as error:
             if not _may_restart(following.activation.phase, error):
-                # Not restarted: what was set is put back, and the device is what it was.
-                self.keeper.fail(error)
+                # Not restarted: what was set is undone, and the device is as before.
+                self.run.fail(error)
                 following.hang_up()
                 self._end(following, self._stayed(following))
                 return
-            self.keeper.tell(STEP, "note", f"{sentence_of(error)}; it may restart all the same, and is waited for")
+            self.run.event(STEP, "note", f"{sentence_of(error)}; it may restart all the same, and is waited for")
         following.hang_up()
         self._end(following, following.await_return())
 
-    def _stayed(self, following: Following) -> Look:
-        """Look at a device that was not to restart; one that said no, and does not show it, is followed all the same.
+    def _stayed(self, following: Following) -> Reading:
+        """Check a device that should not restart; one that refused, and does not show it, is followed nevertheless.
 
-        What holds is what it shows: a word of failure may be somebody's broadcast.
+        What the device shows decides: a printed failure may be another user's broadcast message.
         """
         try:
             return following.await_return(limit_s=0.0, is_going=lambda: False)
         except DeviceUnreachable as error:
             if following.activation.phase not in _COMMANDED:
                 raise
-            self.keeper.tell(STEP, "note", f"it said no, and is waited for: {sentence_of(error)}")
+            self.run.event(STEP, "note", f"it said no, and is waited for: {sentence_of(error)}")
             return following.await_return(is_going=lambda: False)
 
-    def _end(self, following: Following, look: Look) -> None:
-        report = following.finish(look)
-        self.keeper.take(report, is_as_before=report.outcome.runs_new or following.is_as_before())
+    def _end(self, following: Following, reading: Reading) -> None:
+        report = following.finish(reading)
+        self.run.take(report, is_as_before=report.outcome.runs_new or following.is_as_before())
 
     def _restarted(self, following: Following) -> None:
         following.enter(Phase.ACTIVATING)
@@ -289,17 +289,17 @@ class _Work:
         gone = activate_added(
             session,
             timer_min=self._context.limits.timer_min,
-            tell=lambda line: self.keeper.tell(STEP, "progress", line),
+            tell=lambda line: self.run.event(STEP, "progress", line),
         )
         following.commands.append(gone.command)
-        self.keeper.tell(STEP, "note", f"restarting: '{gone.command}'")
+        self.run.event(STEP, "note", f"restarting: '{gone.command}'")
 
     def _reloaded(self, following: Following) -> None:
         session = following.session()
         order = self._ordered(following, session)
         if not following.is_only_ours(session):
             raise self._refusal(
-                "somebody changed the configuration since it was looked at; saving would keep that, too",
+                "the configuration was changed by others since it was read; saving would keep that, too",
                 "Have it saved or taken back by its owner, then activate again",
             )
         save(session, expected=order.wanted)
@@ -307,15 +307,15 @@ class _Work:
         self._stop_here()
         following.enter(Phase.RELOADING)
         following.commands.append(reload_device(session).command)
-        self.keeper.tell(STEP, "note", "restarting: reload confirmed")
+        self.run.event(STEP, "note", "restarting: reload confirmed")
 
     def _ordered(self, following: Following, session: DeviceSession) -> BootOrder:
-        """Put the image in front of what is booted, in the first spelling that the device takes; return the order."""
+        """Set the boot order with the image first, in the first spelling that the device accepts; return it."""
         planned = following.activation.order
         assert planned is not None
         if boot_lines(read_running(session).lines) != planned.before:
             raise self._refusal(
-                "somebody changed the boot order since it was looked at",
+                "the boot order was changed by others since it was read",
                 "Have it saved or taken back by its owner, then activate again",
             )
         *others, last = boot_orders(planned.before, following.activation.path)
@@ -337,11 +337,11 @@ class _Work:
 
 
 _COMMANDED = frozenset({Phase.ACTIVATING, Phase.RELOADING})
-"""Phases in which the one command that restarts may have been given."""
+"""Phases in which the restart command may have been sent."""
 
 
 def _may_restart(phase: Phase, error: FlashferryError) -> bool:
-    """Tell whether a device may restart behind an error: the command may have reached it, and it did not say no."""
+    """Return whether a device may restart after an error: the command may have reached it, without a refusal."""
     if phase not in _COMMANDED:
         return False
     return not isinstance(error, DeviceRefused | JournalUnusable | Stopped)

@@ -1,4 +1,4 @@
-"""The activation of a plan's devices: round by round, each of which must end well before the next one begins."""
+"""Activate a plan's devices in rounds; each round must end well before the next one starts."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _MARGIN_MIN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivationRequest:
-    """What is to be activated, and how.
+    """What to activate, and how.
 
     Attributes:
         images: The image of each device, by name.
-        rounds: Who goes when: each device once.
-        identities: What devices called themselves when the plan was made, by name.
+        rounds: The order; each device once.
+        identities: Serial numbers and host names when the plan was made, by name.
         limits: How long things may take.
-        max_failures: So many failed devices are borne; one more, and nothing new begins. >= 0.
+        max_failures: With more failed devices than this nothing new starts. >= 0.
         signature: Whether devices verify the vendor's signature once more.
-        stored: What the journal keeps of it: plan and options; no secret.
+        stored: Plan and options for the journal; no secret.
     """
 
     images: Mapping[str, Wanted]
@@ -57,10 +57,10 @@ class ActivationRequest:
 
 
 def check_limits(limits: ActivationLimits) -> None:
-    """Refuse limits under which a device's own timer could bring the old image back before anybody has looked.
+    """Refuse limits under which a device's own timer could restore the old image before the new one is checked.
 
     Raises:
-        ConfigInvalid: They are.
+        ConfigInvalid: The limits are of that kind.
     """
     if not LEAST_TIMER_MIN <= limits.timer_min <= LARGEST_TIMER_MIN:
         raise ConfigInvalid(
@@ -84,14 +84,14 @@ def activate_fleet(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> RunReport:
-    """Activate the devices of a request. Each is restarted once at most; what became of it is in its record.
+    """Activate the devices of a request. Each is restarted once at most; its record has the result.
 
     Args:
         nornir: The devices, with credentials.
-        request: What is to be done.
-        journal: Where each phase is written before its command.
+        request: What to activate.
+        journal: Each phase is written to it before its command.
         emit: Takes events; called from several threads.
-        interrupted: Whether the operator wants to stop: nothing new begins, what was restarted is followed to its end.
+        interrupted: Whether the operator stops the run; restarted devices are still followed to their end.
 
     Returns:
         A record per device. A device's fault is in its record, never raised.
@@ -115,22 +115,26 @@ class _Run:
         self._stopped: str | None = None
 
     def through(self, interrupted: Callable[[], bool]) -> RunReport:
-        """Go through all rounds, and report."""
-        run_id = self._begun()
+        """Carry out all rounds, and report."""
+        run_id = self._start()
         control = RunControl(
-            self._journal, run_id, interrupted=interrupted, tell=self._tell, stopping="nothing new begins; " + _FOLLOWED
+            self._journal,
+            run_id,
+            interrupted=interrupted,
+            notify=self._event,
+            stopping="nothing new begins; " + _FOLLOWED,
         )
         records: dict[str, DeviceRecord] = {}
         for one in self._request.rounds:
-            if self._may_begin(one, records, control):
+            if self._may_start(one, records, control):
                 records |= self._round(one, run_id, control)
-        left = self._not_begun(run_id, records, is_stopped=control.is_stopping())
+        left = self._left_out(run_id, records, is_stopped=control.is_stopping())
         with suppress(JournalUnusable):
             self._journal.finish_run(run_id)
         return self._report(run_id, records | left, is_stopped=control.is_stopping())
 
-    def _begun(self) -> str:
-        """Enter the run and its devices in the journal; return its identifier."""
+    def _start(self) -> str:
+        """Write the run and its devices to the journal; return its identifier."""
         run_id = self._journal.begin_run(VERB, self._request.stored)
         at_s = time.monotonic() - self._started_s
         self._emit(Event(host=None, step="run", status="started", text=run_id, at_s=at_s, run_id=run_id))
@@ -140,7 +144,7 @@ class _Run:
         self._journal.add_devices(run_id, devices)
         return run_id
 
-    def _may_begin(self, one: Wave, records: Mapping[str, DeviceRecord], control: RunControl) -> bool:
+    def _may_start(self, one: Wave, records: Mapping[str, DeviceRecord], control: RunControl) -> bool:
         if self._stopped is not None:
             return False
         while (hold := control.hold()) is not None and not hold.for_good:
@@ -151,13 +155,13 @@ class _Run:
         elif len(failed) > self._request.max_failures:
             self._stopped = f"{', '.join(failed[:5])} did not end well, and {self._request.max_failures} may not"
         if self._stopped is not None:
-            self._tell("run", "stopping", f"no further device is begun: {self._stopped}")
+            self._event("run", "stopping", f"no further device is started: {self._stopped}")
             return False
-        self._tell("wave", "started", f"{self._called(one)}: {', '.join(one.hosts)}")
+        self._event("wave", "started", f"{self._called(one)}: {', '.join(one.hosts)}")
         return True
 
     def _called(self, one: Wave) -> str:
-        """Return a round as it was called before the approval."""
+        """Return a round's name as the approver saw it."""
         number = f"round {one.number + 1}"
         return f"{number} of {len(self._request.rounds)}{'' if one.name == number else f', {one.name}'}"
 
@@ -197,7 +201,7 @@ class _Run:
         results = chosen.with_runner(ThreadedRunner(num_workers=len(hosts))).run(task=device, name=STEP)
         return {name: results[name][0].result for name in one.hosts}
 
-    def _not_begun(
+    def _left_out(
         self, run_id: str, records: Mapping[str, DeviceRecord], *, is_stopped: bool
     ) -> dict[str, DeviceRecord]:
         reason = "the run was stopped before this device" if is_stopped or self._stopped is None else self._stopped
@@ -227,9 +231,9 @@ class _Run:
     def _ordered(self) -> Sequence[str]:
         return [host for one in self._request.rounds for host in one.hosts]
 
-    def _tell(self, step: str, status: str, text: str) -> None:
+    def _event(self, step: str, status: str, text: str) -> None:
         at_s = time.monotonic() - self._started_s
         self._emit(Event(host=None, step=step, status=status, text=text, at_s=at_s))
 
 
-_FOLLOWED = "what was restarted is followed to its end, or left to its own timer and told"
+_FOLLOWED = "what was restarted is followed to its end, or left to its own timer and reported"

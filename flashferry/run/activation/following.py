@@ -1,7 +1,7 @@
-"""Following a device from its restart to an end that is proven: for the run that restarted it, and for who recovers it.
+"""Follow a device from its restart to a proven end, for the run that restarted it or for recovery.
 
-Both know the same: the journal's activation, and what the device shows. What is done here never restarts anything: it
-waits, looks, commits what is proven good, puts a boot order back.
+Both use the journal's activation and what the device shows. Nothing here restarts a device: it waits, reads, commits
+what is proven good, and restores a boot order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from flashferry.devices.errors import (
 )
 from flashferry.devices.session import DeviceSession
 from flashferry.model.activation import Activation, ActivationOutcome, ActivationReport, Phase, Sighting, sighting
-from flashferry.run.activation.waiting import Look, Wait, is_for_good
+from flashferry.run.activation.waiting import Reading, Wait, is_for_good
 from tasks.activating.boot_order import BootOrder, boot_lines, differs_only_by, save, undo_boot_order
 from tasks.activating.restart import STEP, commit_active
 from tasks.activating.service_state import ServiceState, read_service_state
@@ -37,20 +37,20 @@ from tasks.snapshot import Snapshot
 from tasks.software_state import Topic, read_software
 
 LOGINS_REFUSED = 3
-"""So many refusals end the waiting: an AAA server may be out of reach right behind a start, but tries lock accounts."""
+"""So many refusals end the wait: an AAA server may be unreachable just after a start, but attempts lock accounts."""
 
 COMMITS = 3
-"""So often a commit is given: it restarts nothing, and another operation may be in its way for a minute."""
+"""How often a commit is tried: it restarts nothing, and another operation may block it for a minute."""
 
 COMMIT_PAUSE_S = 20.0
 
 UPTIME_SLACK_S = 120.0
-"""An uptime is told to the minute; and our own clock may be set."""
+"""An uptime is printed to the minute; and our own clock may be set."""
 
 _BEFORE_RESTART = frozenset({Phase.INTENDED, Phase.ORDERING, Phase.RELOADING, Phase.ACTIVATING})
-"""Phases in which a device runs since before, unless it was restarted in them."""
+"""Phases that a device enters before its restart."""
 
-Tell = Callable[[str, str], None]
+Notify = Callable[[str, str], None]
 """Takes a step's status and text."""
 
 
@@ -59,12 +59,12 @@ class Following:
 
     Args:
         task: The Nornir task; its logins are guarded against other devices.
-        activation: What the journal has of the device.
+        activation: The journal's entry of the device.
         before: Its configuration before.
-        keep: Writes how far the activation is; on disk when it returns.
-        tell: Takes status and text of what happens.
-        interrupted: Whether the operator wants to stop.
-        patience_s: How long its own timer is waited for at most, in seconds; None: until it must have run out.
+        keep: Writes the activation's phase to disk.
+        notify: Takes status and text of what happens.
+        interrupted: Whether the operator stops the run.
+        patience_s: How long to wait for its own timer, in seconds; None: until it must be over.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class Following:
         before: Snapshot,
         *,
         keep: Callable[[Activation], None],
-        tell: Tell,
+        notify: Notify,
         interrupted: Callable[[], bool],
         patience_s: float | None = None,
     ) -> None:
         self._patience_s = patience_s
         self._task, self._before = task, before
-        self._keep, self._tell, self._interrupted = keep, tell, interrupted
+        self._keep, self._notify, self._interrupted = keep, notify, interrupted
         self.activation = activation
         self.commands: list[str] = []
         self.away_s: float | None = None
@@ -88,14 +88,14 @@ class Following:
     # What the journal has.
 
     def enter(self, phase: Phase, order: BootOrder | None = None) -> None:
-        """Have a phase on disk before its first command.
+        """Write a phase to disk before its first command.
 
         Args:
             phase: The phase.
-            order: The boot order that is about to be typed; None: as it was.
+            order: The boot order that is about to be sent; None: unchanged.
 
         Raises:
-            JournalUnusable: It could not be written; nothing may be sent then.
+            JournalUnusable: It could not be written; nothing may be sent.
         """
         activation = replace(self.activation, phase=phase, since=_now(), order=order or self.activation.order)
         self._keep(activation)
@@ -104,70 +104,70 @@ class Following:
     # Sessions.
 
     def session(self) -> DeviceSession:
-        """Return the open session; open it anew where it was lost."""
+        """Return the open session; open a new one where it was lost."""
         return session_of(self._task)
 
     def hang_up(self) -> None:
-        """End the session without a word: what is behind it may be on its way down."""
+        """Close the session without a dialogue: the device may be restarting."""
         hang_up(self._task)
 
-    # Behind the restart.
+    # After the restart.
 
-    def await_return(self, *, limit_s: float | None = None, is_going: Callable[[], bool] = lambda: True) -> Look:
-        """Wait until the device shows what it runs for good: the new image, or the old one behind a restart.
+    def await_return(self, *, limit_s: float | None = None, is_going: Callable[[], bool] = lambda: True) -> Reading:
+        """Wait until the device shows a final state: the new image, or the old one after a restart.
 
         Args:
             limit_s: How long, in seconds; None: the device's own limit.
-            is_going: Whether a restart that was asked for may still be to come: that the old image runs says nothing
-                then. Nor does that the device was away, where it tells since when it runs: the path to it may break.
+            is_going: Whether a restart may still come: a running old image proves nothing then. Nor does a device that
+                was away, where it shows its uptime: the path to it may break.
 
         Raises:
-            DeviceUnreachable: It does not answer, or shows nothing that we know, within the limit.
+            DeviceUnreachable: It does not answer, or shows nothing known, within the limit.
             OtherDevice: Another device answers.
-            LoginRefused: It lets nobody in.
+            LoginRefused: It refuses logins.
         """
         limits = self.activation.limits
         wait = Wait(host=self._task.host.name, limit_s=limits.boot_limit_s if limit_s is None else limit_s)
         while True:
-            look = self._tried(wait)
-            if look is not None and is_for_good(look, was_away=wait.was_away, is_going=is_going()):
-                return look
+            reading = self._tried(wait)
+            if reading is not None and is_for_good(reading, was_away=wait.was_away, is_going=is_going()):
+                return reading
             self.hang_up()
-            wait.check(look.seen.value if look is not None else wait.last)
+            wait.check(reading.seen.value if reading is not None else wait.last)
             time.sleep(limits.look_every_s)
 
-    def _tried(self, wait: Wait) -> Look | None:
-        """Return a look, None where there was none; raises where another device answers, or nobody is let in."""
+    def _tried(self, wait: Wait) -> Reading | None:
+        """Return a reading, or None; raises where another device answers, or logins are refused."""
         try:
-            look = self._look()
+            reading = self._read()
         except (OtherDevice, HostKeyRefused):
             raise
         except LoginRefused:
             wait.refused += 1
             if wait.refused == LOGINS_REFUSED:
                 raise
-            wait.last = "it let nobody in"
+            wait.last = "it refuses the login"
             return None
         except (DeviceUnreachable, OutputNotUnderstood, DeviceRefused) as error:
             wait.is_away(error.message)
             return None
         if self.away_s is None:
             self.away_s = wait.away_s
-        return look
+        return reading
 
-    def _look(self) -> Look:
+    def _read(self) -> Reading:
         session = self.session()
         software = read_software(session)
         seen = sighting(self.activation, software)
         is_asked = seen in {Sighting.OLD_RUNS, Sighting.NEW_RUNS}
         restarted = self._has_restarted(read_service_state(session, software)) if is_asked else None
-        return Look(session=session, software=software, seen=seen, has_restarted=restarted)
+        return Reading(session=session, software=software, seen=seen, has_restarted=restarted)
 
     def _has_restarted(self, found: ServiceState) -> bool | None:
-        """Tell whether the device was started again since before; None where nothing tells.
+        """Return whether the device was restarted since; None where that is unknown.
 
-        An uptime longer than the phase in which a restart was asked for outweighs what it says of its start: that moves
-        when its clock is set, and not every release says it.
+        An uptime longer than the phase that asked for a restart counts more than the start time: that moves when the
+        clock is set, and not every release prints it.
         """
         phase_s = (datetime.now(UTC) - datetime.fromisoformat(self.activation.since)).total_seconds()
         runs_since_before = found.uptime_s is not None and found.uptime_s > max(phase_s, 0.0) + UPTIME_SLACK_S
@@ -180,10 +180,10 @@ class Following:
         return self.activation.before
 
     def _settled(self) -> tuple[ServiceState, tuple[str, ...]]:
-        """Return what the device does, and what it lacks of before once it had its time to settle."""
+        """Return the services after the time to settle, and what is missing compared with before."""
         limits = self.activation.limits
         deadline_s = time.monotonic() + limits.settle_s
-        told: tuple[str, ...] = ()
+        noted: tuple[str, ...] = ()
         while True:
             is_last = time.monotonic() > deadline_s
             found = self._done_now(is_last=is_last)
@@ -191,13 +191,13 @@ class Following:
                 lacks = found.lacks(self._was)
                 if not lacks or is_last:
                     return found, lacks
-                if lacks != told:
-                    self._tell("waiting", f"not as before yet: {'; '.join(lacks)}")
-                told = lacks
+                if lacks != noted:
+                    self._notify("waiting", f"not as before yet: {'; '.join(lacks)}")
+                noted = lacks
             time.sleep(limits.look_every_s)
 
     def _done_now(self, *, is_last: bool) -> ServiceState | None:
-        """Return what the device does; None where it does not tell, unless nobody asks again."""
+        """Return the services; None where they cannot be read, unless it is the last attempt."""
         try:
             return read_service_state(self.session())
         except (DeviceUnreachable, OutputNotUnderstood):
@@ -208,23 +208,23 @@ class Following:
 
     # Ends.
 
-    def finish(self, look: Look) -> ActivationReport:
-        """Bring a device that is back to an end: committed, taken back, rolled back, or told as what it is.
+    def finish(self, reading: Reading) -> ActivationReport:
+        """Complete the activation of a device that is back: commit, undo, wait for the rollback, or report.
 
         Raises:
-            Interrupted: The operator wants to stop while its own timer is waited for; the journal keeps the device.
+            Interrupted: The operator stops the run during the wait for its own timer; the journal keeps the device.
             DeviceUnreachable: The session was lost for longer than a restart may take.
-            RestoreIncomplete: The boot order could not be put back.
+            RestoreIncomplete: The boot order could not be restored.
         """
-        if look.seen is Sighting.OLD_RUNS:
-            return self._old_runs(look)
-        if look.seen is Sighting.NEW_RUNS and self.activation.phase is Phase.ROLLING_BACK:
+        if reading.seen is Sighting.OLD_RUNS:
+            return self._old_runs(reading)
+        if reading.seen is Sighting.NEW_RUNS and self.activation.phase is Phase.ROLLING_BACK:
             return self._roll_back()
-        self._tell("note", f"back with {look.software.version.release}; waiting until it does what it did")
+        self._notify("note", f"back with {reading.software.version.release}; waiting until it does what it did")
         found, lacks = self._settled()
         now = self.await_return()
-        if now.seen is not look.seen:
-            # Somebody committed or aborted it, or it started again: what was compared may be the old image's.
+        if now.seen is not reading.seen:
+            # Committed or aborted by others, or restarted again: the old image may have been compared.
             return self.finish(now)
         if now.seen is Sighting.COMMITTED:
             return self.report(ActivationOutcome.LACKING if lacks else ActivationOutcome.COMMITTED, now, found, lacks)
@@ -235,46 +235,46 @@ class Following:
             return self._roll_back(lacks)
         return self.report(ActivationOutcome.COMMITTED, committed, found, ())
 
-    def _old_runs(self, look: Look) -> ActivationReport:
-        """End with the old image: it came back, or nothing ever happened."""
-        was_started = self.away_s is not None if look.has_restarted is None else look.has_restarted
+    def _old_runs(self, reading: Reading) -> ActivationReport:
+        """Complete with the old image: it came back, or nothing ever happened."""
+        was_started = self.away_s is not None if reading.has_restarted is None else reading.has_restarted
         if self.activation.order is not None and self.activation.phase is not Phase.INTENDED:
             self._take_back()
         if not was_started:
-            return self.report(ActivationOutcome.NOT_ACTIVATED, look, read_service_state(self.session()), ())
+            return self.report(ActivationOutcome.NOT_ACTIVATED, reading, read_service_state(self.session()), ())
         is_rolled = self.activation.phase is Phase.ROLLING_BACK
         outcome = ActivationOutcome.ROLLED_BACK if is_rolled else ActivationOutcome.CAME_BACK_OLD
-        return self.report(outcome, look, *self._settled())
+        return self.report(outcome, reading, *self._settled())
 
-    def _committed(self) -> Look | None:
-        """Commit, and return the look that shows it; None where none does.
+    def _committed(self) -> Reading | None:
+        """Commit, and return the reading that shows it; None where none does.
 
-        A commit that was not taken is given again only where the new image is seen to run still.
+        A refused commit is repeated only while the new image still runs.
         """
         self.enter(Phase.COMMITTING)
         for attempt in range(COMMITS):
             time.sleep(COMMIT_PAUSE_S if attempt else 0.0)
             try:
-                answer = commit_active(self.session(), tell=lambda line: self._tell("progress", line))
+                answer = commit_active(self.session(), tell=lambda line: self._notify("progress", line))
                 self.commands.append(answer.command)
                 said = "; ".join(answer.lines[-2:])
             except (DeviceUnreachable, OutputNotUnderstood) as error:
                 said = error.message
                 self.hang_up()
-            look = self._look_again()
-            if look is not None and look.seen is Sighting.COMMITTED:
-                return look
-            self._tell("note", f"not committed: {said}")
-            if look is not None and look.seen is not Sighting.NEW_RUNS:
+            reading = self._read_again()
+            if reading is not None and reading.seen is Sighting.COMMITTED:
+                return reading
+            self._notify("note", f"not committed: {said}")
+            if reading is not None and reading.seen is not Sighting.NEW_RUNS:
                 break
         return None
 
-    def _look_again(self) -> Look | None:
-        """Return a look, also where the session was lost for a moment; None where it does not answer."""
+    def _read_again(self) -> Reading | None:
+        """Return a reading, also where the session was lost for a moment; None where it does not answer."""
         for _ in range(2):
-            look = self._tried(Wait(host=self._task.host.name, limit_s=0.0))
-            if look is not None:
-                return look
+            reading = self._tried(Wait(host=self._task.host.name, limit_s=0.0))
+            if reading is not None:
+                return reading
             self.hang_up()
         return None
 
@@ -283,22 +283,22 @@ class Following:
         if self.activation.phase is not Phase.ROLLING_BACK:
             self.enter(Phase.ROLLING_BACK)
         why = f": {'; '.join(lacks)}" if lacks else ""
-        self._tell("waiting", f"not committed, its own timer brings the old image back{why}")
+        self._notify("waiting", f"not committed, its own timer brings the old image back{why}")
         deadline_s = time.monotonic() + self._longest_roll_back_s
         while True:
             self._wait_for_timer(deadline_s)
-            look = self._tried(Wait(host=self._task.host.name, limit_s=0.0))
-            if look is not None and look.seen is Sighting.OLD_RUNS:
-                return self._rolled_back(look, lacks)
-            if look is not None and look.seen is Sighting.COMMITTED:
-                # Somebody else's commit, or ours that took its time: the image stays, and is compared once more.
-                return self.finish(look)
+            reading = self._tried(Wait(host=self._task.host.name, limit_s=0.0))
+            if reading is not None and reading.seen is Sighting.OLD_RUNS:
+                return self._rolled_back(reading, lacks)
+            if reading is not None and reading.seen is Sighting.COMMITTED:
+                # A commit by others, or a late one of ours: the image stays, and is compared once more.
+                return self.finish(reading)
             self.hang_up()
 
-    def _rolled_back(self, look: Look, lacks: tuple[str, ...]) -> ActivationReport:
-        self._tell("note", f"the old image runs again: {look.software.version.release}")
+    def _rolled_back(self, reading: Reading, lacks: tuple[str, ...]) -> ActivationReport:
+        self._notify("note", f"the old image runs again: {reading.software.version.release}")
         state, left = self._settled()
-        report = self.report(ActivationOutcome.ROLLED_BACK, look, state, ())
+        report = self.report(ActivationOutcome.ROLLED_BACK, reading, state, ())
         return replace(report, lacks=(*lacks, *(f"with the old image again: {one}" for one in left)))
 
     @property
@@ -308,14 +308,14 @@ class Following:
         return longest_s if self._patience_s is None else min(longest_s, self._patience_s)
 
     def _wait_for_timer(self, deadline_s: float) -> None:
-        """Wait until the next look; raises where the operator wants to stop, or the wait is over."""
+        """Wait until the next reading; raises where the operator stops the run, or the wait is over."""
         time.sleep(self.activation.limits.look_every_s)
         if self._interrupted():
             raise Interrupted(
                 "stopped while the device's own timer brings the old image back; it goes on by itself",
                 host=self._task.host.name,
                 step=STEP,
-                hint="Run 'flashferry recover' later: it tells whether the old image runs",
+                hint="Run 'flashferry recover' later: it shows whether the old image runs",
             )
         if time.monotonic() > deadline_s:
             raise RestoreIncomplete(
@@ -326,7 +326,7 @@ class Following:
             )
 
     def _take_back(self) -> None:
-        """Put the boot order back as it was, running and saved; a device that has it so is left alone."""
+        """Restore the boot order, running and saved; a device that has it so is left alone."""
         order = self.activation.order
         assert order is not None
         if self.activation.phase is not Phase.TAKING_BACK:
@@ -340,12 +340,12 @@ class Following:
         self.commands.append(session.platform.commands.save)
 
     def _check_nothing_else(self, session: DeviceSession, order: BootOrder) -> None:
-        """Raise where somebody else's lines would be saved with the boot order."""
+        """Raise where lines of others would be saved with the boot order."""
         changed = difference(self._before.running_fingerprint, read_running(session).sections, salt=self._before.salt)
         if changed:
             raise RestoreIncomplete(
-                f"the startup configuration boots {', '.join(order.wanted)}, and the running one has somebody else's "
-                f"lines ({changed}), which saving would keep: nothing was saved",
+                f"the startup configuration boots {', '.join(order.wanted)}, and the running one has lines of "
+                f"others ({changed}), which saving would keep: nothing was saved",
                 host=session.name,
                 step=STEP,
                 hint="The running 'boot system' lines are as they were. Save ('write memory') if those lines may stay, "
@@ -364,11 +364,11 @@ class Following:
         return not difference(self._before.running_fingerprint, running.sections, salt=self._before.salt)
 
     def report(
-        self, outcome: ActivationOutcome, look: Look, after: ServiceState, lacks: tuple[str, ...]
+        self, outcome: ActivationOutcome, reading: Reading, after: ServiceState, lacks: tuple[str, ...]
     ) -> ActivationReport:
-        """Return what became of the device."""
-        summary = look.software.answers[Topic.INSTALL]
-        booted = look.software.answers[Topic.VERSION].lines_with("System image")
+        """Return the result."""
+        summary = reading.software.answers[Topic.INSTALL]
+        booted = reading.software.answers[Topic.VERSION].lines_with("System image")
         rows = summary.lines_with("IMG ", "Auto abort") if summary.is_read else ()
         return ActivationReport(
             outcome=outcome,
@@ -385,7 +385,7 @@ class Following:
 
 
 def hang_up(task: Task) -> None:
-    """End a device's session without a word: what is behind it may be on its way down."""
+    """Close a device's session without a dialogue: the device may be restarting."""
     found = task.host.connections.pop(CONNECTION, None)
     if found is not None and found.connection is not None:
         found.connection.abandon()

@@ -1,4 +1,4 @@
-"""What is kept and told of one device in an activation: its record, its place in the journal, and its events."""
+"""The record, the journal state and the events of one device in an activation."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tasks.activating.restart import STEP
 from tasks.readiness import Readiness
 
 
-class ActivationKeeper:
-    """Grows a device's record, moves it on in the journal, and tells what happens; the first failure stays.
+class ActivationRun:
+    """The state of one device in an activation; the first failure is kept.
 
     Args:
         task: The Nornir task.
@@ -32,7 +32,7 @@ class ActivationKeeper:
         context: What all devices share.
 
     Attributes:
-        is_held: Whether the journal has the device in hand.
+        is_held: Whether the device's lease is held.
     """
 
     def __init__(self, task: Task, device: DeviceActivation, context: ActivationContext) -> None:
@@ -42,15 +42,15 @@ class ActivationKeeper:
 
     @property
     def record(self) -> DeviceRecord:
-        """Return the record as it is by now."""
+        """Return the record so far."""
         return self._record
 
     def update(self, **values: Any) -> None:
-        """Put values into fields of the record."""
+        """Set fields of the record."""
         self._record = replace(self._record, **values)
 
     def move(self, *states: State) -> None:
-        """Have the device in a state, one after the other; a journal that cannot be written costs no record."""
+        """Change the state, one after the other; an unusable journal does not change the record."""
         for state in states:
             if self._record.state is not state:
                 with suppress(JournalUnusable, ValueError):
@@ -58,7 +58,7 @@ class ActivationKeeper:
                 self.update(state=state)
 
     def refuse(self, found: Readiness) -> None:
-        """Have the device refused: it is not ready."""
+        """Refuse the device: it is not ready."""
         why = "; ".join(one.sentence for one in found.in_the_way[:3]) or found.verdict.value
         failure = Failure(
             step="ready",
@@ -70,13 +70,13 @@ class ActivationKeeper:
         self.move(State.FAILED)
 
     def fail(self, error: BaseException) -> None:
-        """Take the first failure; a device that is still in hand stays in the journal."""
+        """Record the first failure; a device whose lease is held stays in the journal."""
         failure = failure_of(STEP, error, recent_of(self._task).lines())
         if self._record.failure is None:
             outcome = Outcome.FAILED if isinstance(error, FlashferryError) else Outcome.ERROR
             self.update(outcome=Outcome.INTERRUPTED if isinstance(error, Stopped) else outcome, failure=failure)
         elif self.is_held:
-            # What kept it from an end outweighs what began it.
+            # Why it did not finish matters more than the first failure.
             self.update(restore_failure=failure)
         if not self.is_held:
             self.move(State.FAILED)
@@ -84,16 +84,16 @@ class ActivationKeeper:
             self.update(restored=Restored.INCOMPLETE)
 
     def take(self, report: ActivationReport, *, is_as_before: bool) -> None:
-        """Take what became of the device, and end its lease: it has come to an end.
+        """Record the result, and end the lease.
 
         Args:
-            report: What became of it.
-            is_as_before: Whether its configuration is what it was; asked where the old image runs.
+            report: The result.
+            is_as_before: Whether its configuration is unchanged; used where the old image runs.
         """
         is_good = report.outcome.is_good
         self.update(activation=report)
         if is_good:
-            # What was taken for a failure on the way was none.
+            # An earlier failure turned out to be none.
             self.update(outcome=Outcome.DONE, failure=None)
         elif self._record.failure is None:
             self.update(outcome=Outcome.FAILED, failure=failure_of_activation(report))
@@ -105,21 +105,21 @@ class ActivationKeeper:
 
     @contextmanager
     def step(self, word: str) -> Iterator[None]:
-        """Tell a step, and take its time."""
-        self.tell(word, "started", "")
+        """Emit the start and the end of a step, and record its time."""
+        self.event(word, "started", "")
         began_s = time.monotonic()
         try:
             yield
         except Exception as error:
-            self.tell(word, "failed", sentence_of(error))
+            self.event(word, "failed", sentence_of(error))
             raise
         finally:
             spent = {word: round(time.monotonic() - began_s, 3)}
             self.update(seconds_by_step=self._record.seconds_by_step | spent)
-        self.tell(word, "done", f"{time.monotonic() - began_s:.1f} s")
+        self.event(word, "done", f"{time.monotonic() - began_s:.1f} s")
 
-    def tell(self, step: str, status: str, text: str, **more: Any) -> None:
-        """Tell what happened; see `flashferry.run.device.record_keeper.DeviceEvents`."""
+    def event(self, step: str, status: str, text: str, **more: Any) -> None:
+        """Emit an event; see `flashferry.run.device.device_run.DeviceRun.event`."""
         if status != "progress":
             remark(self._task, f"{step}: {status}{': ' if text else ''}{text}")
         self._context.emit(
@@ -135,13 +135,13 @@ class ActivationKeeper:
             )
         )
 
-    def tell_end(self) -> None:
-        """Tell that this device is through, and what became of it."""
+    def emit_end(self) -> None:
+        """Emit the device's result."""
         record = self._record
         done = record.activation.outcome.value if record.activation is not None else record.outcome.value
         is_good = record.outcome.is_good
         failure = record.failure
-        self.tell(
+        self.event(
             "device",
             "done" if is_good else "failed",
             done if failure is None else f"{done}: {failure.step}: {failure.reason}",
@@ -152,10 +152,10 @@ class ActivationKeeper:
 
 
 def failure_of_activation(report: ActivationReport) -> Failure:
-    """Return why an activation that came to an end is no good one."""
+    """Return why a finished activation is not good."""
     reason, hint = _REASONS[report.outcome]
-    told = reason.format(release=report.to_release, lacks="; ".join(report.lacks) or "it could not be committed")
-    return Failure(step=STEP, reason=told, hint=hint, kind=Kind.DEVICE_REFUSED)
+    text = reason.format(release=report.to_release, lacks="; ".join(report.lacks) or "it could not be committed")
+    return Failure(step=STEP, reason=text, hint=hint, kind=Kind.DEVICE_REFUSED)
 
 
 _REASONS = {

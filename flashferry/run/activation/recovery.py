@@ -1,6 +1,6 @@
-"""An activation that a dead run left, brought to its end: by the journal, and by what the device itself shows.
+"""Complete an activation that a killed run left, from the journal and from what the device shows.
 
-Nothing is restarted: what did not come about is told.
+Nothing is restarted; what did not happen is reported.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from flashferry.devices.errors import DeviceUnreachable
 from flashferry.devices.session import DeviceSession
 from flashferry.model.activation import Activation, ActivationReport, Phase
 from flashferry.model.lease import LeasedDevice
-from flashferry.run.activation.following import Following, Tell, hang_up
+from flashferry.run.activation.following import Following, Notify, hang_up
 from flashferry.store.journal import Journal
 from tasks.install import TOTAL_LIMIT_S
 
-LOOK_EVERY_S = 5.0
+RETRY_EVERY_S = 5.0
 
 GOING_S = {Phase.ACTIVATING: TOTAL_LIMIT_S, Phase.RELOADING: 120.0}
-"""So long behind its command a device may still be about to restart; an activation works for minutes before it does, a
-stack's for longer, and goes on whoever died."""
+"""For so long after its command a device may still be about to restart: an activation works for minutes before it does,
+a stack's for longer, also after the run was killed."""
 
 _RESTARTS = frozenset({Phase.ACTIVATING, Phase.RELOADING, Phase.COMMITTING, Phase.ROLLING_BACK})
 """Phases in which a device may be away by a restart: ours, or that of its own timer."""
@@ -33,17 +33,17 @@ _RESTARTS = frozenset({Phase.ACTIVATING, Phase.RELOADING, Phase.COMMITTING, Phas
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How an activation is brought to its end.
+    """How an activation is completed.
 
     Attributes:
-        journal: Where each further phase is written before its command.
-        tell: Takes status and text of what happens.
-        interrupted: Whether the operator wants to stop.
-        patience_s: How long a device is waited for at most, in seconds.
+        journal: Each further phase is written to it before its command.
+        notify: Takes status and text of what happens.
+        interrupted: Whether the operator stops the recovery.
+        patience_s: How long to wait for a device at most, in seconds.
     """
 
     journal: Journal
-    tell: Tell
+    notify: Notify
     interrupted: Callable[[], bool]
     patience_s: float
 
@@ -51,9 +51,13 @@ class Ending:
 def session_with(
     task: Task, device: LeasedDevice, ending: Ending, check: Callable[[DeviceSession], None]
 ) -> DeviceSession:
-    """Return a session; a device that may be on its way down and up again is waited for, as far as patience goes.
+    """Return a session; wait, within the patience, for a device that may be restarting.
 
-    The check raises where another device answers: it asks the device, which may go down in the middle of that.
+    Args:
+        task: The Nornir task.
+        device: The journal's entry.
+        ending: How the activation is completed.
+        check: Raises where another device answers; it asks the device, which may restart during that.
     """
     going_s = _restarting_s(device.activation)
     until = time.monotonic() + min(going_s, ending.patience_s)
@@ -63,8 +67,8 @@ def session_with(
         except DeviceUnreachable:
             if time.monotonic() > until or ending.interrupted():
                 raise
-        ending.tell("waiting", "it does not answer, and may be restarting")
-        time.sleep(min(LOOK_EVERY_S, going_s))
+        ending.notify("waiting", "it does not answer, and may be restarting")
+        time.sleep(min(RETRY_EVERY_S, going_s))
 
 
 def _checked(task: Task, check: Callable[[DeviceSession], None]) -> DeviceSession:
@@ -78,7 +82,7 @@ def _checked(task: Task, check: Callable[[DeviceSession], None]) -> DeviceSessio
 
 
 def _restarting_s(activation: Activation | None) -> float:
-    """Return for how long a device may not answer yet since it was restarted; negative where it was not."""
+    """Return for how many more seconds a restarted device may not answer; negative where it was not restarted."""
     if activation is None or activation.phase not in _RESTARTS:
         return -1.0
     limits = activation.limits
@@ -93,15 +97,15 @@ def _age_s(activation: Activation) -> float:
 def end_activation(
     task: Task, device: LeasedDevice, activation: Activation, ending: Ending
 ) -> tuple[ActivationReport, bool]:
-    """Bring an activation to its end; return what became of it, and whether the configuration is as it was or is to be.
+    """Complete an activation; return the result, and whether the configuration is as before or as intended.
 
     Raises:
-        FlashferryError: It has not come to one; the journal keeps the device.
+        FlashferryError: It could not be completed; the journal keeps the device.
     """
     following = _following(task, device, activation, ending)
     going_s = GOING_S.get(activation.phase, 0.0)
-    look = following.await_return(limit_s=ending.patience_s, is_going=lambda: _age_s(activation) < going_s)
-    report = following.finish(look)
+    reading = following.await_return(limit_s=ending.patience_s, is_going=lambda: _age_s(activation) < going_s)
+    report = following.finish(reading)
     return report, report.outcome.runs_new or following.is_as_before()
 
 
@@ -111,7 +115,7 @@ def _following(task: Task, device: LeasedDevice, activation: Activation, ending:
         activation,
         device.snapshot,
         keep=lambda one: ending.journal.activating(device.run_id, device.host, one),
-        tell=ending.tell,
+        notify=ending.notify,
         interrupted=ending.interrupted,
         patience_s=ending.patience_s,
     )

@@ -1,4 +1,4 @@
-"""Waiting for a device that is on its way down and up again: one look at it, and what looks come to."""
+"""Wait for a device that restarts: readings of its software, and when they are final."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tasks.software_state import SoftwareState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """One look at a device behind its restart.
+class Reading:
+    """One reading of a device after its restart.
 
     Attributes:
         session: The open session.
         software: What it runs.
-        seen: What that says of its activation.
-        has_restarted: Whether it was started again since before; None: nothing tells, or it was not asked.
+        seen: What that means for its activation.
+        has_restarted: Whether it was restarted since; None where that is unknown, or was not read.
     """
 
     session: DeviceSession
@@ -30,15 +30,15 @@ class Look:
 
 
 class Wait:
-    """Waiting for a device that is on its way down and up again.
+    """The wait for a device that restarts.
 
     Args:
         host: Its name, for the error.
         limit_s: How long it may take, in seconds.
 
     Attributes:
-        refused: How often it let nobody in.
-        last: What was seen last.
+        refused: How many logins it refused.
+        last: The last reading or error.
     """
 
     def __init__(self, *, host: str, limit_s: float) -> None:
@@ -55,7 +55,7 @@ class Wait:
 
     @property
     def away_s(self) -> float | None:
-        """Return since when it does not answer, or did not until now, in seconds; None where it always did."""
+        """Return for how many seconds it has not answered, or did not until now; None where it always did."""
         return None if self._away_since_s is None else round(time.monotonic() - self._away_since_s, 1)
 
     def is_away(self, why: str) -> None:
@@ -65,27 +65,27 @@ class Wait:
         self.last = why
 
     def check(self, last: str) -> None:
-        """Raise where it took too long.
+        """Raise after the limit.
 
         Raises:
-            DeviceUnreachable: It did.
+            DeviceUnreachable: The limit is over.
         """
         if time.monotonic() - self._began_s > self._limit_s:
             raise DeviceUnreachable(
                 f"expected it back within {self._limit_s / 60:.0f} min with one image or the other, found: {last}",
                 host=self._host,
                 step=STEP,
-                hint="Look at its console. Nothing restarts it a second time; 'flashferry recover' tells what it "
-                "runs once it answers, and brings it to an end",
+                hint="Look at its console. Nothing restarts it a second time; 'flashferry recover' shows what it "
+                "runs once it answers, and completes the activation",
             )
 
 
-def is_for_good(look: Look, *, was_away: bool, is_going: bool) -> bool:
-    """Tell whether what a look found stays: the new image, or the old one with no restart to come any more."""
-    if look.seen is Sighting.COMMITTED:
+def is_for_good(reading: Reading, *, was_away: bool, is_going: bool) -> bool:
+    """Return whether a reading is final: the new image, or the old one without a restart to come."""
+    if reading.seen is Sighting.COMMITTED:
         return True
-    if look.seen is Sighting.NEW_RUNS:
-        return look.has_restarted is not False
-    if look.seen is not Sighting.OLD_RUNS:
+    if reading.seen is Sighting.NEW_RUNS:
+        return reading.has_restarted is not False
+    if reading.seen is not Sighting.OLD_RUNS:
         return False
-    return not is_going or (was_away if look.has_restarted is None else look.has_restarted)
+    return not is_going or (was_away if reading.has_restarted is None else reading.has_restarted)

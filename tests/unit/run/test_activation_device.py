@@ -34,9 +34,9 @@ def ended(monkeypatch, *looks):
     work = object.__new__(one_device._Work)
     work._task = following._task
     work._context = SimpleNamespace(journal=None, run_id="run", interrupted=lambda: False)
-    work.keeper = SimpleNamespace(
+    work.run = SimpleNamespace(
         fail=found.failures.append,
-        tell=lambda *_: None,
+        event=lambda *_: None,
         take=lambda report, **_: found.reports.append(report),
     )
     monkeypatch.setattr(type(following), "is_as_before", lambda _: True)
@@ -52,7 +52,7 @@ def test_a_device_that_said_no_and_stays_is_not_activated(monkeypatch):
 
 def test_a_device_that_said_no_and_restarts_is_followed(monkeypatch):
     """A word of failure in its output, or somebody's broadcast, is not what holds: `show install summary` is."""
-    monkeypatch.setattr(type(follows()[0]), "_committed", lambda self: self._look())
+    monkeypatch.setattr(type(follows()[0]), "_committed", lambda self: self._read())
     found = ended(monkeypatch, WORKS, WORKS, WORKS, away, (PENDING, AFTER))
     assert [report.outcome for report in found.reports] == [ActivationOutcome.COMMITTED]
 
@@ -89,7 +89,7 @@ def test_readiness_knows_what_earlier_runs_saw(monkeypatch, tmp_path):
         )
     }
     monkeypatch.setattr(one_device, "doubts", lambda directory, *names: known)
-    work.keeper = SimpleNamespace(step=lambda _: nullcontext(), update=lambda **_: None, refuse=lambda _: None)
+    work.run = SimpleNamespace(step=lambda _: nullcontext(), update=lambda **_: None, refuse=lambda _: None)
     session = SimpleNamespace(facts=lambda: SimpleNamespace(serial_number="9X", hostname="sw-1"))
     assert work._is_ready(session) is False
     assert asked["expected_members"] == (1, 2, 3)

@@ -79,7 +79,7 @@ def follows(phase=Phase.ACTIVATING, **limits):
         activation(phase=phase, before=BEFORE, limits=ActivationLimits(**(quick | limits))),
         None,
         keep=lambda each: written.append(each.phase),
-        tell=lambda *_: None,
+        notify=lambda *_: None,
         interrupted=lambda: False,
     )
     return one, written

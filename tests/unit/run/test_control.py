@@ -14,6 +14,6 @@ def test_a_run_says_in_its_own_words_what_it_does_once_it_is_to_stop():
     journal = SimpleNamespace(control=lambda _: ControlRequest(stopping=True))
     for given in ({}, {"stopping": "nothing new begins"}):
         RunControl(
-            journal, "run", interrupted=lambda: False, tell=lambda *words: told.append(words[-1]), **given
+            journal, "run", interrupted=lambda: False, notify=lambda *words: told.append(words[-1]), **given
         ).look()
     assert told == ["ending what is under way and restoring every device", "nothing new begins"]

@@ -24,7 +24,7 @@ def ended(monkeypatch, phase, *, minutes):
     device = SimpleNamespace(host="r1", run_id="run", activation=activation, snapshot=None)
     ending = SimpleNamespace(
         journal=SimpleNamespace(activating=lambda *_: None),
-        tell=lambda *_: None,
+        notify=lambda *_: None,
         interrupted=lambda: False,
         patience_s=0.0,
     )
@@ -64,10 +64,10 @@ def test_a_device_on_its_way_up_is_waited_for(monkeypatch, phase, minutes, login
             raise DeviceUnreachable("the session broke", host="r1")
 
     monkeypatch.setattr(recovery, "session_of", session_of)
-    monkeypatch.setattr(recovery, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(recovery, "RETRY_EVERY_S", 0.0)
     since = (datetime.now(UTC) - timedelta(minutes=minutes)).isoformat(timespec="seconds")
     device = SimpleNamespace(host="r1", activation=replace(follows(phase)[0].activation, since=since))
-    ending = SimpleNamespace(tell=lambda *_: None, interrupted=lambda: False, patience_s=60.0)
+    ending = SimpleNamespace(notify=lambda *_: None, interrupted=lambda: False, patience_s=60.0)
     task = SimpleNamespace(host=SimpleNamespace(connections={}))
     if logins == 3:
         assert recovery.session_with(task, device, ending, check) == "session"

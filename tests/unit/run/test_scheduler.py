@@ -141,7 +141,7 @@ class Play:
             neighbourhood=board and SimpleNamespace(sites={"a"}, board_of=lambda _: board),
         )
         control = RunControl(
-            self.journal, "run", interrupted=self.stop.is_set, tell=lambda *words: None, approve=approve
+            self.journal, "run", interrupted=self.stop.is_set, notify=lambda *words: None, approve=approve
         )
         fleet = Fleet(nornir=Nornir(inventory=inventory), views=views, images=dict.fromkeys(everybody, IMAGE))
         self.now = None if windows is None else at(12)
