@@ -1,8 +1,7 @@
-"""An activation: what is journaled before each of its lines, what a look at the device says of it, what comes of it.
+"""An activation: its phases in the journal, what the device shows of it, and its result.
 
-The journal has the phase before its command is given. So a death behind any line leaves either what the phase before
-had, or what the device itself shows; which of the two, one look tells. No rule here, and nobody who goes by them, ever
-gives a command that restarts a device a second time: what did not come about is told, and asked for anew by a person.
+The journal has each phase before its command is sent. After a kill the device is in that phase or in the one before,
+and shows which. A restart command is never sent a second time: what did not happen is reported, and left to a person.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class Phase(StrEnum):
     """How far an activation has come; each is on disk before its first command.
 
     Attributes:
-        INTENDED: The device is in hand; nothing was sent.
+        INTENDED: The lease is held; nothing was sent.
         ORDERING: The boot order is being changed and saved; no restart was asked for.
         RELOADING: The one `reload` was given, or was about to be.
         ACTIVATING: The one `install activate` was given, or was about to be.
@@ -49,7 +48,7 @@ class ActivationLimits:
         timer_min: Minutes until a device brings the old image back by itself, LEAST_TIMER_MIN to LARGEST_TIMER_MIN.
         boot_limit_s: How long a device may be away, in seconds.
         settle_s: How long it has to do again what it did before, in seconds.
-        look_every_s: Pause between two looks, in seconds.
+        look_every_s: Pause between two readings, in seconds.
     """
 
     timer_min: int = 60
@@ -60,7 +59,7 @@ class ActivationLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activation:
-    """What is to be done to a device in hand, and how far it has come: as the journal keeps it.
+    """The activation of one device, as the journal keeps it.
 
     Attributes:
         phase: How far.
@@ -86,7 +85,7 @@ class Activation:
 
 
 class Sighting(StrEnum):
-    """What one look says of an activation.
+    """What one reading of a device shows of an activation.
 
     Attributes:
         OLD_RUNS: The old image runs, and nothing waits for a commit.
@@ -104,7 +103,7 @@ class Sighting(StrEnum):
 
 
 def sighting(activation: Activation, software: SoftwareState) -> Sighting:
-    """Return what a look at a device's software says of its activation. Pure."""
+    """Return what a device's software shows of its activation. Pure."""
     return _of_install(activation, software) if activation.is_install else _of_file(activation, software)
 
 
@@ -120,7 +119,7 @@ def _of_install(activation: Activation, software: SoftwareState) -> Sighting:
         return Sighting.UNKNOWN
     if version in software.versions("C"):
         is_still = software.timer is None or software.timer.state.casefold() == "inactive"
-        # A member that is away is told by what lacks; one that is there must not keep the old image.
+        # A member that is away is reported as missing; one that is there must not keep the old image.
         is_half = not set(software.install_places).isdisjoint(software.lacking(version, "C"))
         return Sighting.COMMITTED if is_running and is_still and not is_half else Sighting.UNKNOWN
     return Sighting.OLD_RUNS if runs == release_in(activation.before.release) else Sighting.UNKNOWN
@@ -179,10 +178,10 @@ class ActivationReport:
         outcome: What became of it.
         mode: `install` or `bundle`.
         from_release: The release that ran before.
-        to_release: The release that runs now; None where nobody can tell.
+        to_release: The release that runs now; None where that is unknown.
         commands: What was sent that restarts, commits or saves, in its order.
         before: What the device did before.
-        after: What it does now, or None where nobody looked.
+        after: What it does now, or None where it was not read.
         lacks: What was there before and is not there now, a sentence each.
         lines: The device's lines that this rests on.
         away_s: How long it did not answer, in seconds; None where it never went away.

@@ -1,4 +1,4 @@
-"""What a command's exit code says; the table in the documentation is made from this enumeration."""
+"""Exit codes and their meaning; the table in the documentation is made from this enumeration."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ExitCode(IntEnum):
         return _MEANINGS[self]
 
     def meaning_for(self, verb: str) -> str:
-        """Return what it means behind another verb: what looks at a device, say, has not given it anything.
+        """Return what it means for a verb.
 
         Args:
             verb: The verb, as it stands in the `schema` of its result: `check`, `run-list`, `lab-sweep`.
@@ -80,23 +80,23 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
     "ready": {
         ExitCode.OK: "all devices are ready to boot their images, or run them; nothing was changed",
         ExitCode.DEVICES_FAILED: "some devices could not be looked at; nothing was changed",
-        ExitCode.REFUSED: "some devices are not ready, or nobody can tell; nothing was changed",
+        ExitCode.REFUSED: "some devices are not ready, or that is unknown; nothing was changed",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
     "activate": {
         ExitCode.OK: "all devices run their images, and do what they did before",
         ExitCode.DEVICES_FAILED: "some devices do not run their image as they should; the report says what each runs",
         ExitCode.REFUSED: "some devices were refused: they are not ready, and were not restarted; none failed",
-        ExitCode.RESTORE_INCOMPLETE: "of some devices nobody can tell what they run; 'flashferry recover' tells",
+        ExitCode.RESTORE_INCOMPLETE: "what some devices run is unknown; 'flashferry recover' finds out",
         ExitCode.UNFINISHED: "some devices were not started, none failed",
         ExitCode.INTERRUPTED: "interrupted by the operator; what was restarted was followed to its end",
     },
     "clean": {
-        ExitCode.OK: "all that somebody said yes to is deleted and gone, or was only shown, or there was nothing",
-        ExitCode.DEVICES_FAILED: "some devices failed; what was deleted there until then is told",
-        ExitCode.REFUSED: "of some devices nobody can tell what could go, or they may not be touched; none failed",
-        ExitCode.UNFINISHED: "nobody said yes to some devices; nothing was deleted there",
-        ExitCode.INTERRUPTED: "interrupted by the operator; what was deleted until then is told",
+        ExitCode.OK: "all confirmed files are deleted and gone, or were only shown, or there were none",
+        ExitCode.DEVICES_FAILED: "some devices failed; the result lists what was deleted there",
+        ExitCode.REFUSED: "for some devices it is unknown what can be deleted, or they may not be touched; none failed",
+        ExitCode.UNFINISHED: "some devices were not confirmed; nothing was deleted there",
+        ExitCode.INTERRUPTED: "interrupted by the operator; the result lists what was deleted",
     },
     "probe": {
         ExitCode.OK: "all devices were timed, and are as they were",
@@ -110,7 +110,7 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
     "dry-run": {
-        ExitCode.OK: "all devices could be staged as is told, or have the image; nothing was changed",
+        ExitCode.OK: "all devices could be staged as shown, or have the image; nothing was changed",
         ExitCode.DEVICES_FAILED: "some devices could not be looked at; nothing was changed",
         ExitCode.REFUSED: "some devices would be refused, none failed; nothing was changed",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
@@ -128,21 +128,21 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
     "run": _JOURNAL_READ,
     "history": _JOURNAL_READ,
     "run-control": {
-        ExitCode.OK: "the run was told",
-        ExitCode.RESTORE_INCOMPLETE: "the journal cannot be used; the run was not told",
+        ExitCode.OK: "the run has the request",
+        ExitCode.RESTORE_INCOMPLETE: "the journal cannot be used; the run does not have the request",
         ExitCode.INTERRUPTED: "interrupted by the operator",
     },
     "report": {
         ExitCode.OK: "the report is written; with --check, everything in it is as it must be",
-        ExitCode.DEVICES_FAILED: "--check: something is not as it must be, or nobody can tell",
+        ExitCode.DEVICES_FAILED: "--check: something is not as it must be, or is unknown",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
     "serve": {
-        ExitCode.OK: "the server ended when it was told to",
+        ExitCode.OK: "the server ended when it was asked to",
         ExitCode.DEVICES_FAILED: "the server's process ended by itself; what it was sending was cut",
     },
     "depot": {
-        ExitCode.OK: "the depot ended when it was told to",
+        ExitCode.OK: "the depot ended when it was asked to",
         ExitCode.DEVICES_FAILED: "the depot's server ended by itself; what it was sending was cut",
     },
     "depot-sync": {
@@ -155,7 +155,7 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
     "depot-verify": {
-        ExitCode.OK: "what was read is what was proven; 'state' says what nobody could hold against anything",
+        ExitCode.OK: "what was read is what was proven; 'state' says what could not be compared",
         ExitCode.DEVICES_FAILED: "some images are damaged or missing; damaged ones have lost their names, sync again",
         ExitCode.INTERRUPTED: "interrupted by the operator; what was not read is as it was",
     },
@@ -166,7 +166,7 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
     },
     "images": {ExitCode.OK: "the images were read", ExitCode.INTERRUPTED: _NOTHING_CHANGED},
     "service": {
-        ExitCode.OK: "the service ended when it was told to, or did what was asked; the audit has it",
+        ExitCode.OK: "the service ended when it was asked to, or did what was asked; the audit has it",
         ExitCode.USAGE: "wrong options or input, or the service refused it; nothing was changed",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
@@ -176,13 +176,13 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
     "sites": {
-        ExitCode.OK: "what was asked for is done, or the agent ended when it was told to",
+        ExitCode.OK: "what was asked for is done, or the agent ended when it was asked to",
         ExitCode.USAGE: "wrong options or configuration, or another agent works for the site; nothing was changed",
         ExitCode.INTERRUPTED: "ended at once; runs under way go on by themselves",
     },
     "sites-control": {
-        ExitCode.OK: "the sites were told, or are told once they are heard",
-        ExitCode.INTERRUPTED: "interrupted by the operator; what was told until then is told",
+        ExitCode.OK: "the sites have the request, or get it once they are connected",
+        ExitCode.INTERRUPTED: "interrupted by the operator; the result lists the sites that have the request",
     },
     "sites-list": {ExitCode.OK: "sites and agents are shown", ExitCode.INTERRUPTED: _NOTHING_CHANGED},
     "sites-run": {ExitCode.OK: "the ledger was read", ExitCode.INTERRUPTED: _NOTHING_CHANGED},
@@ -244,7 +244,7 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
     "lab-fairness": _STUDY,
     "lab-peers": _STUDY,
 }
-"""What codes mean behind other verbs, where it is not what they mean behind `stage`; by the verb of the result."""
+"""Meanings that differ from those for `stage`, by the verb of the result."""
 
 
 def exit_code(outcomes: Iterable[Outcome], *, restored: Iterable[Restored] = (), interrupted: bool = False) -> ExitCode:

@@ -149,11 +149,11 @@ def read_section(place: Place, keys: Sequence[Key]) -> dict[str, Any]:
     names = [key.name for key in keys]
     for given in place.mapping():
         if given not in names:
-            told = unknown_key(given, names)
+            sentence = unknown_key(given, names)
             where = f"key '{place.name}': " if place.keys else ""
             line = place.form.line_of(place.file, *place.keys, given)
             raise ConfigInvalid(
-                f"{place.file}: {where}{told.removesuffix('?')}{line}{'?' if told.endswith('?') else ''}",
+                f"{place.file}: {where}{sentence.removesuffix('?')}{line}{'?' if sentence.endswith('?') else ''}",
                 hint=f"All keys are in a table of {place.form.manual}; passwords have no place in this file",
             )
     return {key.name: _read(place.below(key.name), key) for key in keys}

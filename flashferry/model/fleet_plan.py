@@ -47,7 +47,7 @@ class PlannedDevice:
         site: Site whose link it shares, or None.
         group: Its first group, or None.
         identity: What it calls itself (`flashferry.model.lease`): host name and serial number.
-        model: Model as it tells it.
+        model: Model as the device shows it.
         version: Release that runs on it.
         rtt_s: Least round-trip time of the SSH connection.
         image: Name of the image that it is to have, or None where no rule gave one.
@@ -68,7 +68,7 @@ class PlannedDevice:
         adds: Whether it adds the image (`install add`) once it is restored: by the rule of its image, or as all do.
         other_places: How many other members, or supervisors, the run copies the image to inside the box once it is
             restored; 0 for a device that is alone, or hands it on by itself (install mode).
-        expected_bytes_per_s: Rate to expect of a copy that has the link's share it needs, or None: nobody knows it.
+        expected_bytes_per_s: Rate to expect of a copy that has the link's share it needs, or None: unknown.
         expected_source: Where that comes from; where it is assumed, it says so.
         is_assumed: Whether the rate is an assumption and not a measurement of this device.
         hash_bytes_per_s: How fast it hashes, measured or assumed.
@@ -127,7 +127,7 @@ class SiteForecast:
     Attributes:
         site: Its name; of a device without a site `device NAME`.
         devices: Devices that are to be staged there.
-        link_rate_bps: Rate of its link, or None where nobody knows it: its copies find their pace themselves.
+        link_rate_bps: Rate of its link, or None where it is unknown: its copies find their pace themselves.
         link_source: Who says so.
         cap_share: Share of the link that copies may take.
         cap_bytes_per_s: What its copies may take together, as payload, or None.
@@ -255,7 +255,7 @@ class Fit:
     Attributes:
         fits: Yes or no; None where there is no window.
         sentence: The same for people, with the figures.
-        late: Devices that would not be done in time, in the order in which they would be begun.
+        late: Devices that would not be done in time, in the order in which they would start.
         remedies: What would make it fit, or at least shorter; the cheapest first.
     """
 

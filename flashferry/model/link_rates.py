@@ -3,10 +3,10 @@
 A rate that is learned serves plans and windows. It holds no copy back unless the inventory states a `cap_share`: where
 no rate is stated, copies find the link's rate anew for themselves (`flashferry.tcp.pacing`), and it may have changed.
 
-A rate that nobody stated is no reason to refuse. A copy without one finds the pace of its link by itself, all copies
-of a site share it, and beside somebody else's flow it goes on as fair as that flow. That takes BBR and a kernel that
-paces. Where this host grants neither, a copy would be CUBIC alone: it fills the queue of its link until it loses, in
-front of everybody else there. So that is refused, by `plan` and `stage` alike, unless somebody insists.
+An unknown rate is no reason to refuse. A copy without one finds the pace of its link by itself, all copies of a site
+share it, and it stays fair to other flows. That takes BBR and a kernel that paces. Where this host has neither, a copy
+would use CUBIC: it fills the queue of its link until it loses packets, and delays everything else there. So `plan` and
+`stage` refuse that, unless the operator insists.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class LinkRates:
         self._wall = wall
 
     def of(self, device: HostView, peer_address: str) -> LinkRate | None:
-        """Return the rate of a device's link, or None where nobody knows it.
+        """Return the rate of a device's link, or None where it is unknown.
 
         Args:
             device: The device.
@@ -80,11 +80,11 @@ class LinkRates:
         return self._learned(_key(device, peer_address))
 
     def note(self, device: HostView, record: TransferRecord) -> None:
-        """Keep what a transfer tells about the link of its device."""
+        """Store what a transfer shows about the link of its device."""
         self._rates.note(_key(device, record.peer_address), record)
 
     def cap(self, device: HostView, peer_address: str) -> LinkCap | None:
-        """Return what a device that shares its link with nobody we know of may take; None leaves it without a cap."""
+        """Return the cap of a device that shares its link with no other; None: no cap."""
         found = self.of(device, peer_address)
         if found is None or (found.source != STATED and not device.is_cap_share_stated):
             return None
@@ -143,32 +143,32 @@ def told_pace(
     uncapped: bool,
     probe: Callable[[], HostCapabilities] | None = None,
 ) -> str:
-    """Return what is to be said of links without a cap; empty where every link has one.
+    """Return a sentence about links without a cap; empty where every link has one.
 
     Args:
         devices: The devices that may copy.
         links: What the links carry.
         uncapped: Whether the operator insists.
-        probe: Tells what the kernel grants to this process; asked only where a link has no cap.
+        probe: Returns what the kernel allows this process; called only where a link has no cap.
 
     Raises:
-        ConfigInvalid: A link has no cap, its copies could not find a pace on this host either, and nobody insists.
+        ConfigInvalid: A link has no cap, this host allows no pace either, and the operator does not insist.
     """
     everyone = tuple(devices)
     capped = links.learned_site_caps(everyone)
     names = dict.fromkeys(_name(one) for one in everyone if one.link_rate_bps is None and one.site not in capped)
     if not names:
         return ""
-    whose = ", ".join([*names][:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    names_shown = ", ".join([*names][:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
     lacking = _lacking((probe or probe_capabilities)())
     if not lacking:
         return (
-            f"no link rate is stated for {whose}: copies find their pace themselves; "
+            f"no link rate is stated for {names_shown}: copies find their pace themselves; "
             "'link_rate_bps' in the inventory sets a cap"
         )
     if not uncapped:
-        raise rate_missing(whose, lacking, INSIST)
-    return f"no link rate is stated for {whose}, and {lacking}: copies have neither a cap nor a pace ({INSIST})"
+        raise rate_missing(names_shown, lacking, INSIST)
+    return f"no link rate is stated for {names_shown}, and {lacking}: copies have neither a cap nor a pace ({INSIST})"
 
 
 def _lacking(capabilities: HostCapabilities) -> str:

@@ -5,7 +5,7 @@ Facts
 * Whether a copy goes on when its vty closes is not documented, and differs: users report copies that `exec-timeout`
   killed (netmiko issue 568) and a switch that deleted the partial file (ansible issue 60440). So nothing is assumed:
   the flash and the server's account of the transfer are looked at.
-* IOS was never shown to resume by REST: a copy that broke off is begun again as a whole, at most once.
+* IOS was never shown to resume by REST: a copy that broke off is repeated as a whole, at most once.
 * The server's last byte is not the device's: slow flash is written, and sums are checked, for minutes behind it.
 * A file of the right size proves nothing: its hash does, in the step that follows every copy. The hash is the device's
   word, too; what our server delivered is ours. A file that has more bytes than were delivered is not our copy's.
@@ -40,11 +40,11 @@ class Evidence:
         delivered: The device acknowledged every byte of the image; None where no server of ours counts them.
         delivered_bytes: How many it acknowledged, as far as they were counted.
         flash_bytes: Size of the file at the target, None where there is none.
-        busy: The device has the file open and does not tell its size.
-        settled: Server and flash were the same for long enough at two looks.
-        waited: They were the same for as long as a device may take behind the last byte.
+        busy: The device has the file open and does not show its size.
+        settled: Server and flash were unchanged for long enough.
+        waited: They were unchanged for as long as a device may take after the last byte.
         may_remove: The operator allowed to remove a partial file of ours.
-        may_repeat: The copy was not begun again yet.
+        may_repeat: The copy was not repeated yet.
     """
 
     image_bytes: int
@@ -72,52 +72,54 @@ class RecoveryDecision:
 def decide_recovery(seen: Evidence) -> RecoveryDecision:
     """Return what to do, by the first rule that fits."""
     if seen.transferring:
-        return _say(Decision.WAIT, "the device goes on copying without its session")
+        return _decision(Decision.WAIT, "the device goes on copying without its session")
     if seen.to_null:
-        # A speed test is worth nothing without the device's own line, and repeating it leaves nothing behind.
+        # A speed test needs the device's own line, and a repeated one leaves no file.
         return _repeat(seen, "the copy to null: lost its session")
     if seen.busy:
         return _decide_busy(seen)
     if seen.flash_bytes == seen.image_bytes:
         return _decide_whole(seen)
     if seen.flash_bytes is not None and seen.flash_bytes > seen.image_bytes:
-        return _say(Decision.GIVE_UP, f"the file on flash has {seen.flash_bytes} bytes, more than the image: not ours")
+        return _decision(
+            Decision.GIVE_UP, f"the file on flash has {seen.flash_bytes} bytes, more than the image: not ours"
+        )
     if not seen.settled:
-        return _say(Decision.WAIT, "the device may still be writing")
+        return _decision(Decision.WAIT, "the device may still be writing")
     if seen.delivered and not seen.waited:
-        return _say(Decision.WAIT, "the device has every byte, and may still be writing or checking them")
+        return _decision(Decision.WAIT, "the device has every byte, and may still be writing or checking them")
     return _decide_partial(seen) if seen.flash_bytes is not None else _repeat(seen, "no file is left on flash")
 
 
 def _decide_busy(seen: Evidence) -> RecoveryDecision:
     if seen.waited:
-        return _say(Decision.GIVE_UP, "the device keeps the file open and does not tell its size")
-    return _say(Decision.WAIT, "the device has the file open")
+        return _decision(Decision.GIVE_UP, "the device keeps the file open and does not show its size")
+    return _decision(Decision.WAIT, "the device has the file open")
 
 
 def _decide_whole(seen: Evidence) -> RecoveryDecision:
     if seen.delivered is False:
         counted = f"our server delivered {seen.delivered_bytes} of {seen.image_bytes}"
-        return _say(Decision.GIVE_UP, f"the file on flash has the image's size, and {counted}: it is not proven")
-    return _say(Decision.DONE, "the file on flash has the image's size; its hash decides")
+        return _decision(Decision.GIVE_UP, f"the file on flash has the image's size, and {counted}: it is not proven")
+    return _decision(Decision.DONE, "the file on flash has the image's size; its hash decides")
 
 
 def _decide_partial(seen: Evidence) -> RecoveryDecision:
     found = f"{seen.flash_bytes} of {seen.image_bytes} bytes are on flash"
     if not seen.began:
-        return _say(Decision.GIVE_UP, f"{found}, though our copy never began: not ours")
+        return _decision(Decision.GIVE_UP, f"{found}, though our copy never began: not ours")
     if not seen.may_remove:
-        return _say(Decision.GIVE_UP, f"{found}; removing them was not allowed (--remove-partial)")
+        return _decision(Decision.GIVE_UP, f"{found}; removing them was not allowed (--remove-partial)")
     if not seen.may_repeat:
-        return _say(Decision.GIVE_UP, f"{found}, at the second attempt")
-    return _say(Decision.REMOVE_AND_AGAIN, found)
+        return _decision(Decision.GIVE_UP, f"{found}, at the second attempt")
+    return _decision(Decision.REMOVE_AND_AGAIN, found)
 
 
 def _repeat(seen: Evidence, reason: str) -> RecoveryDecision:
     if seen.may_repeat:
-        return _say(Decision.AGAIN, reason)
-    return _say(Decision.GIVE_UP, f"{reason}, at the second attempt")
+        return _decision(Decision.AGAIN, reason)
+    return _decision(Decision.GIVE_UP, f"{reason}, at the second attempt")
 
 
-def _say(decision: Decision, reason: str) -> RecoveryDecision:
+def _decision(decision: Decision, reason: str) -> RecoveryDecision:
     return RecoveryDecision(decision=decision, reason=reason)

@@ -242,7 +242,7 @@ def _check_digest(path: Path | str, content: dict[str, object]) -> None:
     if not isinstance(stated, str) or not stated:
         raise ConfigInvalid(
             f"plan {path}: expected its SHA-256 under the key 'digest', found none",
-            hint=f"An earlier release made it, or somebody took it out. {_AGAIN}",
+            hint=f"An earlier release made it, or it was removed by hand. {_AGAIN}",
         )
     if stated != found:
         raise ConfigInvalid(
@@ -252,7 +252,7 @@ def _check_digest(path: Path | str, content: dict[str, object]) -> None:
 
 
 def _check_whole(path: Path | str, plan: FleetPlan) -> None:
-    """Refuse a plan that somebody edited into nonsense: a run must not find that out halfway."""
+    """Refuse a plan that was edited into nonsense: a run must not find that out halfway."""
     names = [device.host for device in plan.devices]
     known = {image.name for image in plan.images}
     staged = {device.host for device in plan.of(Action.STAGE)}

@@ -1,4 +1,4 @@
-"""The record of one device in a run, and of the run: everything that a report may say, without secrets."""
+"""The record of one device in a run, and of the run: all that a report may show, without secrets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Clocks:
 
     They measure different things. The device's line counts from its open file to its closed one, flash writing
     included; the server's from the first byte to the last acknowledgement; ours from the command to the prompt, the
-    dialogue included. Where they part by more than the dialogue explains, that is told, and in which direction.
+    dialogue included. A difference that the dialogue does not explain is reported, with its direction.
 
     Attributes:
         device_s: By the device's `bytes copied` line.
@@ -83,7 +83,7 @@ def _differ(one_s: float, other_s: float) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a device did not get through: at which step, what was expected and seen, what to do.
+    """Why a device failed or was refused.
 
     Attributes:
         step: At which step.
@@ -134,9 +134,9 @@ class DeviceRecord:
         restore_failure: Why restoring failed, or None.
         check: What the device is and has.
         window: The window chosen and why, or None where nothing was tuned.
-        link_rate: What its link carries and who says so, or None where nobody knows it.
+        link_rate: What its link carries and who says so, or None where it is unknown.
         changes: What was to be set, with the lines before.
-        dead_man: What takes our lines back when nobody does, or None where that was not asked for.
+        dead_man: The applet that removes our lines by itself, or None where none was asked for.
         tune: What the lines were after tuning, or None where they were not set.
         pull: The copy by the device's own account.
         transfer: The copy by the server's account: SYN options, rates, verdict.
@@ -264,7 +264,7 @@ def failure_of(step: str, error: BaseException, transcript: tuple[str, ...] = ()
     Args:
         step: The step, should the error not know it.
         error: What was raised.
-        transcript: The last that the device's sessions said; left out where somebody only ended the step.
+        transcript: The last part of the device's sessions; left out where the step was only stopped.
     """
     hint = error.hint if isinstance(error, FlashferryError) else None
     return Failure(
@@ -278,7 +278,7 @@ def failure_of(step: str, error: BaseException, transcript: tuple[str, ...] = ()
 
 
 def sentence_of(error: BaseException | None) -> str:
-    """Return an error in a sentence. An unexpected one may quote anything, so only its kind and place are told."""
+    """Return an error as a sentence. An unexpected one may quote anything, so only its kind and place are given."""
     if isinstance(error, FlashferryError):
         return masked(error.message)
     frames = traceback.extract_tb(error.__traceback__) if error is not None else []

@@ -87,7 +87,7 @@ def pause_before_retry(
 
 
 def may_pass(record: DeviceRecord) -> bool:
-    """Tell whether a failure is one that may be gone the next time, and the device is as it was before."""
+    """Return whether a failure may be temporary, and the device is restored."""
     if record.outcome is not Outcome.FAILED or record.failure is None or record.restored not in _PROVEN:
         return False
     if record.restore_failure is not None or (record.partial_file is not None and not record.partial_removed):

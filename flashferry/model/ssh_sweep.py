@@ -43,10 +43,10 @@ MACS = (
 """The same; MD5 is left out."""
 
 COPIES = 3
-"""Of each, unless somebody asks for more."""
+"""Copies of each, by default."""
 
-TELLS = 1.15
-"""Medians that differ by less are not told apart: copies of one kind differ by as much."""
+CLEAR_RATIO = 1.15
+"""Medians that differ by less count as equal: copies of one kind differ by as much."""
 
 WIDE_SPREAD = 1.3
 """Most over least of one kind: beyond it the medians say little, and that is said."""
@@ -72,7 +72,7 @@ class SweepOptions:
 
     Attributes:
         copies: Of each cipher and MAC, >= 1.
-        keeps: Whether the fastest is kept for devices of the same model, where one is told apart.
+        keeps: Whether the fastest is kept for devices of the same model, where one is clearly the fastest.
         seed: Of the order in each round.
     """
 
@@ -138,10 +138,10 @@ class SshSweep:
         mac_cipher: The cipher that they were compared under; empty where they were not.
         size_bytes: Size of each copy.
         login_s: What a device's own clock counts before the first byte: a tiny copy's time; None where it gave none.
-        device_ciphers: The device's own list, as far as it told it in a refusal; empty where it refused nothing.
+        device_ciphers: The device's own list, as far as a refusal showed it; empty where it refused nothing.
         device_macs: The same.
         compression: What is to be said of it.
-        best_cipher: The one that is told apart as the fastest; empty where none is.
+        best_cipher: The one that is clearly the fastest; empty where none is.
         best_mac: The same.
         conclusion: What follows, in a sentence.
         is_kept: Whether it was kept for devices of this model.
@@ -183,12 +183,12 @@ def ranked(rows: Iterable[SweepRow]) -> tuple[SweepRow, ...]:
 
 
 def authenticates_itself(cipher: str) -> bool:
-    """Tell whether a cipher needs no MAC."""
+    """Return whether a cipher needs no MAC."""
     return "gcm" in cipher or "poly1305" in cipher
 
 
 def best_of(rows: Sequence[SweepRow]) -> str:
-    """Return the fastest, where it is told apart from the slowest and the device is what limits the slower ones.
+    """Return the fastest, where it clearly differs from the slowest and the device is what limits the slower ones.
 
     Of those that are as fast as the fastest the first in the usual order is taken: it is no slower, and modern.
     """
@@ -197,10 +197,10 @@ def best_of(rows: Sequence[SweepRow]) -> str:
         return ""
     top = max(row.median_bytes_per_s or 0.0 for row in timed)
     slowest = min(timed, key=lambda row: row.median_bytes_per_s or 0.0)
-    if top < TELLS * (slowest.median_bytes_per_s or 0.0) or slowest.bound_by != DEVICE:
+    if top < CLEAR_RATIO * (slowest.median_bytes_per_s or 0.0) or slowest.bound_by != DEVICE:
         return ""
     usual = {name: place for place, name in enumerate((*CIPHERS, *MACS))}
-    as_fast = [row for row in timed if top < TELLS * (row.median_bytes_per_s or 0.0)]
+    as_fast = [row for row in timed if top < CLEAR_RATIO * (row.median_bytes_per_s or 0.0)]
     return min(as_fast, key=lambda row: usual.get(row.name, len(usual))).name
 
 
@@ -221,9 +221,9 @@ def conclusion_of(rows: Sequence[SweepRow], best: str, *, what: str = "cipher") 
             f"{best} gives {exact_rate(rate)}, {rate / least:.1f}x that of {slowest.name}: the device's crypto is what "
             f"limits the slower ones.{doubt}"
         )
-    if top < TELLS * least:
+    if top < CLEAR_RATIO * least:
         bound = Counter(row.bound_by for row in timed).most_common(1)[0][0]
-        return f"No {what} is told apart from another at {exact_rate(top)}, bound by: {bound}.{doubt}"
+        return f"No {what} clearly differs from another at {exact_rate(top)}, bound by: {bound}.{doubt}"
     return (
         f"{fastest.name} was the fastest at {exact_rate(top)}, {slowest.name} the slowest at {exact_rate(least)}, "
         f"bound by: {slowest.bound_by}, which is not the device: nothing to choose by.{doubt}"

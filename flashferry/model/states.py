@@ -1,4 +1,4 @@
-"""What becomes of a device in a run: states, outcomes, and the words for them. The tables are the rule.
+"""States and outcomes of a device in a run, and the words for them. The tables are the rule.
 
 "Restored" is a fact of its own, never folded into the outcome: a failed copy on a restored device and a good copy on
 an unrestored one are both shown as what they are.
@@ -15,7 +15,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """Where a device stands."""
+    """How far a device has come."""
 
     PLANNED = "planned"
     CHECKED = "checked"
@@ -51,7 +51,7 @@ NEXT: dict[State, frozenset[State]] = {
 
 
 ENDED = frozenset({State.RESTORED, State.DONE, State.FAILED})
-"""Where a device is in nobody's hands any more, unless the journal says that its lease is kept."""
+"""States without a lease, unless the journal says that it is kept."""
 
 
 def is_allowed(present: State, following: State) -> bool:

@@ -41,7 +41,7 @@ def parsed_toml(content: bytes, *, where: str, has_secrets: bool = False) -> dic
     Args:
         content: The bytes.
         where: The file, as complaints name it.
-        has_secrets: Whether a place alone is told where it is no TOML: what stands there may be a password.
+        has_secrets: Whether a syntax error names only its place: the line may hold a password.
 
     Raises:
         ConfigInvalid: It is no text, or none of TOML.

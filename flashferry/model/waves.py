@@ -2,7 +2,7 @@
 
 The first devices of a kind show what is wrong with an image or a plan; the others then never see it. A canary wave has
 one device of each model, because images, flash and boot loaders differ by model and not by site. Of devices whose model
-nobody knows, as in a first run without a plan, it has one for each image.
+is unknown, as in a first run without a plan, it has one for each image.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class WavePolicy:
         canary: Whether one device of each model goes first, and where models are not known one of each image.
         by: What the waves behind it follow, or None: all devices in one.
         size: Most devices in a wave, >= 1, or None: as many as there are. A larger one is split.
-        max_failures: How many failed devices the run bears: a count (int, >= 0), or a share of the devices begun (float
-            in (0, 1]; 1.0 bears everything). One more stops it: what is under way goes on, nothing new begins.
+        max_failures: How many failed devices the run bears: a count (int, >= 0), or a share of those started (float in
+            (0, 1]; 1.0 bears everything). One more stops it: what is under way goes on, nothing new starts.
         canary_failures: The same for the canary wave alone, a count: none, unless it is said otherwise.
         approve: Whether the operator must say yes between waves.
     """
@@ -209,14 +209,14 @@ def waves(devices: Sequence[WaveMember], policy: WavePolicy) -> tuple[Wave, ...]
     )
 
 
-def may_go_on(policy: WavePolicy, begun: int, failed: int, *, canaries_failed: int = 0) -> str | None:
+def may_go_on(policy: WavePolicy, started: int, failed: int, *, canaries_failed: int = 0) -> str | None:
     """Return why a run must not begin with further devices, or None where it may go on.
 
     Refused devices are not failed ones: the check did what it is there for.
 
     Args:
         policy: What the run bears.
-        begun: Devices that the run has begun with, those under way included.
+        started: Devices that the run has started with, those under way included.
         failed: Those of them that failed or were left with an error, canaries included.
         canaries_failed: Those of them that were canaries.
     """
@@ -227,8 +227,9 @@ def may_go_on(policy: WavePolicy, begun: int, failed: int, *, canaries_failed: i
     if isinstance(allowed, int):
         return f"{counted(failed, 'device')} failed, {allowed} may" if failed > allowed else None
     # Rounded, so that 3 of 10 are not more than 30 %.
-    if begun and round(failed / begun, 9) > allowed:
-        return f"{failed} of {counted(begun, 'device')} begun failed, which is {failed / begun:.0%}; {allowed:.0%} may"
+    if started and round(failed / started, 9) > allowed:
+        share = f"{failed / started:.0%}"
+        return f"{failed} of {counted(started, 'device')} started failed, which is {share}; {allowed:.0%} may"
     return None
 
 

@@ -1,7 +1,7 @@
-"""Clean devices of old images: look at all of them, have somebody say yes to each, delete file by file.
+"""Delete old images from devices: read all devices, ask for a confirmation of each, delete file by file.
 
-No lease is held, for nothing is set that would have to be put back: a run that begins meanwhile is seen by its lease
-here, and by its mark on the device, both looked at again right before each file.
+No lease is held, since no line is set that would need a restore. A run that starts meanwhile is noticed by its lease
+and by its mark on the device; both are read again right before each file.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from tasks.clean import STEP, CleanLook, OldFile, delete_old, look_for_old
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanRecord:
-    """What became of one device.
+    """The result of one device.
 
     Attributes:
         host: Inventory name.
         site: Its site, or None.
-        outcome: DONE: all was deleted that somebody said yes to, or there was nothing, or it was only shown;
-            NOT_BEGUN: nobody said yes; REFUSED: nothing can be told, or the device may not be touched; FAILED, ERROR or
-            INTERRUPTED: it did not get to the end, see `deleted`.
+        outcome: DONE: all confirmed files were deleted, or there were none, or they were only shown; NOT_BEGUN: not
+            confirmed; REFUSED: the files are unknown, or the device may not be touched; FAILED, ERROR or
+            INTERRUPTED: it was not completed, see `deleted`.
         look: What was found, or None where it could not be looked at.
         deleted: What was deleted, each proven gone.
         free_bytes_after: Room that is left behind the last of them, or None.
@@ -55,7 +55,7 @@ class CleanRecord:
 
 
 Confirm = Callable[[str, CleanLook], bool]
-"""Tells whether all that was found on a device may go; called for one device after the other."""
+"""Returns whether all files found on a device may be deleted; called for one device after the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ def clean_fleet(
         cleaning: What is asked for.
         confirm: Called in this thread, once all devices are looked at, for each that has files that could go.
         emit: Takes events; called from several threads.
-        interrupted: Whether the operator wants to stop: the file under way is ended, no other is begun.
+        interrupted: Whether the operator stops: the current file is completed, no other is started.
 
     Raises:
         ConfigInvalid: The inventory is wrong.
@@ -140,13 +140,13 @@ class _Cleaning:
         return self._ended(task, record, began_s)
 
     def delete(self, task: Task, looked: Mapping[str, CleanRecord]) -> Result:
-        """Nornir task: return the CleanRecord of a device of whose files somebody said that they may go."""
+        """Nornir task: delete the confirmed files of a device and return its CleanRecord."""
         began_s = time.monotonic()
         device, record = self._views[task.host.name], looked[task.host.name]
         assert record.look is not None
         try:
             for file in record.look.files:
-                # The leases anew for each file: a run may have begun with the device meanwhile.
+                # The leases again for each file: a run may have started with the device meanwhile.
                 session = self._session(task, device)
                 free = delete_old(session, file, seen=record.look, kept=self._kept(device))
                 record = replace(record, deleted=(*record.deleted, file), free_bytes_after=free)
@@ -156,7 +156,7 @@ class _Cleaning:
         return self._ended(task, record, began_s)
 
     def _session(self, task: Task, device: HostView) -> DeviceSession:
-        """Return a session with a device that nobody has in hand.
+        """Return a session with a device that no run holds.
 
         Raises:
             Interrupted: The operator wants to stop.

@@ -1,12 +1,11 @@
 """Slots that devices of a run wait for: logins, copies (in all and per site), hash runs.
 
-Whoever waits is served in the order of arrival; one whose site is full holds nobody of another site up. Both slots of a
-copy, the fleet's and the site's, are taken in one step: nobody holds one while it waits for the other.
+Devices are served in the order of arrival; a full site does not block other sites. Both slots of a copy, the fleet's
+and the site's, are taken in one step: no device holds one while it waits for the other.
 
-A copy's slot is released early, a little before its end, so that its site's link does not stand idle: behind a slot a
-device is snapshotted, tuned and told to copy, which takes seconds; one that was logged out while it waited has to be
-logged in and checked before that. Copies of a site that share its cap end at about the same time, and without this the
-link would wait for all of their followers at once.
+A copy's slot is released a little before its end, so that the site's link is not idle: the next device is first
+snapshotted and tuned, which takes seconds, and logged in and checked before that if it was logged out. Copies that
+share a site's cap end at about the same time, and all their followers would otherwise start at once.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ if TYPE_CHECKING:
     from flashferry.depot.server import SlotGate
 
 EARLY_RELEASE_S = 10.0
-"""What a follower takes from its slot to its first byte where many do so at once: some ten commands in turn."""
+"""Time from a slot to the first byte where many devices start at once: some ten commands in turn."""
 
 EXPECT_S = 45.0
-"""What it takes besides to be logged in and checked where eighty are at once on a small machine, with a margin; less
-than the time after which one who waits is logged out."""
+"""Further time to log in and check, with eighty devices at once on a small machine and a margin; less than the time
+after which a waiting device is logged out."""
 
 _LEAST_SHARE = 0.8
 """Of the image, acknowledged: a small one is not released from its first second ..."""
 
 _LEAST_SHARE_EXPECTED = 0.5
-"""... nor are its followers told to make ready."""
+"""... nor is the next device asked to log in again."""
 
 
 def is_nearly_over(acked_bytes: int, size_bytes: int, rate_bytes_per_s: float) -> bool:
-    """Tell whether a copy is about to end: its slot is released early.
+    """Return whether a copy is about to end: its slot is released early.
 
     Args:
         acked_bytes: What the device has.
@@ -53,7 +52,7 @@ def is_nearly_over(acked_bytes: int, size_bytes: int, rate_bytes_per_s: float) -
 
 
 def is_soon_over(acked_bytes: int, size_bytes: int, rate_bytes_per_s: float) -> bool:
-    """Tell whether a copy ends so soon that who waits for its slot had better make ready; see `is_nearly_over`."""
+    """Return whether a copy ends so soon that the next device should log in again; see `is_nearly_over`."""
     return _ends_within(EXPECT_S, _LEAST_SHARE_EXPECTED, acked_bytes, size_bytes, rate_bytes_per_s)
 
 
@@ -66,12 +65,12 @@ def _ends_within(
     return left_bytes <= 0 or left_bytes <= seconds * rate_bytes_per_s
 
 
-LOOK_EVERY_S = 1.0
-"""How often one who waits looks whether the run is to stop; a slot that comes free wakes it at once."""
+POLL_S = 1.0
+"""How often a waiting device checks whether the run is to stop; a free slot wakes it at once."""
 
 
 _ASKED_S = 0.2
-"""A gate with slots to spare grants one in less: nobody is told of that."""
+"""A gate with free slots grants one in less time: such a wait is not reported."""
 
 
 def _nothing() -> None:
@@ -80,24 +79,24 @@ def _nothing() -> None:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """One who waits for a slot, with a flag that is up as soon as it has one."""
+    """A device that waits for a slot, with a flag that is set as soon as it has one."""
 
     key: str | None
     is_in: threading.Event = field(default_factory=threading.Event)
     number: int | None = None
-    """What the gate knows the slot by, from the moment that it was asked for it."""
+    """The gate's number of the slot, from the moment of the request."""
 
 
 class SlotPool:
-    """So many at a time, in all and per key. Safe to use from all threads.
+    """A limit of slots in all and per key. Thread-safe.
 
     Args:
         name: What a slot is for, in words: `copy`, `login`, `hash run`.
         total: How many at a time, >= 1.
         per_key: Returns how many of one key at a time, >= 1; None: as many as in all. Those without a key are not
             counted together.
-        gate: Who has a say besides, for other runs share what is behind a key; None: nobody. Who waits for its yes
-            holds nobody up, and no slot of ours.
+        gate: Grants slots of a key that several runs share; None: no other run shares them. A device that waits for a
+            grant blocks no other, and holds no slot of ours.
     """
 
     def __init__(
@@ -108,7 +107,7 @@ class SlotPool:
         gate: SlotGate | None = None,
     ) -> None:
         self._gate = gate
-        # What the gate knows those by who are inside; of one key they are alike.
+        # The gate's numbers of held slots; those of one key are interchangeable.
         self._numbers: dict[str | None, list[int]] = {}
         self.name = name
         self._total = total
@@ -118,7 +117,7 @@ class SlotPool:
         self._count = 0
         # In the order of arrival.
         self._waiting: dict[_Waiting, None] = {}
-        # Of each key, how many who hold a slot said that they will leave soon.
+        # Of each key, how many slots were announced to be free soon.
         self._leaving: Counter[str | None] = Counter()
 
     @property
@@ -148,11 +147,11 @@ class SlotPool:
         Args:
             key: The site, or None.
             interrupted: Whether to stop waiting.
-            on_wait: Told once, in words, what is waited for.
+            on_wait: Called once with the reason of the wait.
             patience_s: After so long `on_patience` is called, once; None: never.
             on_patience: See `patience_s`.
-            on_soon: Called once, when one who leaves soon (see `expect`) makes room for this one; patience begins
-                anew then. What it raises ends the wait.
+            on_soon: Called once, when an announced slot (see `expect`) will be this device's; patience starts again
+                then. What it raises ends the wait.
 
         Raises:
             Interrupted: The run is to stop; no slot is held.
@@ -178,12 +177,12 @@ class SlotPool:
         on_patience: Callable[[], None],
         on_soon: Callable[[], None],
     ) -> None:
-        since_s, until_s, was_told = time.monotonic(), patience_s, False
-        while not me.is_in.wait(LOOK_EVERY_S):
+        since_s, until_s, was_called = time.monotonic(), patience_s, False
+        while not me.is_in.wait(POLL_S):
             if interrupted():
                 raise Interrupted(f"stopped while it waited for a {self.name} slot", step="queue")
-            if not was_told and self._is_soon_in(me):
-                was_told = True
+            if not was_called and self._is_soon_in(me):
+                was_called = True
                 on_soon()
                 since_s, until_s = time.monotonic(), patience_s
             elif until_s is not None and time.monotonic() - since_s >= until_s:
@@ -191,12 +190,12 @@ class SlotPool:
                 on_patience()
 
     def expect(self, key: str | None = None) -> None:
-        """Note that one who holds a slot leaves soon: whoever comes next is told. Say so again in `leave`."""
+        """Announce that a slot will be free soon, to the next device in line; repeat that in `leave`."""
         with self._lock:
             self._leaving[key] += 1
 
     def leave(self, key: str | None = None, *, was_expected: bool = False) -> None:
-        """Give a slot back; whoever waits longest and may have it gets it at once.
+        """Give a slot back; the next device that may have it gets it at once.
 
         Args:
             key: As in `enter`.
@@ -209,7 +208,7 @@ class SlotPool:
             self._admit()
 
     def enter_beside(self, key: str | None = None) -> None:
-        """Take a slot at once, also where there is none: nobody else gets in until so many are inside again."""
+        """Take a slot at once, beyond the limit if needed; others wait until the count is below the limit."""
         with self._lock:
             self._let_in(key, self._gate.claim(key, self._most_of(key)) if self._gate is not None else None)
 
@@ -234,15 +233,15 @@ class SlotPool:
                 del self._waiting[me]
                 self._give_back(me.number)
                 return
-        # It was let in at the very moment that it gave up.
+        # The slot was granted at the very moment that the device gave up.
         self.leave(me.key)
 
     def _admit(self) -> None:
-        """Let in whoever may, in the order of arrival."""
+        """Grant slots to all that may have one, in the order of arrival."""
         for one in list(self._waiting):
             if self._count >= self._total:
                 return
-            if self._has_room(one.key) and self._is_granted(one):
+            if self._is_below_limit(one.key) and self._is_granted(one):
                 self._admit_one(one)
 
     def _admit_one(self, one: _Waiting) -> None:
@@ -251,7 +250,7 @@ class SlotPool:
         one.is_in.set()
 
     def _is_granted(self, one: _Waiting) -> bool:
-        """Tell whether one may come in as far as the gate goes; who is not known there is asked for."""
+        """Return whether the gate lets a device in; a first call asks the gate."""
         if self._gate is None:
             return True
         if one.number is None:
@@ -260,11 +259,11 @@ class SlotPool:
         return False
 
     def _take_grant(self, one: _Waiting) -> None:
-        """Let one in to whom the gate said yes; where there is no room here meanwhile, others are to have it."""
+        """Use a slot that the gate granted; where the pool is full meanwhile, give it back for others."""
         with self._lock:
             if one not in self._waiting:
                 return
-            if self._count < self._total and self._has_room(one.key):
+            if self._count < self._total and self._is_below_limit(one.key):
                 self._admit_one(one)
             else:
                 self._give_back(one.number)
@@ -298,11 +297,11 @@ class SlotPool:
             before = (one for one in self._waiting if one.key == me.key)
             return me in itertools.islice(before, soon)
 
-    def _has_room(self, key: str | None) -> bool:
+    def _is_below_limit(self, key: str | None) -> bool:
         return key is None or self._per_key is None or self._inside[key] < self._per_key(key)
 
     def _reason(self, key: str | None) -> str:
-        if key is not None and self._per_key is not None and not self._has_room(key):
+        if key is not None and self._per_key is not None and not self._is_below_limit(key):
             return f"waits for a {self.name} slot at site {key}: {self._per_key(key)} at a time"
         if self._count < self._total:
             where = f" at site {key}" if key is not None else ""
@@ -316,7 +315,7 @@ class SlotPools:
     Args:
         limits: How many hold a slot of each at a time.
         site_copies: Returns how many copies may run at a site; None: as many as the limits say.
-        gate: Who grants copies to several runs, or None.
+        gate: Grants copies to several runs, or None.
     """
 
     def __init__(

@@ -49,9 +49,9 @@ REACH_BYTES = 16_384
 _LIFETIME_S = 120.0
 
 _ENDS = frozenset({Kind.DEVICE_UNREACHABLE, Kind.INTERRUPTED, Kind.COPY_STOPPED, Kind.QUESTION_LEFT})
-"""Behind these no other transport is tried: the session is gone, or nobody wants to go on."""
+"""After these no other transport is tried: the session is gone, or the run is stopped."""
 
-_OF_THE_WAY = frozenset({Kind.NO_CLIENT, Kind.NO_LOGIN, Kind.NO_DATA})
+_OF_TRANSPORT = frozenset({Kind.NO_CLIENT, Kind.NO_LOGIN, Kind.NO_DATA})
 """With these another transport may get through."""
 
 
@@ -64,7 +64,7 @@ def reach_fleet(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> tuple[CheckRecord, ...]:
-    """Return a CheckRecord per device, in the order of the inventory; fit ones with what `Connectivity` tells.
+    """Return a CheckRecord per device, in the order of the inventory; fit ones with a `Connectivity`.
 
     Args:
         nornir: The devices, with credentials.
@@ -92,7 +92,7 @@ def reach_fleet(
         for notice in (*filter(None, (note,)), *port_notices(server, options, served)):
             notify(f"note: {notice}")
         shown = own_fingerprints(folder, served, options)
-        visit = _Visit(
+        reach_task = _ReachTask(
             server,
             image,
             wanted,
@@ -104,7 +104,7 @@ def reach_fleet(
             choices,
             shown,
         )
-        results = nornir.run(task=visit, name="reach")
+        results = nornir.run(task=reach_task, name="reach")
         return tuple(results[name][0].result for name in nornir.inventory.hosts)
 
 
@@ -142,12 +142,12 @@ def try_each(
     if failure is None:
         return record
     if works:
-        way_out = f"By {', '.join(works)} it reaches us: stage with --transport {works[0]} or auto"
-        failure = replace(failure, hint=f"{failure.hint}. {way_out}" if failure.hint else way_out)
+        advice = f"By {', '.join(works)} it reaches us: stage with --transport {works[0]} or auto"
+        failure = replace(failure, hint=f"{failure.hint}. {advice}" if failure.hint else advice)
     return replace(record, outcome=Outcome.FAILED, failure=failure)
 
 
-class _Visit:
+class _ReachTask:
     """What is done with each device."""
 
     __name__ = "reach"
@@ -181,7 +181,9 @@ class _Visit:
         self._event_end(task, "check", record.failure)
         if record.check is not None and record.failure is None:
             tried = self._choices[task.host.name]
-            record = with_other_ways(self._reach(task, record, record.check), view(task.host), self._options, tried)
+            record = with_other_transports(
+                self._reach(task, record, record.check), view(task.host), self._options, tried
+            )
             self._event_end(task, "reach", record.failure)
         with suppress(Exception):  # the session goes with the process at the latest
             task.host.close_connections()
@@ -244,7 +246,7 @@ class _Visit:
         self._emit(Event(host=task.host.name, step=step, status=status, text=text, at_s=at_s))
 
 
-def with_other_ways(
+def with_other_transports(
     record: CheckRecord, device: HostView, options: RunOptions, tried: Sequence[Transport]
 ) -> CheckRecord:
     """Return what a look found with what it left out, and where the one way is blocked with how to try others. Pure.
@@ -260,7 +262,7 @@ def with_other_ways(
     record = replace(record, not_tried=left_out(device, options))
     failure, others = record.failure, [one for one in allowed(device.transport_policy) if one not in tried]
     is_named = options.policy.transport != AS_USUAL
-    if failure is None or failure.kind not in _OF_THE_WAY or is_named or len(tried) > 1 or not others:
+    if failure is None or failure.kind not in _OF_TRANSPORT or is_named or len(tried) > 1 or not others:
         return record
     titles = ", ".join(one.title for one in others)
     another = (
@@ -318,7 +320,7 @@ class _Lookout:
     """Collects what the server sees of one device; called on the server's thread.
 
     The device's ticket is good from any address, so that where it comes from is found out rather than refused. A
-    second ticket, which nobody uses, is bound to the addresses that we expect: to it the server puts down a client that
+    second ticket, which is never used, is bound to the expected addresses: the server attributes to it a client that
     connects and never logs in.
     """
 

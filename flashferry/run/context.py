@@ -27,7 +27,7 @@ from tasks.verify import VerifyReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What a device's run has to do with: most of it is shared by all devices of the run, some is the device's own.
+    """The context of a device's run: most of it is shared by all devices of the run, some is the device's own.
 
     Attributes:
         run_id: The run.
@@ -45,8 +45,8 @@ class RunContext:
         dead_man_proven: Devices that an earlier run has shown to take an applet and to be rid of it.
         verb: `stage` or `probe`.
         slots: Where devices wait for a slot.
-        copied: Told once the device has its copy behind it, or will have none.
-        closing: Tells why the device's time is over, or None while it is not.
+        copied: Called once the device has its copy, or will have none.
+        closing: Returns why the device's time is over, or None while it is not.
         untuned_because: Why the device is not tuned although others are, or None.
         wave: Number of its wave.
         attempt: Number of this attempt, from 1.

@@ -14,7 +14,7 @@ from flashferry.store.control import ControlRequest
 from flashferry.store.control_requests import Asker
 from flashferry.store.journal import Journal
 
-LOOK_EVERY_S = 1.0
+POLL_S = 1.0
 
 _STOPPED = Hold(reason="the run was stopped before this device", for_good=True)
 
@@ -24,7 +24,7 @@ Notify = Callable[[str, str, str], None]
 """Takes step, status and text of an event of the run."""
 
 Approve = Callable[[Wave], bool | None]
-"""Asks whether a wave may begin; None where nobody can be asked here."""
+"""Asks whether a wave may start; None where there is no terminal to ask at."""
 
 
 class RunControl:
@@ -35,7 +35,7 @@ class RunControl:
         run_id: The run.
         interrupted: Whether the operator stopped it here.
         notify: Takes what changed.
-        approve: Asks at the terminal, or None: nobody is there.
+        approve: Asks at the terminal, or None: there is no terminal.
         stopping: What is said to be done once it is to stop.
         clock: Seconds, going up.
     """
@@ -64,7 +64,7 @@ class RunControl:
 
     def look(self) -> ControlRequest:
         """Return what is requested, a second old at most."""
-        if self._clock() - self._looked_at < LOOK_EVERY_S:
+        if self._clock() - self._looked_at < POLL_S:
             return self._requested
         self._looked_at = self._clock()
         before = self._requested
@@ -120,7 +120,7 @@ class RunControl:
                 answer = self._approve(wave) if self._approve is not None else None
                 if answer is not None:
                     return self._answered(wave, is_approved=answer)
-                time.sleep(LOOK_EVERY_S)
+                time.sleep(POLL_S)
             return _STOPPED
         finally:
             self._note_waiting(None)

@@ -1,4 +1,4 @@
-"""What a run will do to one device: lines, copy command, and the way back. Pure.
+"""The plan for one device: lines, copy command, verification and restore. Pure.
 
 `stage --dry-run` prints this plan and a run carries it out, so the two cannot drift apart.
 """
@@ -77,7 +77,7 @@ def plan_device(
         device: The inventory's view.
         platform: What it runs.
         check: What the device is and has.
-        before: Its lines as the snapshot has them: what somebody set since the check is theirs and comes back.
+        before: Its lines as the snapshot has them: a line that others set since the check is theirs and is restored.
         policy: How the device is to be treated.
         link: What its link carries, or None.
         image: Name of the image.
@@ -86,7 +86,7 @@ def plan_device(
         server_address: Our address as devices reach it, or None: the inventory's, else the SSH connection's.
         transport: By what it is to fetch.
         expected: The image's digests, or None where nothing is proven.
-        mark: The line that tells others whose the device is while anything is set, or None.
+        mark: The line that shows others that this run holds the device while lines are set, or None.
 
     Raises:
         ConfigInvalid: No copy command can carry the image's name or the addresses, or the device would not trust us.
@@ -121,7 +121,7 @@ def plan_device(
     proof = () if expected is None else commands_for(target, expected, platform, signature=policy.verify_signature)
     others = [one for one in allowed(device.transport_policy) if one is not transport]
     if device.transports or device.clear_text is not None or transport is not USUAL or policy.transport != AS_USUAL:
-        # Where there is a choice, nothing is told of one that is none.
+        # Where there is a choice, transports that cannot be used are not announced.
         others = [one for one in others if trust_refusal(one, check.trustpoints) is None]
     most = ceilings(
         before,
@@ -154,7 +154,7 @@ def offer_to(
     transport: Transport = USUAL,
     fingerprints: tuple[str, ...] = (),
 ) -> Offer:
-    """Return what a device is told: our address is as given, as the inventory has it, or as SSH shows it.
+    """Return the offer for a device: our address is as given, as the inventory has it, or as SSH shows it.
 
     Raises:
         ConfigInvalid: The inventory's VRF cannot be used with the protocol.

@@ -48,7 +48,7 @@ class DryRecord:
         host: Inventory name.
         outcome: DONE: it would be staged as planned; ALREADY_THERE; REFUSED; FAILED or ERROR.
         plan: The lines and the command, or None where nothing would be done.
-        link_rate: What its link carries and who says so, or None where nobody knows it.
+        link_rate: Its link's rate and the source of that, or None where it is unknown.
         notes: What the check noticed.
         failure: Why it would not be staged.
     """
@@ -180,7 +180,7 @@ def _planned(
         notes=(
             *seen.check.notes,
             *((DEAD_MAN_NOTE,) if options.policy.dead_man and plan.tune.changes else ()),
-            *_behind_the_restore(task, seen.check, plan.target, adds=wanted.adds),
+            *_after_the_restore(task, seen.check, plan.target, adds=wanted.adds),
         ),
         failure=None,
     )
@@ -193,10 +193,10 @@ DEAD_MAN_NOTE = (
 )
 
 
-def _behind_the_restore(task: Task, check: CheckReport, target: str, *, adds: bool) -> tuple[str, ...]:
+def _after_the_restore(task: Task, check: CheckReport, target: str, *, adds: bool) -> tuple[str, ...]:
     """Return what would be done once the device is restored, in words."""
     if not adds or without_add(check.version, target) is not None:
-        return ()  # of an older train its check tells
+        return ()  # for an older train the check reports it
     if mode_of(check.version) is Mode.INSTALL:
         return (f"once it is restored: {session_of(task).platform.add_command(target)}",)
     return (NOTHING_TO_ADD_TO,)

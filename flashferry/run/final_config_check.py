@@ -44,7 +44,7 @@ def look_again(
     try:
         found = recover(nornir, journal, emit=emit, interrupted=interrupted, only=run_id)
     except ConfigInvalid:
-        # Somebody recovers already; that one finds these devices, too.
+        # Another recovery is running; it finds these devices, too.
         return dict(records)
     recovered = {one.host: one for one in found if one.host in waiting}
     return {host: _with(record, recovered.get(host)) for host, record in records.items()}

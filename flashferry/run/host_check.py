@@ -171,7 +171,7 @@ def _ssh() -> Finding:
 
 
 def _host_keys(folder: Path) -> Finding:
-    """Return whether the keys that devices know us by are there and nobody else's to read; none is made."""
+    """Return whether our host keys exist and only we can read them; none is made."""
     try:
         keys = described_keys(folder, makes=False)
     except SettingsInvalid as error:

@@ -1,4 +1,4 @@
-"""Requests made from what an operator has: one image for all, or a plan. What earlier runs tell goes in."""
+"""Make requests from one image for all devices, or from a plan, with what earlier runs recorded."""
 
 from __future__ import annotations
 

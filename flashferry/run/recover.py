@@ -1,10 +1,9 @@
-"""Find what dead runs left tuned, restore it and prove it: from a fresh process, also when the inventory changed.
+"""Restore devices that killed runs left tuned, and prove it: from a fresh process, also when the inventory changed.
 
-A device whose activation was under way is brought to its end as the run would have: see `flashferry.run.activation`.
+An activation that was under way is completed as the run would have: see `flashferry.run.activation`.
 
-Two words of the operator's, by name: a device is *accepted* as it is once all that is ours was taken back, where a
-difference is left whose author is not proven; one that is gone for good, so that nothing can be sent to it, is
-*forgotten*.
+The operator can decide two things by name. A device is *accepted* as it is once all lines of ours are gone, where a
+difference of unknown origin is left; one that is gone for good, so that nothing can be sent to it, is *forgotten*.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ from tasks.run_marker import LOOK
 from tasks.tcp_config import marks_in
 
 PATIENCE_S = 900.0
-"""A rollback timer takes two hours at most, and mostly some minutes; who waits longer is told to come back."""
+"""A rollback timer takes two hours at most, and mostly some minutes; a longer wait is left to the next recovery."""
 
 RETRY_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryRecord:
-    """What recovery did for one device.
+    """The result of recovery for one device.
 
     Attributes:
         host: Inventory name at the time of the dead run.
@@ -95,8 +94,8 @@ def recover(
 ) -> tuple[RecoveryRecord, ...]:
     """Restore every device that a dead run left tuned.
 
-    A device on which a rollback is pending, or whose configuration somebody has locked, is waited for and looked at
-    again: what is in force when that is over counts.
+    For a device with a pending rollback or a locked configuration it waits, and reads the device again: the
+    configuration after that counts.
 
     Args:
         nornir: Where credentials come from; a device that is no longer in the inventory is reached at the address in
@@ -106,14 +105,13 @@ def recover(
         interrupted: Whether the operator wants to stop: devices in hand are finished, others left for the next time.
         unusable: Why there is no login for a device, by its name in the inventory: it is left, and the others go on.
         only: The one run that is meant, or None: all dead runs.
-        vouched: Names of devices of which the operator says that what answers there is the one that is meant, and that
-            its run is not alive elsewhere.
-        accepted: Names of devices that the operator takes as they are, once what is ours was taken back as far as it
-            can be.
+        vouched: Names of devices that the operator confirms to be the right ones, whose run is not alive elsewhere.
+        accepted: Names of devices that the operator accepts as they are, once lines of ours are removed as far as
+            possible.
         patience_s: How long to wait, in seconds, for what is over by itself; 0: not at all.
 
     Raises:
-        ConfigInvalid: Another recovery is running, or no dead run left a device that was vouched for or accepted.
+        ConfigInvalid: Another recovery is running, or a named device is not one that a killed run left.
     """
     with journal.recovery_lock():
         devices = _by_key(pending(journal, only))
@@ -164,7 +162,7 @@ class _Job:
         )
 
     def event(self, host: str, status: str, text: str) -> None:
-        """Tell what happened."""
+        """Emit an event."""
         at_s = time.monotonic() - self.started_s
         self.emit(Event(host=host, step="recover", status=status, text=text, at_s=at_s))
 
@@ -189,7 +187,7 @@ def _recover_all(nornir: Nornir, devices: dict[str, LeasedDevice], job: _Job) ->
 
 
 def _by_key(found: tuple[LeasedDevice, ...]) -> dict[str, LeasedDevice]:
-    """Return devices by inventory name; where two entries have one name, address and run tell them apart.
+    """Return devices by inventory name; where two entries have one name, address and run are added to it.
 
     The address alone would not: a router that was exchanged between two dead runs keeps name and address, and neither
     entry may hide the other.
@@ -277,7 +275,7 @@ def _restored(session: DeviceSession, device: LeasedDevice, job: _Job) -> Restor
 
 
 def _is_over(session: DeviceSession, job: _Job, deadline: float) -> bool:
-    """Wait until nothing is about to change the configuration; tell whether it came to that."""
+    """Wait until nothing is about to change the configuration; return whether that happened in time."""
     while time.monotonic() < deadline and not job.interrupted():
         time.sleep(RETRY_EVERY_S)
         if pending_change(session, read_running(session)) is None:
@@ -286,17 +284,17 @@ def _is_over(session: DeviceSession, job: _Job, deadline: float) -> bool:
 
 
 def _restored_state(report: RestoreReport) -> Restored:
-    """Return what a device is that is let go of; a line of ours that is left is never called a foreign one."""
+    """Return the state of a released device; a line of ours that is left never counts as a change by others."""
     if report.left or report.hidden:
         return Restored.INCOMPLETE
     return Restored.RESTORED if report.is_proven else Restored.FOREIGN_CHANGE
 
 
 def _check_is_meant(session: DeviceSession, *, device: LeasedDevice, job: _Job) -> None:
-    """Look who answers at the journal's address before anything is sent, unless somebody vouches for it.
+    """Check which device answers at the journal's address before anything is sent, unless the operator confirmed it.
 
     Raises:
-        OtherDevice: It is another device: its lines are its own, and it proves nothing about the one that is meant.
+        OtherDevice: Another device answers; nothing is sent to it.
     """
     if device.host in job.vouched:
         return

@@ -93,8 +93,8 @@ def resumed(
             if _is_excluded(device) and device.host not in done
         },
     )
-    ways = {device.host: way for device in run.devices if (way := _transport(device)) is not None}
-    transports = dict(kept.request.transports) | ways
+    chosen = {device.host: one for device in run.devices if (one := _transport(device)) is not None}
+    transports = dict(kept.request.transports) | chosen
     return replace(kept, request=replace(kept.request, images=left, resumed=going_on, transports=transports))
 
 
@@ -105,10 +105,10 @@ def _is_excluded(device: StoredDevice) -> bool:
 
 
 def is_done(device: StoredDevice) -> bool:
-    """Tell whether a device needs nothing more: the image is there, its hash proven, its configuration as it was.
+    """Return whether a device needs nothing more: the image is there, its hash proven, its configuration as it was.
 
-    A change of somebody else's, which restoring left alone, is theirs: staging again would not mend it. It stays in the
-    run's record, and in its exit code.
+    A change by others, which restoring left alone, is theirs: staging again would not undo it. It stays in the run's
+    record, and in its exit code.
     """
     record = device.record
     return not device.is_held and record.get("outcome") in GOOD_OUTCOMES and record.get("restored") in _AS_BEFORE

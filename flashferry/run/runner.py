@@ -1,7 +1,7 @@
 """A Nornir runner with a thread for each device under way, not for each device of the fleet.
 
-Which device begins next, and when, is somebody else's decision: see `Source`. By itself, as a plugin of a user's own
-Nornir, it takes the hosts in their order, so many at a time.
+A `Source` decides which device starts next, and when. By default, as a plugin of a user's own Nornir, the hosts start
+in their order, so many at a time.
 
 Hundreds of waiting threads are kept small: glibc's malloc gives each thread that allocates while another one does a
 region (arena) of its own, up to eight per core (mallopt(3), M_ARENA_MAX), and each of them keeps free memory that the
@@ -26,7 +26,7 @@ _MANY_DEVICES = 100
 
 
 def share_arenas(devices: int) -> bool:
-    """Have the threads of a large run share malloc's regions, for the rest of this process; tell whether they do.
+    """Have the threads of a large run share malloc's regions, for the rest of this process; return whether they do.
 
     Args:
         devices: How many devices the run has; a small one is left as it is. So is any C library but glibc.
@@ -39,7 +39,7 @@ def share_arenas(devices: int) -> bool:
 
 
 WAKE_S = 1.0
-"""A source is asked again after so long even if nobody woke it."""
+"""A source is asked again after so long without a wake-up."""
 
 SWITCH_S = 0.02
 """A thread that waits for the interpreter looks so often whether it is its turn. Python's own 5 ms, times the hundreds
@@ -51,10 +51,10 @@ def _nothing() -> None:
 
 
 class Source(Protocol):
-    """Who begins next. `take`, `is_over` and `wait` are called by one thread, `ended` by many."""
+    """The order of devices. `take`, `is_over` and `wait` are called by one thread, `ended` by many."""
 
     def take(self) -> str | None:
-        """Return the host that begins now, or None where none may."""
+        """Return the host that starts now, or None where none may."""
         ...
 
     def ended(self, name: str) -> None:
@@ -62,11 +62,11 @@ class Source(Protocol):
         ...
 
     def is_over(self) -> bool:
-        """Tell that none is under way and none will begin."""
+        """Return whether none is under way and none will start."""
         ...
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until it is worth asking again."""
+        """Wait until something changed, or for the timeout."""
         ...
 
 
@@ -75,33 +75,33 @@ class InOrder:
 
     def __init__(self, names: Sequence[str], at_a_time: int) -> None:
         self._left = list(reversed(names))
-        self._room = at_a_time
-        self._under_way = 0
+        self._limit = at_a_time
+        self._running = 0
         self._changed = threading.Condition()
 
     def take(self) -> str | None:
         """Return the next one, where there is room."""
         with self._changed:
-            if not self._left or self._under_way >= self._room:
+            if not self._left or self._running >= self._limit:
                 return None
-            self._under_way += 1
+            self._running += 1
             return self._left.pop()
 
     def ended(self, name: str) -> None:  # noqa: ARG002 -- the signature
         """Make room."""
         with self._changed:
-            self._under_way -= 1
+            self._running -= 1
             self._changed.notify_all()
 
     def is_over(self) -> bool:
-        """Tell that all have ended."""
+        """Return whether all have ended."""
         with self._changed:
-            return not self._left and not self._under_way
+            return not self._left and not self._running
 
     def wait(self, timeout_s: float) -> None:
         """Wait until one ends."""
         with self._changed:
-            if self._under_way >= self._room or not self._left:
+            if self._running >= self._limit or not self._left:
                 self._changed.wait(timeout_s)
 
 
@@ -111,8 +111,8 @@ class FleetRunner:
     Args:
         num_workers: Devices at a time, >= 1, where no source decides.
         source: Who begins next, or None: the hosts in their order.
-        on_abort: Told where the run ends by an error (Ctrl-C in a script, say): what is under way is to come to its
-            end, which is waited for, since nobody else will restore a device that it has in hand.
+        on_abort: Called where the run ends by an error (Ctrl-C in a script, say). Devices under way are waited for,
+            since only this run restores the devices that it holds.
     """
 
     def __init__(

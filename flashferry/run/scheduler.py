@@ -1,4 +1,4 @@
-"""The waves of a run, one after the other: who begins, who is tried again, when nothing new begins any more."""
+"""Carry out the waves of a run: start devices, repeat failed ones, stop starting new ones where a limit is reached."""
 
 from __future__ import annotations
 
@@ -178,8 +178,8 @@ class WaveScheduler:
     def _may_go_before_retries(self, wave: Wave) -> bool:
         """Return whether the next wave may begin while devices of this one wait to be tried again.
 
-        A device that is dead would else hold up every site behind it, by minutes of pauses. Not so where somebody wants
-        to see how a wave ended before the next one, and where the run would not go on if their last try failed too.
+        A dead device would otherwise delay every later site by minutes of pauses. Not where waves are approved one by
+        one, and where the run would stop if the last retries failed too.
         """
         if wave.is_canary or self._policy.waves.approve:
             return False
@@ -223,10 +223,10 @@ class WaveScheduler:
         return self._stopped
 
     def _server_gone(self) -> Hold | None:
-        """Return whether our server has died for good: what copies fails and is restored, and nothing more begins.
+        """Return a hold where our server has ended for good: copies fail and are restored, and nothing more starts.
 
-        Where a new process may still take its place it has not. That is bounded: what killed it may do so again with
-        every device in hand, and somebody should look. Going on then costs one command.
+        Not while a new process may still replace it. The number of replacements is bounded: what killed the server may
+        do so again, and a person should find out why. Resuming takes one command.
         """
         try:
             _ = self._context.server.port

@@ -30,25 +30,25 @@ if TYPE_CHECKING:
     from flashferry.depot.messages import Welcome
 
 SERVER_RESTARTS = 3
-"""So many times in a run a server whose process died is replaced: more often, somebody should look what kills it."""
+"""How often in a run a server whose process died is replaced; after that a person should find the cause."""
 
 DEPOT_STARTS_S = 5.0
 """A depot whose socket is there and that does not answer may just be starting anew."""
 
-_NOBODY_ELSE = "127.0.0.1"
-_KNOCK_EVERY_S = 0.25
+_LOOPBACK = "127.0.0.1"
+_RETRY_S = 0.25
 
 
 @contextmanager
 def depot_for(options: RunOptions, state: Path) -> Iterator[tuple[DepotClient | None, RunOptions, str]]:
-    """Come in at the host's depot, if there is one to be used, before anything is looked at or touched.
+    """Connect to the host's depot, if one is to be used, before any device is touched.
 
     Args:
         options: How the run is to be done; `RunOptions.server.depot` says whether and which.
         state: The state folder.
 
     Yields:
-        The depot, or None; the options with what is the depot's own, such as its certificate; what is to be told.
+        The depot, or None; the options with the depot's own values, such as its certificate; a notice.
 
     Raises:
         ConfigInvalid: It was insisted on and is not there or another user's; it is of another release; or an option
@@ -59,7 +59,7 @@ def depot_for(options: RunOptions, state: Path) -> Iterator[tuple[DepotClient | 
         yield None, options, ""
         return
     try:
-        depot = _knocked(path, options)
+        depot = _connected(path, options)
     except (NobodyThere, NotForUs) as error:
         if options.server.depot != AUTO:
             raise ConfigInvalid(
@@ -73,7 +73,7 @@ def depot_for(options: RunOptions, state: Path) -> Iterator[tuple[DepotClient | 
         yield depot, _belonging(options, depot.welcome, path), ""
 
 
-def _knocked(path: Path, options: RunOptions) -> DepotClient:
+def _connected(path: Path, options: RunOptions) -> DepotClient:
     # Here, for a run that brings its own server waits for none of it.
     from flashferry.depot.client import DepotClient
 
@@ -85,7 +85,7 @@ def _knocked(path: Path, options: RunOptions) -> DepotClient:
             # One that is insisted on may be between its end and its new start: then its socket is not there either.
             if (options.server.depot == AUTO and not path.exists()) or time.monotonic() >= until_s:
                 raise
-            time.sleep(_KNOCK_EVERY_S)
+            time.sleep(_RETRY_S)
 
 
 def _belonging(options: RunOptions, welcome: Welcome, path: Path) -> RunOptions:
@@ -139,7 +139,7 @@ def serving(
         images: Image files, or folders of them.
         options: Where our own listens, and how often the kernel is asked about each transfer.
         state: The state folder.
-        transports: What is served; none where all images are pushed: then no port is open to anybody else.
+        transports: What is served; none where all images are pushed: then no port is open to other hosts.
         pushes: Whether images may be pushed besides: their copies share what a site has.
         depot: The host's depot, or None for a server of our own.
 
@@ -197,16 +197,16 @@ def _own(
                     ports={one.listener_name: options.server.port_of(one.listener_name) for one in transports},
                 )
                 if transports
-                # A server has a process, and that one a listener; on this address nobody else can come to it.
-                else (listener_at(_NOBODY_ELSE, 0),)
+                # A server process needs a listener; on this address no other host reaches it.
+                else (listener_at(_LOOPBACK, 0),)
             ),
             sample_interval_s=options.sample_interval_s,
         )
         server = FileServer(settings, restarts=SERVER_RESTARTS, pushes=pushes)
         server.__enter__()
     except ServerStartFailed as error:
-        told = listening_error(error, transports)
-        raise ConfigInvalid(told.message, step="server", hint=told.hint) from None
+        failed = listening_error(error, transports)
+        raise ConfigInvalid(failed.message, step="server", hint=failed.hint) from None
     except (FileServerError, ImageError) as error:
         raise ConfigInvalid(error.message, step="server", hint=error.hint) from None
     with closing(server):
@@ -228,17 +228,17 @@ def own_fingerprints(
 
 
 def port_notices(server: Server, options: RunOptions, transports: Iterable[Transport]) -> Iterator[str]:
-    """Yield what is to be told of ports that were found where none was asked for; of each port once.
+    """Yield a notice for each port that was chosen because none was asked for.
 
-    Nothing where they are the depot's: who started that was told.
+    None for the depot's ports: its operator has them.
     """
-    told = set()
+    noted = set()
     if server.whose:
         return
     for one in transports:
         port = server.port_of(one.name)
-        if options.server.port_of(one.listener_name) is None and port not in told:
-            told.add(port)
+        if options.server.port_of(one.listener_name) is None and port not in noted:
+            noted.add(port)
             if (notice := port_notice(port, one)) is not None:
                 yield notice
 
@@ -269,7 +269,7 @@ def server_notes(server: Server, notify: Callable[[str], None]) -> Iterator[None
 
 
 def site_caps(devices: Iterable[HostView]) -> dict[str, int]:
-    """Return what the copies to each site may take together; a site whose link nobody stated has no cap.
+    """Return the cap of each site's copies together; a site without a stated link rate has none.
 
     Raises:
         ConfigInvalid: Two devices of a site state different links.

@@ -138,11 +138,11 @@ class SshSweepTest(SpeedTest):
             self._refused(what, cell, cells, error.message)
         else:
             cell.copies.append(one)
-            told = exact_rate(one.rate_bytes_per_s)
-            self.run.event(STEP, "done", f"{cell.name}: {told}, {one.verdict.value}")
+            rate = exact_rate(one.rate_bytes_per_s)
+            self.run.event(STEP, "done", f"{cell.name}: {rate}, {one.verdict.value}")
 
     def _refused(self, what: str, cell: _Cell, cells: list[_Cell], message: str) -> None:
-        """Note why a copy failed; where the device told its own list, leave out all that is not in it."""
+        """Record why a copy failed; where the device sent its own list, leave out all that is not in it."""
         theirs = device_list(last_server_error(self.run), what) or device_list(message, what)
         if not theirs:
             cell.refused = message
@@ -220,6 +220,6 @@ def device_list(text: str, what: str) -> tuple[str, ...]:
     return tuple(name for name in found["client"].split(",") if name)
 
 
-def _is_about(told: str, what: str) -> bool:
-    words = told.lower()
+def _is_about(found: str, what: str) -> bool:
+    words = found.lower()
     return ("encryption" in words or "cipher" in words) if what == "cipher" else ("mac" in words)

@@ -29,22 +29,24 @@ def transports_of(
         ConfigInvalid: What is asked for is not allowed, or our side cannot serve it; no device was touched.
     """
     devices = tuple(devices)
-    wish = _wish(options)
+    requested = _requested(options)
     known = first or {}
-    found = {one.name: candidates(one.name, one.transport_policy, wish, fastest=known.get(one.name)) for one in devices}
+    found = {
+        one.name: candidates(one.name, one.transport_policy, requested, fastest=known.get(one.name)) for one in devices
+    }
     _check_certificate(devices, found, options)
-    return {name: _fetching(name, ways) for name, ways in found.items()} if options.to_null else found
+    return {name: _fetching(name, allowed_ones) for name, allowed_ones in found.items()} if options.to_null else found
 
 
 def _check_certificate(
     devices: Iterable[HostView], choices: Mapping[str, tuple[Transport, ...]], options: RunOptions
 ) -> None:
-    """Look whether our certificate will do for those that may fetch by it.
+    """Check that our certificate is valid for the devices that may fetch by it.
 
     Where our address is found out by a device's session it is held against the certificate's names only then.
 
     Raises:
-        ConfigInvalid: It will not; the sentence says which device is told another name.
+        ConfigInvalid: It is not valid for them; the sentence names the device that uses another address.
     """
     if (files := options.server.certificate_and_key) is None:
         return
@@ -61,13 +63,13 @@ def _check_certificate(
             raise ConfigInvalid(error.message, host=one.name, hint=error.hint) from None
 
 
-def _fetching(host: str, ways: tuple[Transport, ...]) -> tuple[Transport, ...]:
+def _fetching(host: str, allowed_ones: tuple[Transport, ...]) -> tuple[Transport, ...]:
     """Return those by which a device fetches: to `null:` nothing can be pushed.
 
     Raises:
         ConfigInvalid: There is none.
     """
-    fetching = tuple(one for one in ways if one is not PUSH)
+    fetching = tuple(one for one in allowed_ones if one is not PUSH)
     if not fetching:
         raise ConfigInvalid(
             f"--transport {PUSH.name}: expected one by which devices fetch, for a speed test goes to 'null:', which no "
@@ -90,13 +92,13 @@ def reach_by(devices: Iterable[HostView], options: RunOptions) -> dict[str, tupl
     Raises:
         ConfigInvalid: What is asked for is not allowed, or our side cannot serve it; no device was touched.
     """
-    wish = _wish(options)
-    everything = replace(wish, asked=AUTO)
+    requested = _requested(options)
+    everything = replace(requested, asked=AUTO)
     devices, tried = tuple(devices), {}
     for one in devices:
-        is_open = wish.asked == AS_USUAL and _is_stated(one)
+        is_open = requested.asked == AS_USUAL and _is_stated(one)
         # What a run would take is complained of where our side cannot serve it.
-        taken = candidates(one.name, one.transport_policy, wish)
+        taken = candidates(one.name, one.transport_policy, requested)
         choice = candidates(one.name, one.transport_policy, everything) if is_open else taken
         # A tiny copy goes to `null:`, as a speed test does.
         tried[one.name] = _fetching(one.name, choice)
@@ -107,14 +109,14 @@ def reach_by(devices: Iterable[HostView], options: RunOptions) -> dict[str, tupl
 def left_out(device: HostView, options: RunOptions) -> tuple[str, ...]:
     """Return what a look that tries several transports leaves out though the inventory allows it, a sentence each.
 
-    None where one alone is tried: nobody was told of a choice.
+    Empty where only one is tried: there was no choice.
     """
-    wish = _wish(options)
-    is_open = wish.asked == AUTO or (wish.asked == AS_USUAL and _is_stated(device))
-    return unserved(device.transport_policy, wish) if is_open else ()
+    requested = _requested(options)
+    is_open = requested.asked == AUTO or (requested.asked == AS_USUAL and _is_stated(device))
+    return unserved(device.transport_policy, requested) if is_open else ()
 
 
-def _wish(options: RunOptions) -> Wish:
+def _requested(options: RunOptions) -> Wish:
     """Return what is asked for, with what our server, or the depot, can serve."""
     return wish_of(
         options.policy.transport,
@@ -125,7 +127,7 @@ def _wish(options: RunOptions) -> Wish:
 
 
 def _is_stated(device: HostView) -> bool:
-    """Tell whether the inventory says by what a device may fetch."""
+    """Return whether the inventory says by what a device may fetch."""
     return bool(device.transports) or device.clear_text is not None
 
 
@@ -137,5 +139,5 @@ def served_for(choices: Mapping[str, tuple[Transport, ...]]) -> tuple[Transport,
 
 
 def may_push(choices: Mapping[str, tuple[Transport, ...]]) -> bool:
-    """Tell whether the image of any device may be pushed."""
+    """Return whether the image of any device may be pushed."""
     return any(PUSH in choice for choice in choices.values())

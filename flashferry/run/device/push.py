@@ -2,12 +2,12 @@
 
 Facts
 -----
-* A push overwrites what is at its target without a question. So the target is looked at once more when all is ready for
-  the first byte, and nothing is sent where anything is there.
-* The session says nothing meanwhile: progress is what the device's TCP acknowledges, and the end is its server's word.
-* What a push that broke off leaves on flash is known of no release; it is looked at, as behind any copy.
-* Whoever sends waits for socket and device at once, and can tell nobody. So that is a thread of its own, and this one
-  watches; what ends a push before its time closes the connection.
+* A push overwrites its target without a question. So the target is read once more just before the first byte, and
+  nothing is sent where a file is there.
+* The session prints nothing meanwhile: progress is what the device's TCP acknowledges, the end its server's reply.
+* What an aborted push leaves on flash is unknown for every release; it is read, as after any copy.
+* Sending blocks on the socket and on the device, so it runs in a thread of its own, which this one watches; an early
+  end of the push closes the connection.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ if TYPE_CHECKING:
     from flashferry.fileserver import PushAccount
 
 _ANSWER_S = 30.0
-_LOOK_EVERY_S = 1.0
+_POLL_S = 1.0
 _LAST_JOIN_S = 10.0
 _NEARLY_ALL = 0.99
-"""What is acknowledged is told a little low while it goes on, see `flashferry.fileserver.processes.pushes`."""
+"""The acknowledged count is a little low during the push, see `flashferry.fileserver.processes.pushes`."""
 
 _HINTS = {
     "Administratively disabled": "Look whether the device took 'ip scp server enable': 'show running-config | include "
-    "ip scp' tells",
+    "ip scp' shows it",
     "Privilege": "SCP to the device takes a user whose login leads to privilege 15 and who may give commands (exec "
     "authorization); 'enable' comes too late",
 }
@@ -63,16 +63,16 @@ _LOG = "Look at the device's log and flash; 'dir' shows what it left there"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushOrder:
-    """What is pushed, and who sees to it.
+    """A push and its callbacks.
 
     Attributes:
         image: What to send.
         target: `bootflash:image.bin`.
         limits: How long to wait for what.
-        prepare: Sets what the connection begins with.
-        open_account: Returns the account that keeps book, given what ends the connection.
-        acked: Tells how much was acknowledged, and who watches; asked once a second.
-        interrupted: Whether the operator wants to stop; asked as often.
+        prepare: Sets the connection's socket options.
+        open_account: Returns the server's account, given a function that closes the connection.
+        acked: Returns the acknowledged bytes, and emits progress; called once a second.
+        interrupted: Whether the operator stops the run; called as often.
     """
 
     image: ImageFile
@@ -85,13 +85,13 @@ class PushOrder:
 
 
 def push(task: Task, order: PushOrder) -> Result:
-    """Nornir task: push an image; return None, for the device says nothing of it. See `push_image`."""
+    """Nornir task: push an image; return None, for the device reports nothing. See `push_image`."""
     push_image(session_of(task), order)
     return Result(host=task.host, result=None, changed=True)
 
 
 def push_image(session: DeviceSession, order: PushOrder) -> None:
-    """Write an image to a device and wait for its server's word that it has all of it.
+    """Write an image to a device and wait until its server confirms all of it.
 
     The session is open, and stays as it is.
 
@@ -99,7 +99,7 @@ def push_image(session: DeviceSession, order: PushOrder) -> None:
         CopyFailed: The device's server refused, or ended it.
         FileInTheWay: Something is at the target; nothing was sent.
         TransferStalled: A limit was reached; the connection was closed.
-        CopyStopped: The operator wants to stop; the connection was closed.
+        CopyStopped: The operator stops the run; the connection was closed.
         DeviceUnreachable: The connection was lost in the middle of it.
     """
     host = session.name
@@ -111,8 +111,8 @@ def push_image(session: DeviceSession, order: PushOrder) -> None:
     account = order.open_account(source.close)
     try:
         _start(session, source, order.image, order.target)
-        _begin(account, source, host)
-        _Sending(host, source, order, account).through()
+        _open_account(account, source, host)
+        _Sending(host, source, order, account).send_all()
     except BaseException as error:
         failure = error.message if isinstance(error, FlashferryError) else type(error).__name__
         account.conclude(account.cut_because or failure, source.channel())
@@ -124,9 +124,9 @@ def push_image(session: DeviceSession, order: PushOrder) -> None:
 
 
 def _start(session: DeviceSession, source: ScpSource, image: ImageFile, target: str) -> None:
-    """Have the device wait for the first byte, and see at the last moment that nothing is at the target.
+    """Start the device's SCP server, and check at the last moment that nothing is at the target.
 
-    Nobody asks before it is overwritten: the file is opened, and emptied, when it is announced.
+    The device does not ask before it overwrites: the file is opened, and emptied, when it is announced.
     """
     host = session.name
     try:
@@ -137,17 +137,17 @@ def _start(session: DeviceSession, source: ScpSource, image: ImageFile, target: 
                 f"{target} exists, {found:,} bytes; nothing is overwritten",
                 host=host,
                 step=STEP,
-                hint="Find out who put it there; delete or rename it if nobody needs it, then stage again",
+                hint="Find out who put it there; delete or rename it if it is not needed, then stage again",
             )
         source.announce(image.name, image.size_bytes)
     except ScpRefused as refused:
         raise _refused(refused, host) from None
     except lost() as error:
-        told = str(error) or "it said nothing"
-        raise CopyFailed(f"the device's SCP server does not answer: {told}", host=host, step=STEP, hint=_LOG) from None
+        reply = str(error) or "it said nothing"
+        raise CopyFailed(f"the device's SCP server does not answer: {reply}", host=host, step=STEP, hint=_LOG) from None
 
 
-def _begin(account: PushAccount, source: ScpSource, host: str) -> None:
+def _open_account(account: PushAccount, source: ScpSource, host: str) -> None:
     try:
         account.begin(
             source.socket,
@@ -170,7 +170,7 @@ def _refused(refused: ScpRefused, host: str) -> CopyFailed:
 
 
 class _Sending:
-    """The thread that sends, and who watches it."""
+    """The sending thread, and its watch."""
 
     def __init__(self, host: str, source: ScpSource, order: PushOrder, account: PushAccount) -> None:
         self._host, self._source, self._order, self._account = host, source, order, account
@@ -179,20 +179,20 @@ class _Sending:
         self._started_s = self._progress_s = time.monotonic()
         self._acked_bytes = 0
 
-    def through(self) -> None:
+    def send_all(self) -> None:
         """Send all of it, watched; raises what `push_image` does."""
         sender = threading.Thread(target=self._send, name=f"push-{self._host}", daemon=True)
         sender.start()
         try:
-            while not self._done.wait(_LOOK_EVERY_S):
+            while not self._done.wait(_POLL_S):
                 self._account.look(self._source.channel())
                 self._check(time.monotonic())
         finally:
-            # Whatever it was: nothing is sent behind our back.
+            # Whatever was raised, sending ends.
             if not self._done.is_set():
                 self._source.close()
             sender.join(_LAST_JOIN_S)
-        self._judge()
+        self._raise_error()
 
     def _send(self) -> None:
         try:
@@ -201,7 +201,7 @@ class _Sending:
                 self._send_file(descriptor)
             finally:
                 os.close(descriptor)
-        except BaseException as error:  # noqa: BLE001 -- told where it is watched
+        except BaseException as error:  # noqa: BLE001 -- raised by the watching thread
             self._error = error
         finally:
             self._done.set()
@@ -224,21 +224,21 @@ class _Sending:
         silent_s, limits = now_s - self._progress_s, self._order.limits
         if not self._acked_bytes and silent_s > limits.start_s:
             raise self._stalled(f"no byte was taken within {limits.start_s:.0f} s")
-        # Behind the last byte the device may write flash; what it says of that is its server's last word alone.
-        most_s = limits.end_s if self._is_all_but_done else limits.stall_s
+        # After the last byte the device may still write flash; only its server's reply shows the end.
+        most_s = limits.end_s if self._is_nearly_done else limits.stall_s
         if self._acked_bytes and silent_s > most_s:
             raise self._stalled(f"no progress for {most_s:.0f} s after {self._acked_bytes} bytes")
         if now_s - self._started_s > limits.total_s:
             raise self._stalled(f"{self._acked_bytes} bytes in {limits.total_s:.0f} s, the limit")
 
     @property
-    def _is_all_but_done(self) -> bool:
+    def _is_nearly_done(self) -> bool:
         return self._acked_bytes >= _NEARLY_ALL * self._order.image.size_bytes
 
     def _stalled(self, reason: str) -> TransferStalled:
         return TransferStalled(reason, host=self._host, step=STEP)
 
-    def _judge(self) -> None:
+    def _raise_error(self) -> None:
         error, host = self._error, self._host
         if error is None:
             return
@@ -251,9 +251,9 @@ class _Sending:
         if self._account.cut_because:
             raise CopyFailed(self._account.cut_because, host=host, step=STEP, hint=_LOG) from None
         if isinstance(error, lost()):
-            told = f": {error}" if str(error) else ""
+            reply = f": {error}" if str(error) else ""
             raise DeviceUnreachable(
-                f"the push's SSH session was lost after {self._acked_bytes} bytes{told}",
+                f"the push's SSH session was lost after {self._acked_bytes} bytes{reply}",
                 host=host,
                 step=STEP,
                 hint=SESSION_LOST,

@@ -88,7 +88,7 @@ def _note_lost_applet(run: DeviceRun, report: RestoreReport) -> None:
     if report.applet_was_gone and armed is not None and armed.is_armed:
         run.note(
             f"{armed.name} was gone before the restore: its {armed.countdown_s // 60} min were over, or the device "
-            "restarted; a copy that had begun went on as it was"
+            "restarted; a copy that had started went on as it was"
         )
 
 

@@ -1,9 +1,9 @@
-"""Going from the lines of one transport to those of another, on a device that is in our hands.
+"""Replace the lines of one transport by those of another, on a device whose lease is held.
 
-Lines that both need stay. The others are taken back first, and proven gone, while the journal still has them; then the
-journal has those of the other transport, and only then are they sent: a crash at any moment leaves nothing behind that
-recovery does not know. What somebody saved or archived of them meanwhile may bring them back: then they are not
-forgotten, and nothing else is set.
+Lines that both need stay. The others are removed first, and proven gone, while the journal still has them; then the
+journal has those of the other transport, and only then are they sent: a crash at any moment leaves nothing that
+recovery does not know. Lines that others saved or archived meanwhile may come back: then the journal keeps them, and
+nothing else is set.
 """
 
 from __future__ import annotations
@@ -42,42 +42,42 @@ def apply_other_plan(
     remember: Remember,
     before: Snapshot | None = None,
 ) -> TuneReport:
-    """Take back what was set and is not needed any more, then set what is missing.
+    """Remove lines that are not needed any more, then set those that are missing.
 
     Args:
         session: An open session.
-        held: What is in force; the journal has it.
-        plan: What is to be in force instead, made from the lines as they were before anything was set.
-        remember: Takes the changes that hold from now on; they must be on disk when it returns.
+        held: The lines in force; the journal has them.
+        plan: The lines to be in force instead, planned from the lines before anything was set.
+        remember: Takes the changes that hold from now on; they are on disk when it returns.
         before: What the configuration was; see `tasks.tune.apply_plan`.
 
     Raises:
-        DeviceRefused: A line could not be taken back, was never shown, or somebody kept it meanwhile; the device does
-            not take one of the others, or another controller has it in hand.
+        DeviceRefused: A line could not be taken back, was never shown, or was saved by others meanwhile; the device
+            does not take one of the others, or another controller holds it.
         DeviceUnreachable: The session was lost; lines may be in force.
     """
     check_all_shown(session, held)
-    wanted = {(change.keyword, change.ours) for change in plan.changes}
-    gone = tuple(change for change in held if (change.keyword, change.ours) not in wanted)
+    planned = {(change.keyword, change.ours) for change in plan.changes}
+    gone = tuple(change for change in held if (change.keyword, change.ours) not in planned)
     seen = _without(session, gone)
     if (other := other_mark(seen.tcp.lines, marks_in(held))) is not None:
         raise in_other_hands(session.name, STEP, other)
     _check_not_kept(session, gone, seen, before)
-    # What is not there any more, for it was taken back behind a refusal or the device restarted, is set anew.
+    # A line that is gone, after a refusal or a restart of the device, is set again.
     kept = tuple(change for change in held if change not in gone and not _is_as_before(change, seen))
     there = {(change.keyword, change.ours) for change in kept}
     missing = tuple(change for change in plan.changes if (change.keyword, change.ours) not in there)
     if not missing:
         remember(kept)
         return TuneReport(running=seen.tcp, not_shown=(), is_marked=any(is_mark(change.ours) for change in kept))
-    # Whose the device is stands with what is set, and is looked for after it: the mark is set again with it.
+    # The mark is set together with other lines and checked after them, so it is sent again.
     marks = tuple(change for change in kept if is_mark(change.ours))
     kept = tuple(change for change in kept if change not in marks)
     missing = (*marks, *missing)
     remember((*kept, *missing))
 
     def remember_all(changes: tuple[Change, ...]) -> None:
-        # A mark stands there also where nothing was set again after all.
+        # The mark is kept also where nothing was set again.
         known = {change.ours for change in changes}
         remember((*kept, *(mark for mark in marks if mark.ours not in known), *changes))
 
@@ -85,7 +85,7 @@ def apply_other_plan(
 
 
 def _is_as_before(change: Change, seen: Configured) -> bool:
-    """Tell whether a line of ours is not in force; one that is the default there is shown as it was before."""
+    """Return whether a line of ours is not in force; one that is the default there is shown as it was before."""
     stands = line_state(change, seen.tcp.of(change.keyword), frozenset(seen.lines))
     return stands is LineState.BEFORE and change.shown != ""
 
@@ -93,10 +93,10 @@ def _is_as_before(change: Change, seen: Configured) -> bool:
 def _check_not_kept(
     session: DeviceSession, gone: tuple[Change, ...], seen: Configured, before: Snapshot | None
 ) -> None:
-    """Check that nobody saved or archived lines that are to be forgotten.
+    """Check that lines that leave the journal were not saved or archived meanwhile.
 
     Raises:
-        DeviceRefused: Somebody did, so that a reload or a rollback would bring them back.
+        DeviceRefused: They were, so that a reload or a rollback would bring them back.
     """
     threat = kept_meanwhile(
         session,
@@ -112,10 +112,10 @@ def _check_not_kept(
 
 
 def _without(session: DeviceSession, gone: tuple[Change, ...]) -> Configured:
-    """Take lines back and prove them gone, a mark or an applet among them last; return what is shown then.
+    """Remove lines and prove them gone, a mark or an applet last; return the configuration then.
 
     Raises:
-        DeviceRefused: One is still there, or somebody changed it meanwhile.
+        DeviceRefused: One is still there, or was changed by others meanwhile.
     """
     seen = _taken_back(session, tuple(change for change in gone if not change.is_mark and not change.is_applet))
     closing = tuple(change for change in gone if change.is_mark or change.is_applet)
@@ -123,7 +123,7 @@ def _without(session: DeviceSession, gone: tuple[Change, ...]) -> Configured:
 
 
 def _taken_back(session: DeviceSession, gone: tuple[Change, ...], seen: Configured | None = None) -> Configured:
-    """Take lines back in one session; see `_without`."""
+    """Remove lines; see `_without`."""
     seen = read_running(session) if seen is None else seen
     plan = plan_restore(gone, seen.tcp, others=seen.lines)
     if sent := (*plan.commands, *plan.closing):

@@ -1,6 +1,6 @@
-"""Where the devices of a site tell each other where they stand: the tree of a site and an image, safe for all threads.
+"""The distribution tree of a site and an image, shared by the site's devices. Thread-safe.
 
-Who waits here costs a thread that sleeps. A device that serves waits here too, logged out after a while: its lines work
+A waiting device costs a sleeping thread. A device that serves waits here too, logged out after a while: its lines work
 without its session.
 """
 
@@ -19,8 +19,8 @@ from flashferry.planning.neighbour_tree import SiteTree, Stand, degree_for
 from flashferry.run.concurrency import EXPECT_S
 from inventory.host_view import HostView, view
 
-LOOK_EVERY_S = 1.0
-"""How often one who waits looks whether the run is to stop; news wake it at once."""
+POLL_S = 1.0
+"""How often a waiting device checks whether the run is to stop; a change wakes it at once."""
 
 AT_ONCE = 32
 """So many devices of a site may be under way before their copy: in a tree they do not wait for the WAN's slots.
@@ -29,7 +29,7 @@ With what is looked at ahead of that, it is the last row of a site of 36, which 
 """
 
 IDLE_S = 120.0
-"""A device that had nobody to serve for so long ends, whoever may still come: it carries lines of ours meanwhile."""
+"""A device that had none to serve for so long stops serving: it carries lines of ours meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class SiteBoard:
             self._changed.notify_all()
 
     def leave(self, host: str) -> None:
-        """Note that a device is through, well or not; of one that is not under way nothing is noted."""
+        """Note that a device has ended; one that is not under way is ignored."""
         with self._changed:
             if host in self._tree.members:
                 self._tree.leave(host)
@@ -103,27 +103,27 @@ class SiteBoard:
 
         Args:
             host: The device.
-            address: Where its copy would come from, for the neighbour's list; None where that cannot be told.
+            address: Where its copy would come from, for the neighbour's list; None where that is unknown.
             can_serve: Whether it may serve others later.
             interrupted: Whether the run is to stop.
             patience_s: After so many seconds `on_patience` is called, once.
-            on_wait: Told what it waits for, where it waits.
-            on_patience: Frees what is not to be held for long.
-            on_soon: Called once, when its turn is near: makes ready what was freed. What it raises ends the wait.
+            on_wait: Called with the reason of a wait.
+            on_patience: Frees what must not be held for long.
+            on_soon: Called once, when its turn is near, to prepare again. What it raises ends the wait.
 
         Raises:
             Interrupted: The run is to stop.
         """
         self._wait(host, address, can_serve=can_serve)
         waiting = _Waiting(since_s=self._clock(), patience_s=patience_s, on_patience=on_patience, on_soon=on_soon)
-        was_told = False
+        was_called = False
         while (found := self._source(host)) is _NOT_YET:
             if interrupted():
                 raise Interrupted("stopped while it waited for a neighbour to have the image", step="queue")
-            if not was_told:
-                was_told = True
+            if not was_called:
+                was_called = True
                 on_wait("waits for a neighbour of its site to have the image, or for its turn on the WAN")
-            waiting.look(self._clock(), is_soon=self._is_soon(host))
+            waiting.update(self._clock(), is_soon=self._is_soon(host))
             self._sleep(lambda: self._source(host) is not _NOT_YET)
         assert found is None or isinstance(found, ServedBy)
         return found
@@ -153,28 +153,28 @@ class SiteBoard:
     def _sleep(self, is_news: Callable[[], bool]) -> None:
         with self._changed:
             if not is_news():
-                self._changed.wait(LOOK_EVERY_S)
+                self._changed.wait(POLL_S)
 
     def proving(self, host: str) -> None:
-        """Note that a device has its copy and proves it: who is served by it is to make ready meanwhile."""
+        """Note that a device has its copy and proves it: the devices that it will serve log in again meanwhile."""
         with self._changed:
             self._proving_at[host] = self._clock()
             self._changed.notify_all()
 
     def _is_soon(self, host: str) -> bool:
-        """Tell whether a device that waits has its place, or gets it when the proofs under way are done, shortly."""
+        """Return whether a waiting device has its place, or gets it when the current proofs end."""
         with self._changed:
             until_s = self._clock() + EXPECT_S - self._proof_s
             near = sum(at_s <= until_s for at_s in self._proving_at.values())
             return self._tree.members[host].stand is Stand.CHILD or host in self._tree.next_with(near)
 
     def keep_stamp(self, host: str, stamp: str) -> None:
-        """Keep what the file of a device looked like behind its proof: while it does, that need not be had again."""
+        """Store the time stamp of a device's file after its proof: while it is unchanged, no new proof is needed."""
         with self._changed:
             self._stamps[host] = stamp
 
     def stamp_of(self, host: str) -> str:
-        """Return what a device's proven file looked like; empty where nobody has looked."""
+        """Return the time stamp of a device's proven file; empty where it was not read."""
         with self._changed:
             return self._stamps.get(host, "")
 
@@ -196,7 +196,7 @@ class SiteBoard:
             self._changed.notify_all()
 
     def let_down(self, host: str) -> None:
-        """Note that its neighbour failed a device."""
+        """Note that a device's neighbour failed."""
         with self._changed:
             self._tree.let_down(host)
             self._changed.notify_all()
@@ -209,10 +209,10 @@ class SiteBoard:
             self._changed.notify_all()
 
     def to_admit(self, host: str) -> dict[str, str]:
-        """Return whom a serving device is to let in: addresses by name. Waits a little where there is nobody."""
+        """Return the devices to admit: addresses by name. Waits a little where there is none."""
         with self._changed:
             if not (found := self._not_admitted(host)):
-                self._changed.wait(LOOK_EVERY_S)
+                self._changed.wait(POLL_S)
                 found = self._not_admitted(host)
             return found
 
@@ -230,7 +230,7 @@ class SiteBoard:
             self._changed.notify_all()
 
     def helpers(self, proven: Collection[str], devices: int) -> tuple[str, ...]:
-        """Return those of some devices with the image that may serve: the first ones, as many as others need.
+        """Return which devices with the image serve: the first ones, as many as the others need.
 
         Args:
             proven: The devices with the image.
@@ -248,12 +248,12 @@ class SiteBoard:
             self._changed.notify_all()
 
     def is_serving(self, host: str) -> bool:
-        """Tell whether a device is one that may serve."""
+        """Return whether a device may serve."""
         with self._changed:
             return host in self._tree.serving
 
     def is_needed(self, host: str) -> bool:
-        """Tell whether a serving device is to go on: it has children, or had until a while ago and may have more."""
+        """Return whether a serving device continues: it has children, or had some recently and may get more."""
         with self._changed:
             if self._tree.children(host):
                 self._needed_at[host] = self._clock()
@@ -271,7 +271,7 @@ _NOT_YET = object()
 
 @dataclass(slots=True, kw_only=True)
 class _Waiting:
-    """What one who waits does meanwhile: it frees what it holds, and makes ready when its turn is near."""
+    """The state of a wait: frees what is held, and prepares again when the turn is near."""
 
     since_s: float
     patience_s: float
@@ -280,7 +280,7 @@ class _Waiting:
     _was_patient: bool = True
     _was_ready: bool = False
 
-    def look(self, now_s: float, *, is_soon: bool) -> None:
+    def update(self, now_s: float, *, is_soon: bool) -> None:
         if is_soon and not self._was_ready:
             self._was_ready = self._was_patient = True
             self.on_soon()

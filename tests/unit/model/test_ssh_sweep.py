@@ -74,7 +74,7 @@ def test_of_those_that_are_as_fast_the_first_in_the_usual_order_is_taken() -> No
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (rows(gcm=(1.1e6, VerdictKind.CAP), cbc=(1e6, VerdictKind.CAP)), "No cipher is told apart .* bound by: link"),
+        (rows(gcm=(1.1e6, VerdictKind.CAP), cbc=(1e6, VerdictKind.CAP)), "No cipher clearly differs .* bound by: link"),
         (
             rows(gcm=(2e6, VerdictKind.CAP), cbc=(1e6, VerdictKind.SSH_WINDOW)),
             "bound by: window, which is not the device",

@@ -14,7 +14,7 @@ from flashferry.model.record import Failure
 from flashferry.model.states import Outcome
 from flashferry.planning.inspection import CheckRecord
 from flashferry.run import transports as module
-from flashferry.run.connectivity import try_each, with_other_ways
+from flashferry.run.connectivity import try_each, with_other_transports
 from flashferry.run.options import RunOptions
 from flashferry.run.transports import reach_by
 from flashferry.transports import choice
@@ -93,7 +93,7 @@ def test_behind_a_lost_session_nothing_else_is_tried():
 def looked_at(device, *tried, asked="usual", kind=Kind.NO_CLIENT):
     failure = None if kind is None else Failure(step="reach", reason="nobody came", hint="Check", kind=kind)
     record = CheckRecord(host="r1", outcome=Outcome.FAILED, check=None, failure=failure)
-    return with_other_ways(record, device, RunOptions(policy=StagePolicy(transport=asked)), named(*tried))
+    return with_other_transports(record, device, RunOptions(policy=StagePolicy(transport=asked)), named(*tried))
 
 
 @pytest.mark.parametrize("kind", [Kind.NO_CLIENT, Kind.NO_LOGIN, Kind.NO_DATA])

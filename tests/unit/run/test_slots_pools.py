@@ -107,7 +107,7 @@ def test_who_enters_beside_the_others_keeps_the_next_one_waiting():
 
 def test_who_is_to_stop_waits_no_longer_and_holds_nothing(monkeypatch):
     """An interruption ends the wait with an error; the slot goes to the next one in the line."""
-    monkeypatch.setattr(slot_pools, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(slot_pools, "POLL_S", 0.01)
     pool, stop = SlotPool("copy", 1), threading.Event()
     holder = Visitor(pool)
     assert holder.inside.wait(PATIENCE_S)
@@ -122,7 +122,7 @@ def test_who_is_to_stop_waits_no_longer_and_holds_nothing(monkeypatch):
 
 def test_who_is_next_is_told_that_a_slot_will_come(monkeypatch):
     """As many as leave soon, of the same site, in the order of arrival, once each; then it is over."""
-    monkeypatch.setattr(slot_pools, "LOOK_EVERY_S", 0.005)
+    monkeypatch.setattr(slot_pools, "POLL_S", 0.005)
     pool, soon = SlotPool("copy", 3, lambda site: 2), []
     pool.enter("a")
     pool.enter("a")
@@ -157,7 +157,7 @@ def test_who_is_next_is_told_that_a_slot_will_come(monkeypatch):
 
 def test_patience_begins_anew_when_a_slot_is_near(monkeypatch):
     """Logged in again for a slot that then does not come after all: it is logged out again in time."""
-    monkeypatch.setattr(slot_pools, "LOOK_EVERY_S", 0.005)
+    monkeypatch.setattr(slot_pools, "POLL_S", 0.005)
     pool, told = SlotPool("copy", 1), []
     holder = Visitor(pool)
     assert holder.inside.wait(PATIENCE_S)
@@ -187,7 +187,7 @@ def test_a_slot_that_came_at_the_moment_of_giving_up_is_not_lost():
 
 def test_patience_ends_once(monkeypatch):
     """Who waits long is told so once, and goes on waiting in its place."""
-    monkeypatch.setattr(slot_pools, "LOOK_EVERY_S", 0.005)
+    monkeypatch.setattr(slot_pools, "POLL_S", 0.005)
     pool, tired = SlotPool("copy", 1), []
     holder = Visitor(pool)
     assert holder.inside.wait(PATIENCE_S)

@@ -113,7 +113,7 @@ class Push:
         self.refuses: Exception | None = None
         self.clock = Clock(monkeypatch, push)
         Flash(monkeypatch, self._look_at_target, push)
-        monkeypatch.setattr(push, "_LOOK_EVERY_S", 0.001)
+        monkeypatch.setattr(push, "_POLL_S", 0.001)
         self.order = push.PushOrder(
             image=ImageFile(
                 name="x.bin",

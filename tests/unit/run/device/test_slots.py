@@ -35,7 +35,7 @@ class Watched:
     """A device's run whose steps only note that they were taken; its site has one slot for copies."""
 
     def __init__(self, monkeypatch):
-        monkeypatch.setattr(slot_pools, "LOOK_EVERY_S", 0.005)
+        monkeypatch.setattr(slot_pools, "POLL_S", 0.005)
         monkeypatch.setattr(device_run, "session_of", lambda task: self.done.append("login"))
         monkeypatch.setattr(Host, "close_connections", lambda host: self.done.append("logout"))
         monkeypatch.setattr(check, "decide", lambda run, report: None)
