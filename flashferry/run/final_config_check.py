@@ -19,7 +19,7 @@ from flashferry.run.recover import RecoveryRecord, recover
 from flashferry.store.journal import Journal
 
 
-def look_again(
+def check_configs_again(
     nornir: Nornir,
     journal: Journal,
     run_id: str,

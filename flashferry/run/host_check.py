@@ -31,10 +31,10 @@ from inventory.transport_policy import AS_USUAL
 
 _CONTROLLER_CLIENT = "virl2_client"
 
-SESSIONS_WANTED = 500
+RECOMMENDED_SESSIONS = 500
 """A fleet of this size is what one machine is meant for."""
 
-SEND_BUFFER_WANTED_BYTES = 4_000_000
+RECOMMENDED_SEND_BUFFER_BYTES = 4_000_000
 """100 Mbit/s at 300 ms is 3.75 MB in flight, and the kernel keeps what was sent until it is acknowledged."""
 
 
@@ -221,7 +221,7 @@ def _witness(capabilities: HostCapabilities) -> Finding:
 
 
 def _send_buffer(ceiling_bytes: int | None) -> Finding:
-    good = ceiling_bytes is not None and ceiling_bytes >= SEND_BUFFER_WANTED_BYTES
+    good = ceiling_bytes is not None and ceiling_bytes >= RECOMMENDED_SEND_BUFFER_BYTES
     return Finding(
         name="send buffer ceiling",
         is_good=good,
@@ -232,11 +232,11 @@ def _send_buffer(ceiling_bytes: int | None) -> Finding:
 
 def _open_files() -> Finding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = SESSIONS_WANTED * DESCRIPTORS_PER_SESSION
-    good = soft == resource.RLIM_INFINITY or soft >= wanted
+    recommended = RECOMMENDED_SESSIONS * DESCRIPTORS_PER_SESSION
+    good = soft == resource.RLIM_INFINITY or soft >= recommended
     return Finding(
         name="open files",
         is_good=good,
         found=f"{soft}, may be raised to {hard}",
-        advice="" if good else f"ulimit -n {wanted} for a fleet of {SESSIONS_WANTED}",
+        advice="" if good else f"ulimit -n {recommended} for a fleet of {RECOMMENDED_SESSIONS}",
     )

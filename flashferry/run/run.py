@@ -28,7 +28,7 @@ from flashferry.run.concurrency import SlotPools
 from flashferry.run.context import RunContext
 from flashferry.run.control import Approve, RunControl
 from flashferry.run.device.workflow import stage_device
-from flashferry.run.final_config_check import look_again
+from flashferry.run.final_config_check import check_configs_again
 from flashferry.run.neighbours.board import Neighbourhood, may_serve
 from flashferry.run.options import RunOptions
 from flashferry.run.request import FleetRequest
@@ -224,7 +224,7 @@ class _Run:
             with suppress(JournalUnusable):
                 self._journal.finish_run(run_id)
         with suppress(JournalUnusable):
-            records = look_again(
+            records = check_configs_again(
                 self._nornir, self._journal, run_id, records, emit=self._emit, interrupted=control.is_stopping
             )
         return self._report(run_id, images, records, stopped=scheduler.stopped, is_stopped=control.is_stopping())

@@ -74,14 +74,14 @@ class _Work:
         return self.run.record
 
     def _go(self) -> None:
-        with self.run.step("connect"):
+        with self.run.timed("connect"):
             session = session_of(self._task)
             remark(self._task, f"run {self._context.run_id}, activate")
         self._check_free(session)
         self._check_planned(session)
         if not self._is_ready(session):
             return
-        with self.run.step("snapshot"):
+        with self.run.timed("snapshot"):
             software = read_software(session)
             before = read_service_state(session, software)
             snapshot = take_snapshot(session)
@@ -89,7 +89,7 @@ class _Work:
         activation = self._planned(session, software, before)
         self._stop_here()
         self._acquire(session, activation, snapshot)
-        with self.run.step(STEP):
+        with self.run.timed(STEP):
             self._activate(activation, snapshot)
 
     # Before anything is sent.
@@ -126,7 +126,7 @@ class _Work:
 
     def _is_ready(self, session: DeviceSession) -> bool:
         """Return whether the device is ready to boot the image; checked again, since staging may be long ago."""
-        with self.run.step("ready"):
+        with self.run.timed("ready"):
             image, names = self._device.wanted.image.name, (self._name, identity_of(session.facts()))
             known = doubts_about(doubts(self._context.journal.directory, *names), *names, image)
             found = look_at_readiness(

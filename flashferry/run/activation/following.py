@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 
 from nornir.core.task import Task
 
-from flashferry.devices.connection import NAME as CONNECTION
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import (
     DeviceRefused,
@@ -28,6 +27,7 @@ from flashferry.devices.errors import (
 from flashferry.devices.session import DeviceSession
 from flashferry.model.activation import Activation, ActivationOutcome, ActivationReport, Phase, Sighting, sighting
 from flashferry.run.activation.waiting import Reading, Wait, is_for_good
+from flashferry.run.device_recorder import drop_session
 from tasks.activating.boot_order import BootOrder, boot_lines, differs_only_by, save, undo_boot_order
 from tasks.activating.restart import STEP, commit_active
 from tasks.activating.service_state import ServiceState, read_service_state
@@ -109,7 +109,7 @@ class Following:
 
     def hang_up(self) -> None:
         """Close the session without a dialogue: the device may be restarting."""
-        hang_up(self._task)
+        drop_session(self._task)
 
     # After the restart.
 
@@ -382,13 +382,6 @@ class Following:
             lines=(*booted, *rows),
             away_s=self.away_s,
         )
-
-
-def hang_up(task: Task) -> None:
-    """Close a device's session without a dialogue: the device may be restarting."""
-    found = task.host.connections.pop(CONNECTION, None)
-    if found is not None and found.connection is not None:
-        found.connection.abandon()
 
 
 def _now() -> str:

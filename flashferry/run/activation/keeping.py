@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
-from typing import Any
+from contextlib import suppress
 
 from nornir.core.task import Task
 
 from flashferry.core.errors import FlashferryError, Kind
-from flashferry.devices.connection import recent_of, remark
+from flashferry.devices.connection import recent_of
 from flashferry.devices.errors import Stopped
 from flashferry.model.activation import ActivationOutcome, ActivationReport
 from flashferry.model.lease import JournalUnusable
-from flashferry.model.record import DeviceRecord, Failure, failure_of, sentence_of
+from flashferry.model.record import DeviceRecord, Failure, failure_of
 from flashferry.model.states import Outcome, Restored, State
-from flashferry.monitor.events import Event
 from flashferry.run.activation.context import ActivationContext, DeviceActivation
+from flashferry.run.device_recorder import DeviceRecorder
 from tasks.activating.restart import STEP
 from tasks.readiness import Readiness
 
 
-class ActivationRun:
+class ActivationRun(DeviceRecorder):
     """The state of one device in an activation; the first failure is kept.
 
     Args:
@@ -36,25 +32,24 @@ class ActivationRun:
     """
 
     def __init__(self, task: Task, device: DeviceActivation, context: ActivationContext) -> None:
-        self._task, self._device, self._context = task, device, context
-        self._record = DeviceRecord(host=device.host.name, image=device.wanted.image.name, seconds_by_step={})
+        record = DeviceRecord(host=device.host.name, image=device.wanted.image.name, seconds_by_step={})
+        super().__init__(
+            task,
+            record,
+            emit=context.emit,
+            started_s=context.started_s,
+            site=device.host.site,
+            wave=device.wave,
+        )
+        self._context = context
         self.is_held = False
-
-    @property
-    def record(self) -> DeviceRecord:
-        """Return the record so far."""
-        return self._record
-
-    def update(self, **values: Any) -> None:
-        """Set fields of the record."""
-        self._record = replace(self._record, **values)
 
     def move(self, *states: State) -> None:
         """Change the state, one after the other; an unusable journal does not change the record."""
         for state in states:
-            if self._record.state is not state:
+            if self.record.state is not state:
                 with suppress(JournalUnusable, ValueError):
-                    self._context.journal.move(self._context.run_id, self._record.host, state)
+                    self._context.journal.move(self._context.run_id, self.record.host, state)
                 self.update(state=state)
 
     def refuse(self, found: Readiness) -> None:
@@ -63,7 +58,7 @@ class ActivationRun:
         failure = Failure(
             step="ready",
             reason=f"not ready to boot {found.image}: {why}",
-            hint=f"Look with 'flashferry ready --host {self._record.host}' at what it rests on",
+            hint=f"Look with 'flashferry ready --host {self.record.host}' at what it rests on",
             kind=Kind.POLICY_VIOLATION,
         )
         self.update(outcome=Outcome.REFUSED, failure=failure)
@@ -71,8 +66,8 @@ class ActivationRun:
 
     def fail(self, error: BaseException) -> None:
         """Record the first failure; a device whose lease is held stays in the journal."""
-        failure = failure_of(STEP, error, recent_of(self._task).lines())
-        if self._record.failure is None:
+        failure = failure_of(STEP, error, recent_of(self.task).lines())
+        if self.record.failure is None:
             outcome = Outcome.FAILED if isinstance(error, FlashferryError) else Outcome.ERROR
             self.update(outcome=Outcome.INTERRUPTED if isinstance(error, Stopped) else outcome, failure=failure)
         elif self.is_held:
@@ -80,7 +75,7 @@ class ActivationRun:
             self.update(restore_failure=failure)
         if not self.is_held:
             self.move(State.FAILED)
-        elif self._record.activation is None:
+        elif self.record.activation is None:
             self.update(restored=Restored.INCOMPLETE)
 
     def take(self, report: ActivationReport, *, is_as_before: bool) -> None:
@@ -95,49 +90,17 @@ class ActivationRun:
         if is_good:
             # An earlier failure turned out to be none.
             self.update(outcome=Outcome.DONE, failure=None)
-        elif self._record.failure is None:
+        elif self.record.failure is None:
             self.update(outcome=Outcome.FAILED, failure=failure_of_activation(report))
         if not report.outcome.runs_new:
             self.update(restored=Restored.RESTORED if is_as_before else Restored.FOREIGN_CHANGE)
-        self._context.journal.release(self._context.run_id, self._record.host, self._record)
+        self._context.journal.release(self._context.run_id, self.record.host, self.record)
         self.is_held = False
         self.move(*((State.ACTIVATED, State.DONE) if is_good else (State.FAILED,)))
 
-    @contextmanager
-    def step(self, word: str) -> Iterator[None]:
-        """Emit the start and the end of a step, and record its time."""
-        self.event(word, "started", "")
-        began_s = time.monotonic()
-        try:
-            yield
-        except Exception as error:
-            self.event(word, "failed", sentence_of(error))
-            raise
-        finally:
-            spent = {word: round(time.monotonic() - began_s, 3)}
-            self.update(seconds_by_step=self._record.seconds_by_step | spent)
-        self.event(word, "done", f"{time.monotonic() - began_s:.1f} s")
-
-    def event(self, step: str, status: str, text: str, **more: Any) -> None:
-        """Emit an event; see `flashferry.run.device.device_run.DeviceRun.event`."""
-        if status != "progress":
-            remark(self._task, f"{step}: {status}{': ' if text else ''}{text}")
-        self._context.emit(
-            Event(
-                host=self._record.host,
-                step=step,
-                status=status,
-                text=text,
-                at_s=time.monotonic() - self._context.started_s,
-                site=self._device.host.site,
-                wave=self._device.wave,
-                **more,
-            )
-        )
-
     def emit_end(self) -> None:
         """Emit the device's result."""
-        record = self._record
+        record = self.record
         done = record.activation.outcome.value if record.activation is not None else record.outcome.value
         is_good = record.outcome.is_good
         failure = record.failure

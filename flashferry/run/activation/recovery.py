@@ -17,7 +17,8 @@ from flashferry.devices.errors import DeviceUnreachable
 from flashferry.devices.session import DeviceSession
 from flashferry.model.activation import Activation, ActivationReport, Phase
 from flashferry.model.lease import LeasedDevice
-from flashferry.run.activation.following import Following, Notify, hang_up
+from flashferry.run.activation.following import Following, Notify
+from flashferry.run.device_recorder import drop_session
 from flashferry.store.journal import Journal
 from tasks.install import TOTAL_LIMIT_S
 
@@ -76,7 +77,7 @@ def _checked(task: Task, check: Callable[[DeviceSession], None]) -> DeviceSessio
         session = session_of(task)
         check(session)
     except DeviceUnreachable:
-        hang_up(task)
+        drop_session(task)
         raise
     return session
 

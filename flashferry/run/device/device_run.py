@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
@@ -13,7 +12,6 @@ from nornir.core.exceptions import NornirSubTaskError
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError, Kind
-from flashferry.devices.connection import NAME as CONNECTION
 from flashferry.devices.connection import recent_of, remark, session_of
 from flashferry.devices.errors import Interrupted, Stopped
 from flashferry.devices.identity import guard_logins
@@ -22,11 +20,11 @@ from flashferry.fileserver import ImageFile, SshOffer, Ticket
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.record import DeviceRecord, Failure, compare_clocks, failure_of, sentence_of
 from flashferry.model.states import Outcome, State
-from flashferry.monitor.events import Event
 from flashferry.reports.facts import fact_of
 from flashferry.reports.facts import sentence_of as fact_sentence
 from flashferry.run.context import RunContext
 from flashferry.run.device_plan import DevicePlan
+from flashferry.run.device_recorder import DeviceRecorder
 from flashferry.run.neighbours.board import ServedBy
 from flashferry.store.transfer_row import STAGE
 from flashferry.transports.transport import Transport
@@ -94,7 +92,7 @@ class CopyTraces:
     is_from_neighbour: bool = False
 
 
-class DeviceRun:
+class DeviceRun(DeviceRecorder):
     """The state of one device in a run. The steps are functions that take it.
 
     Args:
@@ -103,7 +101,6 @@ class DeviceRun:
 
     Attributes:
         host: The inventory's values for the device, read once.
-        record: The record so far; change it with `update`.
         traces: What its copies did so far.
         is_logged_out: Whether it was logged out while it waited; what was read before may have changed.
         slot: State of its copy slot.
@@ -119,15 +116,23 @@ class DeviceRun:
     """
 
     def __init__(self, task: Task, context: RunContext) -> None:
-        self.task, self.context = task, context
+        self.context = context
         self.host: HostView = view(task.host)
-        self.record = DeviceRecord(
+        record = DeviceRecord(
             host=task.host.name,
             image=context.image.name,
             transport=context.transports[0].name,
             attempt=context.attempt,
             earlier=context.earlier,
             seconds_by_step={},
+        )
+        super().__init__(
+            task,
+            record,
+            emit=context.emit,
+            started_s=context.started_s,
+            site=self.host.site or None,
+            wave=context.wave,
         )
         self.traces = CopyTraces()
         self.is_logged_out = False
@@ -155,10 +160,6 @@ class DeviceRun:
     def image_path(self) -> str:
         """Return where the image belongs on the device, for example `bootflash:image.bin`."""
         return f"{self.checked.file_system}{self.context.image.name}"
-
-    def update(self, **values: Any) -> None:
-        """Set fields of the record."""
-        self.record = replace(self.record, **values)
 
     def keep(self, step: Step, report: object) -> None:
         """Store a step's report in its field of the record, where it has one."""
@@ -226,30 +227,6 @@ class DeviceRun:
 
     # -- events ------------------------------------------------------------------------------------------------------
 
-    def event(self, step: str, status: str, text: str, **more: Any) -> None:
-        """Emit an event, and write it to the session's transcript unless it is progress.
-
-        Args:
-            step: The event word of a step.
-            status: `started`, `done`, `failed`, `queued`, `progress` or `note`.
-            text: What happened.
-            more: Further fields of the event.
-        """
-        if status != "progress":
-            remark(self.task, f"{step}: {status}{': ' if text else ''}{text}")
-        self.context.emit(
-            Event(
-                host=self.task.host.name,
-                step=step,
-                status=status,
-                text=text,
-                at_s=time.monotonic() - self.context.started_s,
-                site=self.host.site or None,
-                wave=self.context.wave,
-                **more,
-            )
-        )
-
     def note_event(self, step: str, text: str) -> None:
         """Emit a note."""
         self.event(step, "note", f"note: {text}")
@@ -272,7 +249,7 @@ class DeviceRun:
         """
         if not step.runs_when_stopping:
             self.check_stop(step)
-        with self.timed(step):
+        with self.timed(step.word):
             try:
                 return self.task.run(task=task, name=step.word, **arguments)[0].result
             except NornirSubTaskError as wrapped:
@@ -280,21 +257,6 @@ class DeviceRun:
                 if isinstance(cause, FlashferryError):
                     cause.at(host=self.task.host.name, step=step.word)
                 raise cause from None
-
-    @contextmanager
-    def timed(self, step: Step) -> Iterator[None]:
-        """Emit the start and the end of a step, and add its time to the record."""
-        word, started = step.word, time.monotonic()
-        self.event(word, "started", "")
-        try:
-            yield
-        except Exception as error:
-            self.event(word, "failed", sentence_of(error))
-            raise
-        finally:
-            spent = self.record.seconds_by_step.get(word, 0.0) + time.monotonic() - started
-            self.update(seconds_by_step=self.record.seconds_by_step | {word: round(spent, 3)})
-        self.event(word, "done", f"{time.monotonic() - started:.1f} s")
 
     def check_stop(self, step: Step) -> None:
         """Raise before a step where the run is to stop.
@@ -317,7 +279,7 @@ class DeviceRun:
         self.check_stop(CONNECT)
         with (
             context.slots.logins.slot(interrupted=context.interrupted, on_wait=self.queued(CONNECT.word)),
-            self.timed(CONNECT),
+            self.timed(CONNECT.word),
         ):
             session_of(self.task)
             remark(self.task, f"run {context.run_id}, {context.verb}, attempt {context.attempt}")
@@ -342,9 +304,3 @@ class DeviceRun:
             self.task.host.close_connections()
         except Exception as error:  # noqa: BLE001 -- a session that cannot be closed is not used any more either
             self.event(CONNECT.word, status, f"{prefix}{sentence_of(error)}")
-
-    def drop_session(self) -> None:
-        """Close the session without a dialogue, so that the next step logs in again: its state cannot be trusted."""
-        found = self.task.host.connections.pop(CONNECTION, None)
-        if found is not None and found.connection is not None:
-            found.connection.abandon()

@@ -89,7 +89,7 @@ def test_readiness_knows_what_earlier_runs_saw(monkeypatch, tmp_path):
         )
     }
     monkeypatch.setattr(one_device, "doubts", lambda directory, *names: known)
-    work.run = SimpleNamespace(step=lambda _: nullcontext(), update=lambda **_: None, refuse=lambda _: None)
+    work.run = SimpleNamespace(timed=lambda _: nullcontext(), update=lambda **_: None, refuse=lambda _: None)
     session = SimpleNamespace(facts=lambda: SimpleNamespace(serial_number="9X", hostname="sw-1"))
     assert work._is_ready(session) is False
     assert asked["expected_members"] == (1, 2, 3)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from nornir.core.inventory import Host
 
+from flashferry.devices.connection import NAME as CONNECTION
 from flashferry.devices.errors import DeviceUnreachable, Interrupted
 from flashferry.run.device import device_run
 from flashferry.run.device.device_run import DeviceRun
@@ -76,8 +77,8 @@ def test_a_session_that_is_not_trusted_any_more_is_abandoned():
     found, _ = login()
     abandoned = []
     connection = SimpleNamespace(abandon=lambda: abandoned.append(1))
-    found.task.host.connections[device_run.CONNECTION] = SimpleNamespace(connection=connection)
+    found.task.host.connections[CONNECTION] = SimpleNamespace(connection=connection)
     found.drop_session()
     found.drop_session()
     assert abandoned == [1]
-    assert device_run.CONNECTION not in found.task.host.connections
+    assert CONNECTION not in found.task.host.connections

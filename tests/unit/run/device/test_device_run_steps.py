@@ -60,9 +60,9 @@ def test_a_step_that_is_no_task_is_told_alike():
     """The time of several turns adds up."""
     run, events = runner()
     for _ in range(2):
-        with run.timed(CONNECT):
+        with run.timed(CONNECT.word):
             pass
-    with pytest.raises(DeviceRefused), run.timed(CONNECT):
+    with pytest.raises(DeviceRefused), run.timed(CONNECT.word):
         raise DeviceRefused("no")
     statuses = [event.status for event in events]
     assert statuses == ["started", "done", "started", "done", "started", "failed"]
