@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot.paths import AUTO, NobodyThere, NotForUs, socket_of
+from flashferry.depot.paths import AUTO as DEPOT_AUTO
+from flashferry.depot.paths import NobodyThere, NotForUs, socket_of
 from flashferry.depot.server import Server
 from flashferry.fileserver import EventKind, FileServer, FileServerError, ServerEvent, ServerSettings, ServerStartFailed
 from flashferry.images.errors import ImageError
@@ -61,7 +62,7 @@ def depot_for(options: RunOptions, state: Path) -> Iterator[tuple[DepotClient | 
     try:
         depot = _connected(path, options)
     except (NobodyThere, NotForUs) as error:
-        if options.server.depot != AUTO:
+        if options.server.depot != DEPOT_AUTO:
             raise ConfigInvalid(
                 f"--depot: {error}",
                 step="server",
@@ -83,7 +84,7 @@ def _connected(path: Path, options: RunOptions) -> DepotClient:
             return DepotClient(path, options.verb, sample_interval_s=options.sample_interval_s)
         except NobodyThere:
             # One that is insisted on may be between its end and its new start: then its socket is not there either.
-            if (options.server.depot == AUTO and not path.exists()) or time.monotonic() >= until_s:
+            if (options.server.depot == DEPOT_AUTO and not path.exists()) or time.monotonic() >= until_s:
                 raise
             time.sleep(_RETRY_S)
 

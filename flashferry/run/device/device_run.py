@@ -231,9 +231,9 @@ class DeviceRun(DeviceRecorder):
         """Emit a note."""
         self.event(step, "note", f"note: {text}")
 
-    def note_fact(self, step: str, name: str, value: object) -> None:
+    def note_fact(self, step: str, name: str, value: object, *, prefix: str = "") -> None:
         """Emit a record field as the reports show it."""
-        self.event(step, "note", fact_sentence(fact_of(name, value)))
+        self.event(step, "note", f"{prefix}{fact_sentence(fact_of(name, value))}")
 
     def queued(self, step: str) -> Callable[[str], None]:
         """Return a function that emits that the device waits before a step."""

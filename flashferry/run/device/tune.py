@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flashferry.model.states import Restored
-from flashferry.reports.facts import fact_of, sentence_of
 from flashferry.run.device.device_run import DeviceRun
 from flashferry.run.device.switch_transport_config import switch_transport_config
 from flashferry.transports import NEIGHBOUR
@@ -185,5 +184,5 @@ def arm_applet(run: DeviceRun, changes: tuple[Change, ...], *, may_have_restarte
         run.arms_applet, run.applets = False, earlier
         report = replace(report, earlier=earlier[-1].keyword if earlier else "")
     run.keep(DEAD_MAN, report)
-    run.note_event(DEAD_MAN.word, sentence_of(fact_of("dead_man", report)))
+    run.note_fact(DEAD_MAN.word, "dead_man", report, prefix="note: ")
     _store(run)
