@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.fleet_tap import CopyTap
 from benchmarks.held.figure import figure
-from flashferry.depot.link import RETURN_S
+from flashferry.depot.connection import RETURN_S
 from flashferry.lab.standin.ssh_client.figures import load_figures
 from tests.e2e import test_depot as depot
 from tests.e2e import test_depot_wan as depot_wan

@@ -1,7 +1,7 @@
-"""The depot: one file server for all runs of a host, which come by a Unix socket.
+"""The depot: one file server for all runs of a host, which connect to its Unix socket.
 
 Its end ends every transfer, as that of a run's own server does: the serving processes end with their parent. Runs wait
-for it to come back, and have their devices fetch anew.
+for it to come back, and have their devices fetch again.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Self
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import make_private_directory
 from flashferry.depot.client_session import ClientSession
-from flashferry.depot.handshake import Handshake, answered
-from flashferry.depot.messages import DepotView, Welcome, network, release
+from flashferry.depot.handshake import DepotSocket, accept_greeting
+from flashferry.depot.messages import DepotView, network, release
 from flashferry.depot.offering.mirrors import load_mirrors
 from flashferry.depot.offering.offer import Offering
 from flashferry.depot.offering.publishing import Publisher
@@ -31,6 +31,7 @@ from flashferry.fileserver import (
     FileServerError,
     ServerGone,
     ServerStartFailed,
+    Welcome,
     raise_soft_limit,
 )
 from flashferry.transports.listening import listening_error
@@ -44,25 +45,25 @@ if TYPE_CHECKING:
     from flashferry.fileserver import ServerEvent
 
 RESTARTS = 3
-"""So many times a serving process that died is replaced; then the depot ends, for who started it to start it anew."""
+"""How often a serving process that died is replaced; then the depot ends, and its unit starts it again."""
 
 _PAUSE_S = 0.5
 
 
 class Depot:
-    """A depot that runs; enter it to start, leave it to stop.
+    """A running depot; enter it to start, leave it to stop.
 
     Args:
-        options: How it is run.
-        tell: Takes what depots of other sites did, `fetched`, or `refused` for a login that was not taken, and a
-            sentence; called from other threads.
+        options: How it runs.
+        tell: Called with what a depot of another site did, `fetched`, or `refused` for its login, and a sentence; on
+            other threads.
 
     Raises:
         ConfigInvalid: It cannot start: another one serves its socket, a port is taken, a file is not to be read.
     """
 
     def __init__(self, options: DepotOptions, tell: Callable[[str, str], None] = lambda _event, _text: None) -> None:
-        self.options, self._tell = options, tell
+        self.options, self._report = options, tell
         self._publisher: Publisher | None = None
         self._numbers = itertools.count(1)
         self._has_news = threading.Event()
@@ -72,23 +73,23 @@ class Depot:
         options = self.options
         sites = None if options.mirrors is None else load_mirrors(options.mirrors)
         make_private_directory(options.state)
-        # First: a second depot is to hear of the first one, and not that a port is taken.
-        self._door = Handshake(options.at)
+        # First: a second depot has to report the first one, and not that a port is taken.
+        self._socket = DepotSocket(options.at)
         try:
             raise_soft_limit()
-            self.server = FileServer(options.settings(), restarts=RESTARTS, guests=True)
-            self.server.events(self._hear)
+            self.server = FileServer(options.settings(), restarts=RESTARTS, is_shared=True)
+            self.server.events(self._on_event)
             self.server.start()
         except ServerStartFailed as error:
-            self._door.close()
+            self._socket.close()
             raise listening_error(error, options.served) from None
         except FileServerError as error:
-            self._door.close()
+            self._socket.close()
             raise ConfigInvalid(error.message, step="server", hint=error.hint) from None
         except BaseException:
-            self._door.close()
+            self._socket.close()
             raise
-        self._ground = SharedState(
+        self._shared = SharedState(
             self.server,
             digests=options.state / DIGESTS,
             release=release(),
@@ -97,11 +98,11 @@ class Depot:
             catalogue="" if sites is None else str(options.offered.catalogue),
         )
         if sites is not None:
-            self._publisher = Publisher(self.server, self._ground, sites, Offering(options.offered), self._tell)
+            self._publisher = Publisher(self.server, self._shared, sites, Offering(options.offered), self._report)
             self._publisher.start()
         # Now that the sites' logins are known: one that came before would have been refused, and banned.
         self.server.open()
-        threading.Thread(target=self._let_in, name="depot-door", daemon=True).start()
+        threading.Thread(target=self._accept, name="depot-accept", daemon=True).start()
         return self
 
     def __exit__(
@@ -110,44 +111,44 @@ class Depot:
         self.close()
 
     def close(self) -> None:
-        """Stop at once; running transfers fail. Twice is harmless."""
-        self._door.close()
+        """Stop at once; running transfers fail. Idempotent."""
+        self._socket.close()
         # First: a publisher that waits for an answer of a process that hangs ends with the server.
         self.server.close()
         if self._publisher is not None:
             self._publisher.close()
-        for visit in self._ground.visits():
-            visit.end()
+        for session in self._shared.sessions():
+            session.end()
 
     def drain(self) -> int:
-        """Take nothing new in, and end with the last transfer; return how many are under way.
+        """Accept nothing new, and end with the last transfer; return how many are under way.
 
         Raises:
             ServerGone: The server has ended already.
         """
-        self._ground.end()
+        self._shared.end()
         return self.server.drain()
 
     @property
     def port_notices(self) -> tuple[str, ...]:
-        """What is to be told of ports that were found where none was asked for."""
+        """Notices about ports that were chosen where none was asked for."""
         return self.options.port_notices(self.server.port_of)
 
     def view(self) -> DepotView:
-        """Return how it stands."""
-        return self._ground.view()
+        """Return its status."""
+        return self._shared.view()
 
     def new_notices(self) -> Iterator[str]:
-        """Yield what the server has reported of itself since this was called last."""
+        """Yield what the server has reported about itself since the last call."""
         with suppress(Empty):
             while True:
                 yield self._notices.get_nowait()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait so long at most for something to be done; return whether the server runs still.
+        """Wait for news of the server, `timeout_s` at most; return whether it still runs.
 
-        A process that died is replaced here, where that is allowed still: runs that wait are not to wait for the next
-        ticket to do so.
+        A process that died is replaced here, as far as that is allowed: waiting runs should not need another ticket for
+        that.
         """
         self._has_news.wait(timeout_s)
         if not self._has_news.is_set():
@@ -161,34 +162,34 @@ class Depot:
             return False
         return True
 
-    def _hear(self, event: ServerEvent) -> None:
+    def _on_event(self, event: ServerEvent) -> None:
         if event.progress is None and event.kind in {EventKind.GONE, EventKind.NOTICE}:
             if event.kind is EventKind.NOTICE:
                 self._notices.put(event.text)
             self._has_news.set()
 
-    def _let_in(self) -> None:
-        while not self._door.is_closed:
+    def _accept(self) -> None:
+        while not self._socket.is_closed:
             try:
-                line = self._door.accept()
+                line = self._socket.accept()
             except OSError:
-                # Without descriptors or memory who waits has to wait on.
+                # Out of descriptors or memory: clients that connect have to wait.
                 time.sleep(_PAUSE_S)
                 continue
             if line is not None:
-                threading.Thread(target=self._serve, args=(line,), name="depot-visit", daemon=True).start()
+                threading.Thread(target=self._serve, args=(line,), name="depot-session", daemon=True).start()
 
     def _serve(self, line: socket.socket) -> None:
         connection = Connection(line.detach())
         try:
-            greeting = answered(connection)
+            greeting = accept_greeting(connection)
             if greeting is None:
                 return
-            visit = ClientSession(f"run-{next(self._numbers)}", connection, greeting, self._ground)
-            self._ground.enter(visit)
-            visit.serve(self._welcome())
-            # Nobody may write to a descriptor that is given back.
-            visit.outbox.join()
+            session = ClientSession(f"run-{next(self._numbers)}", connection, greeting, self._shared)
+            self._shared.enter(session)
+            session.serve(self._welcome())
+            # No thread may write to a descriptor that is closed.
+            session.queue.join()
         finally:
             connection.close()
 

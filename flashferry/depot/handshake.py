@@ -1,13 +1,12 @@
-"""The depot's socket: who may come in by it, and that both sides are of one release.
+"""The depot's socket: connect to it, listen on it, and check the other side's user and release.
 
 Facts
 -----
 
-- To connect to a socket in the file system takes the right to write to it (unix(7)); it is made 0600, below a folder of
-  its owner's. Who is behind it, or comes in by it, the kernel tells besides (SO_PEERCRED): the user at the time of
-  `connect` or `listen`.
-- A socket outlives its process as a file. Whether somebody serves it is told by a lock beside it, which ends with the
-  process, whatever ends that.
+- Connecting to a socket file takes write permission (unix(7)); it is created 0600, in a folder of its owner's. The
+  kernel also reports the other side's user at the time of `connect` or `listen` (SO_PEERCRED).
+- A socket file outlives its process. Whether a depot serves it is shown by a lock beside it, which the kernel releases
+  when the process ends, however that happens.
 - A socket's path has 107 bytes at most (unix(7), `sun_path`).
 """
 
@@ -26,8 +25,9 @@ import msgspec
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import lock, make_private_directory, open_private
-from flashferry.depot.messages import WHAT, Greeting, encode, greeting_of, own_greeting
+from flashferry.depot.messages import PRODUCT, Greeting, decode_greeting, own_greeting
 from flashferry.depot.paths import NobodyThere, NotForUs, is_socket
+from flashferry.fileserver.wire import encode
 
 MOST_PATH_BYTES = 107
 _GREETING_S = 10.0
@@ -35,15 +35,15 @@ _MOST_GREETING_BYTES = 4096
 _CREDENTIALS = struct.Struct("3i")
 
 
-def knock(path: Path, purpose: str) -> Connection:
-    """Come in by a depot's socket, and return the connection once both are known to be of one release.
+def connect(path: Path, purpose: str) -> Connection:
+    """Connect to a depot, and return the connection once both sides are known to be of one release.
 
     Args:
         path: The socket.
-        purpose: What for, in a word.
+        purpose: What the client does, in a word.
 
     Raises:
-        NobodyThere: Nobody serves it.
+        NobodyThere: No depot serves it.
         NotForUs: It is another user's.
         ConfigInvalid: The depot is of another release, or what answers is none.
     """
@@ -77,7 +77,7 @@ def _greeted(connection: Connection, path: Path, purpose: str) -> Greeting:
         connection.send_bytes(encode(own_greeting(purpose)))
         if not connection.poll(_GREETING_S):
             raise NobodyThere(f"depot {path}: no answer in {_GREETING_S:.0f} s")
-        return greeting_of(connection.recv_bytes(_MOST_GREETING_BYTES))
+        return decode_greeting(connection.recv_bytes(_MOST_GREETING_BYTES))
     except msgspec.DecodeError:
         raise _no_depot(path) from None
     except (EOFError, OSError) as error:
@@ -87,7 +87,7 @@ def _greeted(connection: Connection, path: Path, purpose: str) -> Greeting:
 
 
 def _check_release(greeting: Greeting, path: Path) -> None:
-    if greeting.what != WHAT:
+    if greeting.what != PRODUCT:
         raise _no_depot(path)
     ours = own_greeting().release
     if greeting.release != ours:
@@ -95,21 +95,21 @@ def _check_release(greeting: Greeting, path: Path) -> None:
             f"depot {path}: expected flashferry {ours}, as this command is, found {greeting.release} "
             f"(process {greeting.pid})",
             step="server",
-            hint="Restart the depot, which goes on as it was begun when flashferry is replaced; or give --depot never, "
-            "and this run brings its own file server",
+            hint="Restart the depot, which keeps running its old release when flashferry is replaced; or give --depot "
+            "never, and this run brings its own file server",
         )
 
 
 def _no_depot(path: Path) -> ConfigInvalid:
     return ConfigInvalid(
-        f"depot {path}: expected a depot of flashferry behind this socket, found something else",
+        f"depot {path}: expected a depot of flashferry at this socket, found something else",
         step="server",
-        hint="Give the socket that 'flashferry depot' tells, or --depot never",
+        hint="Give the socket that 'flashferry depot' prints, or --depot never",
     )
 
 
 def _check_other(line: socket.socket, path: Path) -> None:
-    """Check that the depot is our own user's or root's: its digests are what devices are held against."""
+    """Check that the depot is our own user's or root's: devices are checked against its digests."""
     other = peer(line)[1]
     if other not in (os.geteuid(), 0):
         raise NotForUs(f"depot {path}: it is of user {user_name(other)}, and this is {user_name(os.geteuid())}")
@@ -130,34 +130,31 @@ def user_name(number: int) -> str:
         return str(number)
 
 
-def answered(connection: Connection) -> Greeting | None:
-    """Greet who came in by our socket; return what they greet with, None where they are to be sent away.
-
-    Who is of another release hears of ours, and is sent away.
-    """
+def accept_greeting(connection: Connection) -> Greeting | None:
+    """Exchange greetings with a client; return its greeting, or None where it is of another release or no client."""
     try:
         if not connection.poll(_GREETING_S):
             return None
-        greeting = greeting_of(connection.recv_bytes(_MOST_GREETING_BYTES))
+        greeting = decode_greeting(connection.recv_bytes(_MOST_GREETING_BYTES))
         ours = own_greeting()
         connection.send_bytes(encode(ours))
     except (msgspec.DecodeError, EOFError, OSError):
         return None
-    return greeting if (greeting.what, greeting.release) == (WHAT, ours.release) else None
+    return greeting if (greeting.what, greeting.release) == (PRODUCT, ours.release) else None
 
 
-class Handshake:
-    """A socket that is listened on, by one process alone.
+class DepotSocket:
+    """A listening socket, of one process at a time.
 
     Args:
-        path: The socket; a folder that is not there is made, for its owner alone.
+        path: The socket; a missing folder is created, for its owner alone.
 
     Attributes:
         path: The socket.
         is_closed: Whether it was closed.
 
     Raises:
-        ConfigInvalid: Another depot serves it, something else stands there, or it cannot be made.
+        ConfigInvalid: Another depot serves it, something else is there, or it cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
@@ -178,7 +175,7 @@ class Handshake:
             ) from None
 
     def accept(self) -> socket.socket | None:
-        """Wait for the next one of our own user's, or root's; None where somebody else was sent away.
+        """Wait for a connection of our own user's, or root's; None where another user's was closed.
 
         Raises:
             OSError: It was closed.
@@ -190,12 +187,12 @@ class Handshake:
         return None
 
     def close(self) -> None:
-        """Listen no more; the socket goes. Twice is harmless."""
+        """Stop listening and remove the socket. Idempotent."""
         if self.is_closed:
             return
         self.is_closed = True
         with contextlib.suppress(OSError):
-            # Wakes who waits in `accept`; closing alone does not.
+            # Wakes the thread in `accept`; closing alone does not.
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         with contextlib.suppress(OSError):
@@ -211,7 +208,7 @@ def _locked(path: Path) -> IO[str]:
     raise ConfigInvalid(
         f"depot {path}: another depot serves this socket",
         step="server",
-        hint="One serves all runs of a host; 'flashferry status' tells which it is. Give another path with --socket "
+        hint="One serves all runs of a host; 'flashferry status' shows which it is. Give another path with --socket "
         "for a second one",
     )
 
@@ -223,7 +220,7 @@ def _listening_on(path: Path) -> socket.socket:
             step="server",
             hint="Find out who put it there, or give another path with --socket",
         )
-    # The lock is ours, so whoever made it is gone.
+    # The lock is ours, so the process that made it has ended.
     path.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)

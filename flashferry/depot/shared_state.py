@@ -1,7 +1,7 @@
-"""What all runs at a depot share: the file server, who owns which ticket, the slots and caps of sites.
+"""What all runs at a depot share: the file server, the owners of tickets, the slots and caps of sites.
 
-What the server tells comes on the threads that read its processes, and so does the answer of a process that is asked
-something. So nobody asks one while he holds what those threads wait for.
+The server reports events on the threads that read its processes, and the answers of those processes come on the same
+threads. So no process is asked anything while a lock is held that such a thread may wait for.
 """
 
 from __future__ import annotations
@@ -11,38 +11,37 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flashferry.depot.messages import DepotView, Granted, RunSeen, SiteSeen
-from flashferry.depot.site_slots import SiteCaps, SiteSlots, Slot, StatedCap
+from flashferry.depot.messages import DepotView, RunSeen, SiteSeen
+from flashferry.depot.site_slots import SiteCaps, SiteSlots, Slot
 from flashferry.fileserver import EventKind, FileServer, FileServerError, ServerEvent, ServerGone, TicketUnknown
-from flashferry.fileserver.wire import RefusedLogin
+from flashferry.fileserver.wire import RefusedLogin, SetSiteCap, SlotsGranted, TicketsInvalidated
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from flashferry.depot.client_session import ClientSession
     from flashferry.fileserver import TransferProgress
-    from flashferry.fileserver.rate_limits import SiteLoad
     from flashferry.fileserver.tickets import TicketGrant
 
 GRACE_S = 1.5
-"""So long after its start a depot grants no slot: runs that had slots of the one before come back within that time, and
-claim them, before others get them who only waited."""
+"""Seconds after its start in which a depot grants no slot: runs that held slots of its predecessor come back in that
+time and claim them before runs that only waited get them."""
 
-_OURS = "depot"
-"""Who says what the operator said to the depot itself; no run is called so."""
+OPERATOR = "depot"
+"""The owner of the caps that the depot's operator set; no run has this name."""
 
-_ENDING = "the depot is ending: it takes nothing new in"
+_ENDING = "the depot is ending: it accepts nothing new"
 
 
 class SharedState:
     """What runs share. Methods may be called from any thread.
 
     Args:
-        server: What serves all of them.
+        server: The server of all runs.
         digests: File that keeps the digests of images.
-        release: Ours, for who looks.
+        release: Our release, for the status.
         pid: Our process.
-        since: When we began, seconds since the epoch.
+        since: When we started, seconds since the epoch.
         catalogue: The folder of images offered to depots of other sites, absolute; empty where none are.
     """
 
@@ -51,69 +50,69 @@ class SharedState:
     ) -> None:
         self.server, self.digests, self._catalogue = server, digests, catalogue
         self._release, self._pid, self._since = release, pid, since
-        # Never held while the server is asked something: its answer comes on a thread that may wait for this lock.
+        # Never held while a process of the server is asked something.
         self._lock = threading.Lock()
-        # Held meanwhile, so that the cap that was said last is in force.
-        self._capping = threading.Lock()
-        self._visits: dict[str, ClientSession] = {}
+        # Held meanwhile, so that the cap that was stated last is in force.
+        self._cap_lock = threading.Lock()
+        self._sessions: dict[str, ClientSession] = {}
         self._owners: dict[str, ClientSession] = {}
         self._slots, self._caps = SiteSlots(is_held_up=True), SiteCaps()
         self._is_ending = False
-        server.events(self._hear)
-        timer = threading.Timer(GRACE_S, self._begin)
+        server.events(self._on_event)
+        timer = threading.Timer(GRACE_S, self._start_granting)
         timer.daemon = True
         timer.start()
 
-    def enter(self, visit: ClientSession) -> None:
-        """Take a run in."""
+    def enter(self, session: ClientSession) -> None:
+        """Add a run."""
         with self._lock:
-            self._visits[visit.name] = visit
+            self._sessions[session.name] = session
 
-    def leave(self, visit: ClientSession) -> None:
-        """Clear up behind a run: its tickets are worthless, its slots and its say in caps end."""
+    def leave(self, session: ClientSession) -> None:
+        """Clean up after a run: revoke its tickets, release its slots and caps."""
         with self._lock:
-            self._visits.pop(visit.name, None)
-            tickets = [ticket_id for ticket_id, owner in self._owners.items() if owner is visit]
-        self.server.part(visit.name)
+            self._sessions.pop(session.name, None)
+            tickets = [ticket_id for ticket_id, owner in self._owners.items() if owner is session]
+        self.server.leave(session.name)
         for ticket_id in tickets:
             with suppress(FileServerError):
                 if not self.server.progress(ticket_id).state.is_final:
                     self.server.revoke(ticket_id)
-        with self._capping:
+        with self._cap_lock:
             with self._lock:
                 for ticket_id in tickets:
                     self._owners.pop(ticket_id, None)
-                self._tell_granted(self._slots.part(visit.name))
-                changed = self._caps.part(visit.name)
-            for site, cap in changed.items():
+                self._report_granted(self._slots.leave(session.name))
+                changed = self._caps.leave(session.name)
+            for cap in changed:
                 with suppress(ServerGone):
-                    self.server.set_site_cap(site, cap.cap_bytes_per_s, cap.source)
+                    self.server.set_site_cap(cap.site, cap.cap_bytes_per_s, cap.source)
 
-    def _begin(self) -> None:
+    def _start_granting(self) -> None:
         with self._lock:
             if not self._is_ending:
-                self._tell_granted(self._slots.begin())
+                self._report_granted(self._slots.start())
 
     def end(self) -> None:
-        """Take nothing new in from now on: no ticket, no slot."""
+        """Accept nothing new from now on: no ticket, no slot."""
         with self._lock:
             self._is_ending = True
             self._slots.hold_up()
 
     def is_owned(self, ticket_id: str) -> bool:
-        """Tell whether a ticket is a run's."""
+        """Return whether a ticket is a run's."""
         with self._lock:
             return ticket_id in self._owners
 
-    def visits(self) -> tuple[ClientSession, ...]:
-        """Return who is here."""
+    def sessions(self) -> tuple[ClientSession, ...]:
+        """Return the sessions of all runs."""
         with self._lock:
-            return tuple(self._visits.values())
+            return tuple(self._sessions.values())
 
     # Tickets
 
-    def take_ticket(self, visit: ClientSession, grant: TicketGrant) -> TransferProgress:
-        """Take a run's ticket in; it is the owner's alone.
+    def take_ticket(self, session: ClientSession, grant: TicketGrant) -> TransferProgress:
+        """Add a run's ticket; no other run can do anything with it.
 
         Raises:
             ServerGone: The depot is ending, or its server has ended.
@@ -124,8 +123,8 @@ class SharedState:
                 raise ServerGone(_ENDING, hint="The device is tried again once the depot is back")
             if grant.ticket_id in self._owners:
                 raise TicketUnknown("ticket: expected a new number, found one that is taken")
-            # Before the server has it: what happens to it from then on has somebody to be told.
-            self._owners[grant.ticket_id] = visit
+            # Before the server has it: events of it need an owner from the first on.
+            self._owners[grant.ticket_id] = session
         try:
             return self.server.take_ticket(grant)
         except FileServerError:
@@ -133,99 +132,88 @@ class SharedState:
                 self._owners.pop(grant.ticket_id, None)
             raise
 
-    def of(self, visit: ClientSession, ticket_id: str) -> FileServer:
-        """Return the server, for a ticket that is a run's own.
+    def server_for(self, session: ClientSession, ticket_id: str) -> FileServer:
+        """Return the server, for a ticket that is the run's own.
 
         Raises:
             TicketUnknown: It is not.
         """
         with self._lock:
-            if self._owners.get(ticket_id) is not visit:
-                raise TicketUnknown(f"ticket {ticket_id!r}: not issued by this run, or before the depot began")
+            if self._owners.get(ticket_id) is not session:
+                raise TicketUnknown(f"ticket {ticket_id!r}: not issued by this run, or before the depot started")
         return self.server
 
     # Sites
 
-    def state_cap(self, visit: ClientSession, site: str, cap_bytes_per_s: int | None, source: str) -> None:
-        """Take in what a run says that a site's transfers may take; the least that any run says is in force then."""
-        self._state_cap(visit.name, site, cap_bytes_per_s, source)
-
-    def state_own_cap(self, site: str, cap_bytes_per_s: int | None, source: str) -> None:
-        """Say ourselves what a site's transfers may take, for as long as we are there; see `state_cap`."""
-        self._state_cap(_OURS, site, cap_bytes_per_s, source)
-
-    def _state_cap(self, who: str, site: str, cap_bytes_per_s: int | None, source: str) -> None:
-        with self._capping:
+    def state_cap(self, owner: str, cap: SetSiteCap) -> None:
+        """Set the cap that a run, or the `OPERATOR`, states for a site; the lowest of all owners is in force."""
+        with self._cap_lock:
             with self._lock:
-                cap = self._caps.state(who, site, StatedCap(cap_bytes_per_s=cap_bytes_per_s, source=source))
-            self.server.set_site_cap(site, cap.cap_bytes_per_s, cap.source)
+                cap = self._caps.state(owner, cap)
+            self.server.set_site_cap(cap.site, cap.cap_bytes_per_s, cap.source)
 
-    def take_load(self, visit: ClientSession, load: SiteLoad) -> None:
-        """Take in what a run's own pushes do at a site."""
-        visit.join()
-        self.server.take_load(visit.name, load)
-
-    def ask_slot(self, visit: ClientSession, number: int, site: str | None, limit: int | None) -> None:
-        """Have a run wait for a slot; it is told when it has it."""
+    def ask_slot(self, session: ClientSession, number: int, site: str | None, limit: int | None) -> None:
+        """Let a run wait for a slot; it is notified when it has it."""
         with self._lock:
-            self._tell_granted(self._slots.ask(visit.name, number, site, limit))
+            self._report_granted(self._slots.ask(session.name, number, site, limit))
 
-    def claim_slot(self, visit: ClientSession, number: int, site: str | None, limit: int | None) -> None:
-        """Give a run a slot beside whoever has one."""
+    def claim_slot(self, session: ClientSession, number: int, site: str | None, limit: int | None) -> None:
+        """Give a run a slot, even above the limit."""
         with self._lock:
-            self._slots.claim(visit.name, number, site, limit)
+            self._slots.claim(session.name, number, site, limit)
 
-    def free_slot(self, visit: ClientSession, number: int) -> None:
+    def free_slot(self, session: ClientSession, number: int) -> None:
         """Take a slot back."""
         with self._lock:
-            self._tell_granted(self._slots.free(visit.name, number))
+            self._report_granted(self._slots.free(session.name, number))
 
-    def _tell_granted(self, granted: tuple[Slot, ...]) -> None:
+    def _report_granted(self, granted: tuple[Slot, ...]) -> None:
         for name, number in granted:
-            if (visit := self._visits.get(name)) is not None:
-                visit.outbox.say(Granted(numbers=(number,)))
+            if (session := self._sessions.get(name)) is not None:
+                session.queue.send(SlotsGranted(numbers=(number,)))
 
-    # What the server tells
+    # What the server reports
 
-    def _hear(self, event: ServerEvent) -> None:
+    def _on_event(self, event: ServerEvent) -> None:
         progress = event.progress
         if progress is not None:
             with self._lock:
                 owner = self._owners.get(progress.ticket_id)
             if owner is not None:
-                owner.hear(event)
+                owner.on_event(event)
             return
         if event.kind in {EventKind.GONE, EventKind.NOTICE}:
-            self._tell_void(event.text)
+            self._invalidate(event.text)
         if event.kind is EventKind.LOGIN_FAILED and self.server.unattributed_failures:
             newest = self.server.unattributed_failures[-1]
-            for visit in self.visits():
-                visit.outbox.say(RefusedLogin(failure=newest))
+            for session in self.sessions():
+                session.queue.send(RefusedLogin(failure=newest))
             return
-        for visit in self.visits():
-            visit.hear(event)
+        for session in self.sessions():
+            session.on_event(event)
 
-    def _tell_void(self, reason: str) -> None:
-        """Tell runs of tickets that died with the process that served them."""
+    def _invalidate(self, reason: str) -> None:
+        """Notify runs of tickets that ended with the process that served them."""
         with self._lock:
-            void = [
+            invalid = [
                 (owner, ticket_id, why)
                 for ticket_id, owner in self._owners.items()
                 if (why := self.server.invalid_reason(ticket_id))
             ]
-            for _, ticket_id, _ in void:
+            for _, ticket_id, _ in invalid:
                 del self._owners[ticket_id]
-        for visit in self.visits():
-            tickets = tuple(ticket_id for owner, ticket_id, _ in void if owner is visit)
+        for session in self.sessions():
+            tickets = tuple(ticket_id for owner, ticket_id, _ in invalid if owner is session)
             if tickets:
-                visit.invalidate_tickets(tickets, next((why for owner, _, why in void if owner is visit), reason))
+                why = next((why for owner, _, why in invalid if owner is session), reason)
+                session.queue.send(TicketsInvalidated(ticket_ids=tickets, reason=why))
 
     def view(self) -> DepotView:
-        """Return how things stand."""
+        """Return the depot's status."""
         with self._lock:
             live = [owner.name for ticket_id, owner in self._owners.items() if self._is_live(ticket_id)]
-            visits = [visit for visit in self._visits.values() if visit.has_work]
-            runs = tuple(self._run_seen(visit, live.count(visit.name)) for visit in visits)
+            sessions = [session for session in self._sessions.values() if session.has_work]
+            runs = tuple(self._run_seen(session, live.count(session.name)) for session in sessions)
             return DepotView(
                 release=self._release,
                 pid=self._pid,
@@ -244,12 +232,12 @@ class SharedState:
         except TicketUnknown:
             return False
 
-    def _run_seen(self, visit: ClientSession, tickets: int) -> RunSeen:
-        copies, waiting = self._slots.counts(visit.name)
+    def _run_seen(self, session: ClientSession, tickets: int) -> RunSeen:
+        copies, waiting = self._slots.counts(session.name)
         return RunSeen(
-            pid=visit.pid,
-            purpose=visit.purpose,
-            since=visit.since,
+            pid=session.pid,
+            purpose=session.purpose,
+            since=session.since,
             tickets=tickets,
             copies=copies,
             waiting=waiting,

@@ -1,7 +1,6 @@
-"""Which run has how many copies at which site: slots that all runs share. Pure; the depot holds it under a lock.
+"""The copies that runs have at each site, as slots that all runs share. Pure; the depot uses it under a lock.
 
-A run keeps its own limits besides. What is shared is a site's: the strictest limit that any run there stated holds for
-all of them together.
+Each run applies its own limits, too. The lowest limit that any run states for a site applies to all of them together.
 """
 
 from __future__ import annotations
@@ -10,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flashferry.depot.messages import SiteSeen
+from flashferry.fileserver.wire import SetSiteCap
 
 Slot = tuple[str, int]
-"""A run, and the number that it gave to the slot."""
+"""A run and its number of the slot."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,33 +30,33 @@ class SiteSlots:
     """The slots of all sites.
 
     Args:
-        is_held_up: Whether nothing is granted until `begin`: runs that held slots before are to claim them first.
+        is_held_up: Whether nothing is granted until `start`: runs that held slots before have to claim them first.
     """
 
     def __init__(self, *, is_held_up: bool = False) -> None:
-        # In the order in which they were asked for.
+        # In the order of the requests.
         self._places: dict[Slot, _Place] = {}
         self._is_held_up = is_held_up
 
     def ask(self, run: str, number: int, site: str | None, limit: int | None) -> tuple[Slot, ...]:
-        """Have a run wait for a slot; asked twice it waits once.
+        """Let a run wait for a slot; asked twice it waits once.
 
         Returns:
-            What is granted by it, to be told to the runs: here and below.
+            The slots granted by it, to be reported to their runs; so do the following.
         """
         self._places.setdefault((run, number), _Place(run, number, site, limit, is_held=False))
         return self._granted(site)
 
     def claim(self, run: str, number: int, site: str | None, limit: int | None) -> None:
-        """Give a run a slot at once: nobody else gets one there until so many are held again."""
+        """Give a run a slot at once, even above the limit."""
         self._places[run, number] = _Place(run, number, site, limit, is_held=True)
 
     def free(self, run: str, number: int) -> tuple[Slot, ...]:
-        """Take a slot back; one that is not known is none."""
+        """Take a slot back; an unknown one is ignored."""
         place = self._places.pop((run, number), None)
         return () if place is None else self._granted(place.site)
 
-    def part(self, run: str) -> tuple[Slot, ...]:
+    def leave(self, run: str) -> tuple[Slot, ...]:
         """Take all slots of a run back."""
         gone = [place for place in self._places.values() if place.run == run]
         for place in gone:
@@ -68,8 +68,8 @@ class SiteSlots:
         """Grant nothing more."""
         self._is_held_up = True
 
-    def begin(self) -> tuple[Slot, ...]:
-        """Grant what there is, from now on."""
+    def start(self) -> tuple[Slot, ...]:
+        """Grant slots from now on."""
         self._is_held_up = False
         sites = dict.fromkeys(place.site for place in self._places.values())
         return tuple(slot for site in sites for slot in self._granted(site))
@@ -80,7 +80,7 @@ class SiteSlots:
         return own.count(True), own.count(False)
 
     def seen(self) -> Iterator[SiteSeen]:
-        """Yield how each site stands that has a name; caps are none of this module's."""
+        """Yield the status of each named site, without its cap."""
         for site in sorted({place.site for place in self._places.values() if place.site is not None}):
             here = self._at(site)
             held = sum(place.is_held for place in here)
@@ -117,49 +117,40 @@ def _least(places: list[_Place]) -> int | None:
     return min((place.limit for place in places if place.limit is not None), default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatedCap:
-    """What a run says that a site's transfers may take together.
-
-    Attributes:
-        cap_bytes_per_s: Payload bytes per second; None where nobody says anything.
-        source: Where the figure comes from, for the records.
-    """
-
-    cap_bytes_per_s: int | None = None
-    source: str = ""
-
-
 class SiteCaps:
-    """The caps that runs state for sites: the least of a site's holds for all of them, as long as its run is there."""
+    """The caps that runs state for sites: the lowest of a site applies to all, as long as its owner is there."""
 
     def __init__(self) -> None:
-        self._stated: dict[str, dict[str, StatedCap]] = {}
+        self._stated: dict[str, dict[str, SetSiteCap]] = {}
 
-    def state(self, run: str, site: str, cap: StatedCap) -> StatedCap:
-        """Take in what a run says of a site, instead of what it said before; return what holds now."""
-        stated = self._stated.setdefault(site, {})
-        stated.pop(run, None)
+    def state(self, owner: str, cap: SetSiteCap) -> SetSiteCap:
+        """Replace what an owner stated for a site; return what applies now."""
+        stated = self._stated.setdefault(cap.site, {})
+        stated.pop(owner, None)
         if cap.cap_bytes_per_s is not None:
-            stated[run] = cap
+            stated[owner] = cap
         if not stated:
-            del self._stated[site]
-        return self.of(site)
+            del self._stated[cap.site]
+        return self.of(cap.site)
 
-    def part(self, run: str) -> dict[str, StatedCap]:
-        """Drop all that a run said; return what holds now where that is something else than before."""
-        changed: dict[str, StatedCap] = {}
-        for site in [site for site, stated in self._stated.items() if run in stated]:
-            before, now = self.of(site), self.state(run, site, StatedCap())
+    def leave(self, owner: str) -> tuple[SetSiteCap, ...]:
+        """Drop all that an owner stated; return what applies now at each site where that changed."""
+        changed = []
+        for site in [site for site, stated in self._stated.items() if owner in stated]:
+            before, now = self.of(site), self.state(owner, _no_cap(site))
             if now != before:
-                changed[site] = now
-        return changed
+                changed.append(now)
+        return tuple(changed)
 
-    def of(self, site: str) -> StatedCap:
-        """Return what holds at a site."""
+    def of(self, site: str) -> SetSiteCap:
+        """Return the cap that applies at a site."""
         stated = self._stated.get(site, {})
-        return min(stated.values(), key=lambda one: one.cap_bytes_per_s or 0, default=StatedCap())
+        return min(stated.values(), key=lambda one: one.cap_bytes_per_s or 0, default=_no_cap(site))
 
     def sites(self) -> tuple[str, ...]:
         """Return the sites that have one."""
         return tuple(sorted(self._stated))
+
+
+def _no_cap(site: str) -> SetSiteCap:
+    return SetSiteCap(site=site, cap_bytes_per_s=None, source="")

@@ -1,4 +1,4 @@
-"""How a host's depot stands, for who only looks: `flashferry status` and `flashferry doctor`."""
+"""The status of the host's depot, for `flashferry status` and `flashferry doctor`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepotFound:
-    """A depot's socket, and what came of a look.
+    """A depot's socket, and its status or why there is none.
 
     Attributes:
         socket: The socket.
-        view: How the depot stands; None where it does not tell.
-        trouble: Why it does not, in words; empty where it does.
-        hint: What to do about that; empty where nothing need be done.
+        view: The depot's status; None where it is not known.
+        trouble: Why it is not, as a sentence; empty where it is.
+        hint: What to do about that; empty where nothing is needed.
     """
 
     socket: Path
@@ -33,7 +33,7 @@ class DepotFound:
 
 
 def look_for_depot(state: Path, wish: str = AUTO) -> DepotFound | None:
-    """Look at the depot that a run would use; it is not disturbed. None where a run would bring its own server.
+    """Return the status of the depot that a run would use; None where a run would bring its own server.
 
     Args:
         state: The state folder.
@@ -46,13 +46,13 @@ def look_for_depot(state: Path, wish: str = AUTO) -> DepotFound | None:
         return DepotFound(socket=path, view=_view(path))
     except NobodyThere:
         hint = "Start it ('flashferry depot'); until then each run brings its own file server, and shares no site's cap"
-        return DepotFound(socket=path, trouble=f"depot {path}: nobody serves this socket", hint=hint)
+        return DepotFound(socket=path, trouble=f"depot {path}: no depot is running there", hint=hint)
     except NotForUs as error:
         return DepotFound(socket=path, trouble=str(error), hint="Run flashferry as the depot's user")
     except ConfigInvalid as error:
         return DepotFound(socket=path, trouble=error.message, hint=error.hint or "")
     except (ConnectionError, FlashferryError) as error:
-        return DepotFound(socket=path, trouble=f"depot {path}: it does not tell: {error}", hint="Ask once more")
+        return DepotFound(socket=path, trouble=f"depot {path}: its status is not known: {error}", hint="Try again")
 
 
 def look_at_catalogue(state: Path, named: Path | None, depot: DepotFound | None) -> CatalogueSummary | None:
@@ -78,13 +78,14 @@ def look_at_catalogue(state: Path, named: Path | None, depot: DepotFound | None)
 
 
 def _view(path: Path) -> DepotView:
-    # Here, for most hosts have no depot, and what it speaks in takes time to load.
-    from flashferry.depot.handshake import knock
-    from flashferry.depot.messages import LOOK, DepotView, Look, Welcome
-    from flashferry.depot.rpc_channel import LineBroken, RpcChannel
+    # Here, for most hosts have no depot, and its messages take time to import.
+    from flashferry.depot.handshake import connect
+    from flashferry.depot.messages import STATUS, DepotView
+    from flashferry.fileserver.rpc_channel import ConnectionBroken, RpcChannel
+    from flashferry.fileserver.wire import ReadStatus, Welcome
 
-    with closing(RpcChannel(knock(path, LOOK), lambda _saying: None)) as talk:
-        if not isinstance(talk.receive(), Welcome):
-            raise LineBroken("expected a welcome")
-        found: DepotView = talk.ask_alone(Look(), DepotView)
+    with closing(RpcChannel(connect(path, STATUS), lambda _message: None)) as channel:
+        if not isinstance(channel.receive(), Welcome):
+            raise ConnectionBroken("expected a welcome")
+        found: DepotView = channel.ask_alone(ReadStatus(), DepotView)
         return found

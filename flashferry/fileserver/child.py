@@ -1,8 +1,7 @@
-"""Starting, asking and ending the server's process, from the parent's side."""
+"""Start, ask and stop one serving process, from the parent's side."""
 
 import contextlib
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -12,50 +11,21 @@ import threading
 import time
 from dataclasses import replace
 from multiprocessing.connection import Connection
-from types import NoneType
-from typing import TYPE_CHECKING, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from flashferry.fileserver.congestion_control import first_candidates
-from flashferry.fileserver.errors import RequestRefused, ServerGone, ServerStartFailed
+from flashferry.fileserver.errors import ServerGone, ServerStartFailed
 from flashferry.fileserver.host_capabilities import hard_limit, sessions_allowed
-from flashferry.fileserver.records import TransferProgress
+from flashferry.fileserver.rpc_channel import ConnectionBroken, MessageInvalid, RpcChannel
 from flashferry.fileserver.settings import LOG
 from flashferry.fileserver.sockets import listening_socket
-from flashferry.fileserver.wire import (
-    MOST_BYTES,
-    AddTicket,
-    AdmitLogin,
-    Answer,
-    AttemptUsed,
-    Beat,
-    Call,
-    Drain,
-    GaveWay,
-    Happened,
-    Hello,
-    Open,
-    Pulses,
-    Ready,
-    RefusedLogin,
-    Revoke,
-    SetCap,
-    SetSiteCap,
-    SetSiteLink,
-    SiteLoadUpdate,
-    Stop,
-    encode,
-    saying_of,
-)
+from flashferry.fileserver.wire import Drain, Hello, Ready, Stop, encode
 
 if TYPE_CHECKING:
-    from flashferry.fileserver.fixed_login import FixedGrant
     from flashferry.fileserver.host_capabilities import HostCapabilities
     from flashferry.fileserver.processes.workers import WorkerEvents
     from flashferry.fileserver.settings import ListenerSettings, ServerSettings
-    from flashferry.fileserver.tickets import TicketGrant
-    from flashferry.fileserver.wire import Request, Saying
+    from flashferry.fileserver.wire import Message, Request
 
 _ENVIRONMENT = frozenset(
     {
@@ -64,22 +34,20 @@ _ENVIRONMENT = frozenset(
         *("PYTHONIOENCODING", "PYTHONPATH", "PYTHONPYCACHEPREFIX", "PYTHONSAFEPATH", "PYTHONUTF8", "PYTHONWARNINGS"),
     }
 )
-"""What the server's process needs of our environment, besides the locale (`LC_*`). No password of a device is among it:
-it would stand in the process's environment for as long as it runs, and a fault there would have it at hand."""
-
-T = TypeVar("T")
+"""The variables that the serving process gets, besides the locale (`LC_*`). No device password is among them: it would
+stay in that process's environment, within reach of whoever takes it over."""
 
 _START_S = 20.0
 _ANSWER_S = 20.0
 
 STOP_S = 5.0
-"""A process that is to end has so long for it; then it is killed."""
+"""Seconds that a process has to end before it is killed."""
 
 SILENT_TURNS = 5
-"""So many turns of its watch, one a second, without a word, where two a second are due: it hangs."""
+"""A process hangs after so many checks, one a second, without a message; it sends two a second."""
 
 ENDING_TURNS = 3
-"""So many are enough where it is to end, and has not answered that."""
+"""The same for a process that has been asked to end and has not answered."""
 
 _BLOCKED_TURNS = 2
 _LOCK_S = 1.0
@@ -101,45 +69,37 @@ def _environment() -> dict[str, str]:
 
 
 class Child:
-    """The server's process.
+    """One serving process.
 
     Args:
-        settings: How it is to run.
-        voice: Is told everything that it says by itself, and its end, on a thread of ours.
-        is_one_of_several: Whether the server has other processes, which share with it what sites may take.
+        settings: How it runs.
+        events: Takes its messages and its end, on a thread of ours.
+        is_one_of_several: Whether others send beside it and share what sites may take.
 
     Attributes:
         is_draining: Whether it has answered that it ends with its last transfer.
 
     Raises:
-        ServerStartFailed: It did not come up, or the host allows too few open files for the sessions wanted.
+        ServerStartFailed: It did not start, or the host allows too few open files for the sessions.
     """
 
-    def __init__(self, settings: "ServerSettings", voice: "WorkerEvents", *, is_one_of_several: bool = False) -> None:
-        self._voice = voice
-        self._is_one_of_several = is_one_of_several
-        self._lock = threading.Lock()
-        self._answered = threading.Condition()
-        self._answers: dict[int, Answer] = {}
-        self._awaited: set[int] = set()
-        self._last_number = 0
-        self._ended = False
-        self._closing = self._is_closed = False
-        self._is_hung = self._is_blocking = False
+    def __init__(self, settings: "ServerSettings", events: "WorkerEvents", *, is_one_of_several: bool = False) -> None:
+        self._events = events
+        self._is_up = threading.Event()
         self._ready: Ready | None = None
+        self._closing = self._is_closed = self._is_hung = self._is_blocking = False
         self._killed_because = ""
         self.is_draining = False
-        # For its watch: how much it has said, and which request is being sent, 0 for none; each with the turns since.
-        self._said = self._sent = self._sending = 0
-        self._is_taking = False
         self._silent, self._blocked = _Turns(), _Turns()
         sessions = sessions_allowed(settings.limits.sessions, hard_limit())
         settings = replace(settings, limits=replace(settings.limits, sessions=sessions))
+        hello = Hello(settings=settings, parent_pid=os.getpid(), is_one_of_several=is_one_of_several)
         with contextlib.ExitStack() as handed_over:
             listening = [handed_over.enter_context(_listening(each, settings)) for each in settings.listeners]
-            # Not a `with`: it lives as long as the child, and holds what a crash wrote.
+            # Not a `with`: it lives as long as the child, and keeps what a crash wrote.
             self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
-            self._channel, self._process = self._start(settings, listening)
+            connection, self._process = self._start(hello, listening)
+        self._channel = RpcChannel(connection, self._on_message)
         self._reader = threading.Thread(target=self._read, name="fileserver-reader", daemon=True)
         self._reader.start()
         self._await_ready()
@@ -161,130 +121,64 @@ class Child:
         """Its process id."""
         return self._process.pid
 
-    def add_ticket(self, grant: "TicketGrant", *, is_shared: bool = False) -> TransferProgress:
-        """Have it take a new ticket in, and return the first snapshot; raises what `_ask` does, as do all of these."""
-        return self._ask(AddTicket(grant=grant, is_shared=is_shared), TransferProgress)
-
-    def open(self) -> None:
-        """Have it take sessions from now on; again is harmless."""
-        self._ask(Open(), NoneType)
-
-    def admit(self, grant: "FixedGrant") -> None:
-        """Have it let a fixed login in."""
-        self._ask(AdmitLogin(grant=grant), NoneType)
-
-    def revoke(self, ticket_id: str) -> None:
-        """Have it make a ticket worthless."""
-        self._ask(Revoke(ticket_id=ticket_id), NoneType)
-
-    def set_cap(self, ticket_id: str, cap_bytes_per_s: int | None) -> None:
-        """Change a ticket's cap; None lifts it."""
-        self._ask(SetCap(ticket_id=ticket_id, cap_bytes_per_s=cap_bytes_per_s), NoneType)
-
-    def set_site_cap(self, site: str, cap_bytes_per_s: int | None, source: str) -> None:
-        """Change a site's cap; None lifts it."""
-        self._ask(SetSiteCap(site=site, cap_bytes_per_s=cap_bytes_per_s, source=source), NoneType)
-
-    def set_site_link(self, site: str, link_bytes_per_s: int | None) -> None:
-        """Tell it what a site's link carries; None where that is not known any more."""
-        self._ask(SetSiteLink(site=site, link_bytes_per_s=link_bytes_per_s), NoneType)
-
-    def drain(self) -> int:
-        """Have it end with its last transfer, and return how many are under way."""
-        under_way = self._ask(Drain(), int)
-        self.is_draining = True
-        return under_way
-
     def tell(self, request: "Request") -> None:
-        """Send a request whose answer nobody waits for.
+        """Send a request without waiting for an answer.
 
         Raises:
-            OSError: It is gone.
+            ConnectionBroken: It has ended.
         """
-        with self._lock:
-            self._send(Call(number=0, request=request))
+        self._channel.tell(request)
 
-    def _send(self, call: Call) -> None:
-        self._sent += 1
-        self._sending = self._sent
-        try:
-            self._channel.send_bytes(encode(call))
-        finally:
-            self._sending = 0
+    def ask(self, request: "Request", kind: Any = None) -> Any:
+        """Send a request and return its answer, of a type; None for an answer without a value.
 
-    def _ask(self, request: "Request", kind: type[T]) -> T:
-        """Send a request and return the answer, which is of a kind.
-
-        A process that hangs is not waited for; should it go on, it does what it was asked.
+        A process that hangs is not waited for; once it runs again it carries the request out.
 
         Raises:
             ServerGone: It ended or does not answer.
-            RequestRefused: It answered with an error, or with something else.
+            RequestRefused: It answered with an error, or with a value of another type.
         """
-        name = type(request).__name__
-        with self._lock:
-            self._last_number += 1
-            number = self._last_number
-            with self._answered:
-                self._awaited.add(number)
-            try:
-                self._send(Call(number=number, request=request))
-            except OSError as error:
-                self._awaited.discard(number)
-                raise ServerGone(f"the server's process is gone: {error.strerror or error}") from error
-        with self._answered:
-            self._answered.wait_for(lambda: number in self._answers or self._ended or self._is_hung, _ANSWER_S)
-            self._awaited.discard(number)
-            answer = self._answers.pop(number, None)
-        if answer is None:
-            raise ServerGone(f"the server's process gave no answer to {name}")
-        if answer.error:
-            raise RequestRefused(f"{name}: {answer.error}")
         try:
-            return msgspec.msgpack.decode(answer.result, type=kind)
-        except msgspec.DecodeError as error:
-            raise RequestRefused(f"{name}: not understood: {error}") from error
+            result = self._channel.ask(request, kind, timeout_s=_ANSWER_S)
+        except ConnectionBroken as error:
+            raise ServerGone(f"the server's process: {error}") from error
+        if isinstance(request, Drain):
+            self.is_draining = True
+        return result
 
     def take_turn(self) -> int:
-        """Take a turn of its watch, one a second; return for how many it has been silent: it hangs at `SILENT_TURNS`.
+        """Check it, once a second; return for how many checks it has been silent: it hangs at `SILENT_TURNS`.
 
-        Turns are counted and not seconds: where this process stood still itself, nothing is concluded from that.
+        Checks are counted, not seconds: nothing follows from a time in which this process stood still itself.
         """
-        is_sending_on = self._blocked.take(self._sending) >= _BLOCKED_TURNS and self._sending != 0
-        silent = 0 if self._is_taking else self._silent.take(self._said)
+        channel = self._channel
+        is_sending_on = self._blocked.take(channel.sending) >= _BLOCKED_TURNS and channel.sending != 0
+        silent = 0 if channel.is_delivering else self._silent.take(channel.received)
         is_silent = silent >= SILENT_TURNS
         self._is_blocking = is_silent and is_sending_on
         if is_silent != self._is_hung:
-            with self._answered:
-                self._is_hung = is_silent
-                self._answered.notify_all()
+            self._is_hung = is_silent
+            channel.set_stuck(is_silent)
         return silent
 
     @property
     def is_blocking(self) -> bool:
-        """Whether it hangs and reads nothing any more, so that a thread of ours waits for it to do so."""
+        """Whether it hangs and reads nothing, so that a thread of ours waits for it to do so."""
         return self._is_blocking
 
     def kill(self, why: str) -> None:
-        """End it at once, also where it is stopped; what became of it is the reason given."""
+        """Kill it, also where it is stopped; its end is reported with the reason."""
         self._killed_because = why
         self._process.kill()
 
     def ask_to_stop(self) -> None:
-        """Ask it to end, and do not wait for that; one that reads nothing is not asked. Twice is harmless."""
-        if self._closing:
-            return
-        self._closing = True
-        if self._lock.acquire(timeout=_LOCK_S):
-            try:
-                with contextlib.suppress(OSError, ValueError):
-                    if select.select((), (self._channel,), (), 0)[1]:
-                        self._send(Call(number=0, request=Stop()))
-            finally:
-                self._lock.release()
+        """Ask it to end without waiting; one that reads nothing is not asked. Idempotent."""
+        if not self._closing:
+            self._closing = True
+            self._channel.tell_if_ready(Stop(), _LOCK_S)
 
     def close(self, deadline_s: float | None = None) -> None:
-        """Stop it, kindly at first; twice is harmless.
+        """Stop it: asked first, killed at the deadline. Idempotent.
 
         Args:
             deadline_s: When it is killed, monotonic seconds; None: in `STOP_S`.
@@ -299,12 +193,10 @@ class Child:
         self._channel.close()
         self._stderr.close()
 
-    def _start(
-        self, settings: "ServerSettings", listening: "list[socket.socket]"
-    ) -> "tuple[Connection, subprocess.Popen[bytes]]":
+    def _start(self, hello: Hello, listening: "list[socket.socket]") -> "tuple[Connection, subprocess.Popen[bytes]]":
         ours, theirs = socket.socketpair()
         with theirs:
-            channel = Connection(ours.detach())
+            connection = Connection(ours.detach())
             descriptors = tuple(each.fileno() for each in (theirs, *listening))
             try:
                 process = subprocess.Popen(
@@ -318,63 +210,59 @@ class Child:
                     # Ctrl-C on the terminal is for the parent, which then decides what becomes of running transfers.
                     start_new_session=True,
                 )
-                channel.send_bytes(
-                    encode(Hello(settings=settings, parent_pid=os.getpid(), is_one_of_several=self._is_one_of_several))
-                )
+                connection.send_bytes(encode(hello))
             except OSError as error:
-                channel.close()
+                connection.close()
                 self._stderr.close()
                 raise ServerStartFailed(
                     f"cannot start the server's process: {error.strerror}",
-                    hint="Look whether this host has processes and memory left",
+                    hint="Check that this host has processes and memory left",
                 ) from error
-        return channel, process
+        return connection, process
 
     def _await_ready(self) -> None:
-        with self._answered:
-            self._answered.wait_for(lambda: self._ready is not None or self._ended, _START_S)
+        self._is_up.wait(_START_S)
         if self._ready is None:
-            reason = self._last_words()
+            reason = self._exit_reason()
             self._process.kill()
             self.close()
             raise ServerStartFailed(
-                f"the server's process did not come up: {reason}",
-                hint="Look whether this host has memory and open files left; 'flashferry doctor' looks at the rest",
+                f"the server's process did not start: {reason}",
+                hint="Check that this host has memory and open files left; 'flashferry doctor' checks the rest",
             )
 
     def _read(self) -> None:
         try:
-            # One that was killed leaves half a message behind.
-            with contextlib.suppress(EOFError, ConnectionError):
-                while True:
-                    message = saying_of(self._channel.recv_bytes(MOST_BYTES))
-                    self._said += 1
-                    self._is_taking = True
-                    self._take(message)
-                    self._is_taking = False
-        except Exception:  # noqa: BLE001
-            # Whatever it said, who waits for it must be woken: it is of no use any more.
-            LOG.exception("the server's process was not understood")
-            self._process.kill()
+            self._channel.listen()
+        except Exception as error:  # noqa: BLE001
+            # A process that is not understood is of no use, and threads that wait for it must be woken.
+            if isinstance(error, MessageInvalid) or not isinstance(error, ConnectionBroken):
+                LOG.exception("the server's process was not understood")
+                self._process.kill()
         finally:
-            self._tell_end()
+            self._report_end()
 
-    def _tell_end(self) -> None:
-        with self._answered:
-            self._ended = True
-            self._answered.notify_all()
+    def _on_message(self, message: "Message") -> None:
+        if isinstance(message, Ready):
+            self._ready = message
+            self._is_up.set()
+        else:
+            self._events.on_message(message)
+
+    def _report_end(self) -> None:
+        self._is_up.set()
         in_order = self._ended_status() == 0
         if self._ready is None:
             return
         if self._killed_because:
-            self._voice.take_end(f"the server's process ended: {self._killed_because}", False)
+            self._events.on_end(f"the server's process ended: {self._killed_because}", False)
         elif self._closing or in_order:
-            self._voice.take_end("the server was stopped", in_order)
+            self._events.on_end("the server was stopped", in_order)
         else:
-            self._voice.take_end(f"the server's process ended: {self._last_words()}", False)
+            self._events.on_end(f"the server's process ended: {self._exit_reason()}", False)
 
     def _ended_status(self, deadline_s: float | None = None) -> int:
-        """Return the exit status of the process, which was asked to end or has left the channel."""
+        """Return the exit status of the process, which was asked to end or has closed the channel."""
         left_s = STOP_S if deadline_s is None else max(0.0, deadline_s - time.monotonic())
         try:
             return self._process.wait(left_s)
@@ -382,34 +270,7 @@ class Child:
             self._process.kill()
             return self._process.wait()
 
-    def _take(self, message: "Saying") -> None:
-        match message:
-            case Ready():
-                with self._answered:
-                    self._ready = message
-                    self._answered.notify_all()
-            case Answer(number):
-                with self._answered:
-                    if number in self._awaited:
-                        self._answers[number] = message
-                    self._answered.notify_all()
-            case Happened(event):
-                self._voice.take_event(event)
-            case Pulses(pulses):
-                self._voice.take_pulses(pulses)
-            case RefusedLogin(failure):
-                self._voice.take_login_failure(failure)
-            case AttemptUsed(use):
-                self._voice.take_use(use)
-            case GaveWay(ticket_id):
-                self._voice.take_gave_way(ticket_id)
-            case SiteLoadUpdate(load):
-                self._voice.take_load(load)
-            case Beat():
-                # That it said something is all.
-                pass
-
-    def _last_words(self) -> str:
+    def _exit_reason(self) -> str:
         """Return the last line it wrote to standard error, which names the exception if there was one."""
         with contextlib.suppress(OSError, ValueError):
             size = os.fstat(self._stderr.fileno()).st_size
@@ -423,14 +284,14 @@ class Child:
 
 
 class _Turns:
-    """How many turns in a row a number has stayed as it is."""
+    """Count for how many checks in a row a number has stayed the same."""
 
     def __init__(self) -> None:
         self._last = -1
         self._turns = 0
 
     def take(self, number: int) -> int:
-        """Take a turn; return how many have passed since the number changed."""
+        """Check a number; return how many checks have passed since it changed."""
         self._turns = self._turns + 1 if number == self._last else 0
         self._last = number
         return self._turns

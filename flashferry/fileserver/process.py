@@ -30,50 +30,48 @@ from flashferry.fileserver.wire import (
     AddTicket,
     AdmitLogin,
     Answer,
+    AttemptsElsewhere,
     AttemptUsed,
     Beat,
-    DecideTry,
+    DecideAttempt,
     Drain,
-    GaveWay,
-    Happened,
+    EventMessage,
     Open,
     ProgressUpdate,
-    Pulses,
+    ProgressUpdates,
     Ready,
     RefusedLogin,
     Revoke,
     SetCap,
-    SetElsewhere,
+    SetLoadElsewhere,
     SetSiteCap,
     SetSiteLink,
     SiteLoadUpdate,
     Stop,
-    UseElsewhere,
+    Yielded,
     answer,
-    call_of,
+    decode_call,
+    decode_hello,
     framed,
-    hello_of,
 )
 
 if TYPE_CHECKING:
     from flashferry.fileserver.protocol import Listener, ProtocolFactory
-    from flashferry.fileserver.rate_limits import SiteLoad
-    from flashferry.fileserver.records import LoginFailure, ServerEvent
-    from flashferry.fileserver.ticket_accounts import TicketUse
+    from flashferry.fileserver.records import ServerEvent
     from flashferry.fileserver.tickets import TicketGrant
-    from flashferry.fileserver.wire import Hello, Request, Saying
+    from flashferry.fileserver.wire import Hello, Message, Request
     from flashferry.images.image import ImageFile
 
 _HEARTBEAT_S = 0.5
 _HOLD_S = 0.1
-# What may lie unread on the way to the parent. A busy parent reads late; a long queue of old news would have it take a
-# copy that flows for one that does not, and wait as long for its answers.
+# Bytes that may be unread on the way to the parent. A busy parent reads late: with a long queue of old progress it
+# would take a copy that flows for one that stands still, and wait as long for its answers.
 _UNREAD_BYTES = 16_384
 _STOPPED = "the server was stopped"
 
 
 class ControlLink(AsyncChat):
-    """The parent's end of the line, seen from the serving process."""
+    """The serving process's end of the channel to its parent."""
 
     def __init__(self, connection: socket.socket, ioloop: Any, service: "Service") -> None:
         self._service = service
@@ -81,7 +79,7 @@ class ControlLink(AsyncChat):
         self._is_length = True
         self._outgoing: list[bytes] = []
         # The newest of each ticket.
-        self._pulses: dict[str, ProgressUpdate] = {}
+        self._updates: dict[str, ProgressUpdate] = {}
         self._is_post_due = False
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD_BYTES)
         super().__init__(connection, ioloop=ioloop)
@@ -92,7 +90,7 @@ class ControlLink(AsyncChat):
         self._incoming.append(data)
 
     def found_terminator(self) -> None:
-        """Note how long the next message is, or answer it."""
+        """Take the length of the next message, or the message."""
         data = b"".join(self._incoming)
         self._incoming.clear()
         self.set_terminator(int.from_bytes(data, "big") if self._is_length else LENGTH_BYTES)
@@ -101,44 +99,44 @@ class ControlLink(AsyncChat):
             self._take(data)
 
     def _take(self, data: bytes) -> None:
-        call = call_of(data)
+        call = decode_call(data)
         try:
-            result = self._service.answer(call.request)
+            reply = answer(call.number, self._service.answer(call.request))
         except (FlashferryError, KeyError, ValueError) as error:
-            told = error.message if isinstance(error, FlashferryError) else str(error)
-            self.say(Answer(number=call.number, error=f"{kind_of(error)}: {told}"))
-        else:
-            self.say(answer(call.number, result))
+            text = error.message if isinstance(error, FlashferryError) else str(error)
+            reply = Answer(number=call.number, kind=kind_of(error), error=text)
+        if call.number:
+            self.send_message(reply)
 
-    def say(self, message: "Saying") -> None:
-        """Send a message now: the parent shall know of a delivery before the client is told of its end."""
+    def send_message(self, message: "Message") -> None:
+        """Send a message now: the parent has to know of a delivery before the client learns of its end."""
         if not self._closed:
-            # Behind the progress that came before it.
+            # After the progress that came before it.
             self._gather()
             self._outgoing.append(framed(message))
             self._post()
 
-    def tell(self, event: "ServerEvent") -> None:
-        """Send an event; of mere progress only the newest while the parent does not read."""
-        pulse = ProgressUpdate.of(event)
-        if pulse is None:
-            self.say(Happened(event=event))
+    def send_event(self, event: "ServerEvent") -> None:
+        """Send an event; of progress only the newest while the parent does not read."""
+        update = ProgressUpdate.of(event)
+        if update is None:
+            self.send_message(EventMessage(event=event))
         elif not self._closed:
-            self._pulses[pulse.now.ticket_id] = pulse
+            self._updates[update.now.ticket_id] = update
             # Together with that of all other transfers read in this turn of the loop.
             self._post_in(0)
 
     def beat(self) -> None:
-        """Let the parent know that this process answers, where nothing else is on its way to it."""
+        """Send a heartbeat unless something else is on its way already."""
         if not self.producer_fifo and not self._outgoing:
-            self.say(Beat())
+            self.send_message(Beat())
 
     def _post_in(self, seconds: float) -> None:
         if not self._is_post_due:
             self._is_post_due = True
-            self.ioloop.call_later(seconds, self._post_pulses, _errback=self.handle_error)
+            self.ioloop.call_later(seconds, self._post_updates, _errback=self.handle_error)
 
-    def _post_pulses(self) -> None:
+    def _post_updates(self) -> None:
         self._is_post_due = False
         if not self.producer_fifo:
             self._post()
@@ -146,9 +144,9 @@ class ControlLink(AsyncChat):
             self._post_in(_HOLD_S)
 
     def _gather(self) -> None:
-        pulses, self._pulses = list(self._pulses.values()), {}
-        if pulses:
-            self._outgoing.append(framed(Pulses(pulses=pulses)))
+        updates, self._updates = list(self._updates.values()), {}
+        if updates:
+            self._outgoing.append(framed(ProgressUpdates(updates=updates)))
 
     def _post(self) -> None:
         self._gather()
@@ -194,12 +192,13 @@ class Service:
         self._terminated = False
         self._drain_until_s: float | None = None
         self._link = ControlLink(control, self._loop, self)
-        self.tickets = TicketService(hello.settings, self._link.tell)
-        self.tickets.on_login_failure = self._tell_login_failure
+        send = self._link.send_message
+        self.tickets = TicketService(hello.settings, self._link.send_event)
+        self.tickets.on_login_failure = lambda failure: send(RefusedLogin(failure=failure))
         if hello.is_one_of_several:
-            self.tickets.on_try = self._tell_try
-            self.tickets.on_gave_way = self._tell_gave_way
-            self.tickets.on_site_load = self._tell_load
+            self.tickets.on_try = lambda use: send(AttemptUsed(use=use))
+            self.tickets.on_gave_way = lambda ticket_id: send(Yielded(ticket_id=ticket_id))
+            self.tickets.on_site_load = lambda load: send(SiteLoadUpdate(load=load))
         self._ports = tuple(listening.getsockname()[1] for listening in sockets)
         context = ServingContext(tickets=self.tickets, settings=hello.settings, loop=self._loop)
         self._listeners: tuple[Listener, ...] = tuple(
@@ -211,7 +210,7 @@ class Service:
         """Serve until stopped."""
         signal.signal(signal.SIGTERM, self._on_sigterm)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        self._link.say(Ready(ports=self._ports, capabilities=probe_capabilities()))
+        self._link.send_message(Ready(ports=self._ports, capabilities=probe_capabilities()))
         self._loop.call_every(_HEARTBEAT_S, self._heartbeat)
         if isinstance(self._loop, AsyncioLoop):
             self._loop.run_while(lambda: self._running)
@@ -222,7 +221,11 @@ class Service:
         self._end()
 
     def answer(self, request: "Request") -> object:
-        """Do what the parent asks and return what to answer."""
+        """Carry out a request of the parent, and return the result.
+
+        Raises:
+            ValueError: It is none for a serving process.
+        """
         tickets = self.tickets
         match request:
             case AddTicket(grant, is_shared):
@@ -239,16 +242,18 @@ class Service:
                 tickets.set_cap(ticket_id, cap_bytes_per_s)
             case SetSiteCap(site, cap_bytes_per_s, source):
                 tickets.set_site_cap(site, given_cap(cap_bytes_per_s, source))
-            case SetElsewhere(load):
+            case SetLoadElsewhere(load):
                 tickets.set_elsewhere(load)
-            case UseElsewhere(ticket_id, tries, gives_way, is_delivered):
-                tickets.use_elsewhere(ticket_id, tries, gives_way=gives_way, is_delivered=is_delivered)
-            case DecideTry(ticket_id, here, goes_on):
+            case AttemptsElsewhere(ticket_id, tries, yields, is_delivered):
+                tickets.use_elsewhere(ticket_id, tries, yields=yields, is_delivered=is_delivered)
+            case DecideAttempt(ticket_id, here, goes_on):
                 tickets.decide_try(ticket_id, here, goes_on=goes_on)
             case SetSiteLink(site, link_bytes_per_s):
                 tickets.set_site_link(site, link_bytes_per_s)
             case Stop():
                 self.stop()
+            case _:
+                raise ValueError("not for a serving process")
         return None
 
     def open(self) -> None:
@@ -276,18 +281,6 @@ class Service:
                 listener.drain()
             self._heartbeat()
         return self._under_way()
-
-    def _tell_login_failure(self, failure: "LoginFailure") -> None:
-        self._link.say(RefusedLogin(failure=failure))
-
-    def _tell_try(self, use: "TicketUse") -> None:
-        self._link.say(AttemptUsed(use=use))
-
-    def _tell_gave_way(self, ticket_id: str) -> None:
-        self._link.say(GaveWay(ticket_id=ticket_id))
-
-    def _tell_load(self, load: "SiteLoad") -> None:
-        self._link.say(SiteLoadUpdate(load=load))
 
     def _on_sigterm(self, _number: int, _frame: Any) -> None:
         # Only a mark: the loop may be in the middle of anything. The heartbeat acts on it.
@@ -350,7 +343,7 @@ class _Notices(logging.Handler):
 def _read_hello(control: socket.socket) -> "Hello":
     channel = Connection(os.dup(control.fileno()))
     try:
-        return hello_of(channel.recv_bytes(MOST_BYTES))
+        return decode_hello(channel.recv_bytes(MOST_BYTES))
     except EOFError:
         sys.exit("flashferry.fileserver.process: expected a greeting from the parent, found the channel closed")
     finally:

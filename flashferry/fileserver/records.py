@@ -247,3 +247,19 @@ class LoginFailure:
     reason: str
     site: str = ""
     """Site of a fixed login whose user was named; empty: the user is nobody's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TicketUse:
+    """The attempts of a ticket that were used, as a process knows them when it uses one itself.
+
+    Attributes:
+        ticket_id: The ticket.
+        here: How many in this process, this one included.
+        elsewhere: How many in the others, as far as it knows: an attempt that does not count all others is not the
+            newest.
+    """
+
+    ticket_id: str
+    here: int
+    elsewhere: int

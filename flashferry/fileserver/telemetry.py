@@ -25,7 +25,7 @@ from flashferry.fileserver.settings import LOG
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from flashferry.fileserver.ticket_accounts import TicketUse
+    from flashferry.fileserver.records import TicketUse
     from flashferry.fileserver.wire import ProgressUpdate
 
 _SENDING = (TransferState.TRANSFERRING, TransferState.STALLED)
@@ -276,23 +276,23 @@ class Telemetry:
 
         return unsubscribe
 
-    def take_pulses(self, pulses: "list[ProgressUpdate]") -> None:
+    def take_updates(self, updates: "list[ProgressUpdate]") -> None:
         """Take the progress of many transfers at once; events are only made of it where somebody listens."""
         news = []
         with self._changed:
-            for pulse in pulses:
-                before = self._snapshots.find(pulse.now.ticket_id)
+            for update in updates:
+                before = self._snapshots.find(update.now.ticket_id)
                 if before is not None:
-                    progress = pulse.progress(before)
-                    if len(self._snapshots.homes(pulse.now.ticket_id)) > 1:
+                    progress = update.progress(before)
+                    if len(self._snapshots.homes(update.now.ticket_id)) > 1:
                         progress = replace(progress, sequence=before.sequence + 1)
                     self._snapshots.put(progress)
-                    self._waiting.wake(pulse.now.ticket_id)
-                    news.append((pulse, progress))
+                    self._waiting.wake(update.now.ticket_id)
+                    news.append((update, progress))
             callbacks = tuple(self._callbacks)
         if callbacks:
-            for pulse, progress in news:
-                _call(callbacks, pulse.event(progress))
+            for update, progress in news:
+                _call(callbacks, update.event(progress))
 
     def take_login_failure(self, failure: LoginFailure) -> None:
         """Take a login that no ticket is concerned with."""
@@ -334,7 +334,7 @@ class Telemetry:
         for event in events:
             _call(callbacks, event)
 
-    def void(self, ticket_ids: "Iterable[str]", reason: str) -> None:
+    def invalidate(self, ticket_ids: "Iterable[str]", reason: str) -> None:
         """Note that tickets died with a process that is not ours to watch: who waits for one of them is told."""
         with self._changed:
             for ticket_id in ticket_ids:

@@ -9,10 +9,10 @@ Facts
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from flashferry.fileserver.records import TransferProgress, TransferState
+from flashferry.fileserver.records import TicketUse, TransferProgress, TransferState
 from flashferry.fileserver.tickets import Refusal
 
 if TYPE_CHECKING:
@@ -20,21 +20,6 @@ if TYPE_CHECKING:
 
     from flashferry.fileserver.rate_limits import Cap
     from flashferry.fileserver.tickets import TicketGrant
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TicketUse:
-    """The tries of a ticket that were used, as a process knows when it uses one itself.
-
-    Attributes:
-        ticket_id: The ticket.
-        here: How many in this process, this one counted.
-        elsewhere: How many in the others, as far as it has heard: who has not heard of one is not newer than that.
-    """
-
-    ticket_id: str
-    here: int
-    elsewhere: int
 
 
 class Channel(Protocol):

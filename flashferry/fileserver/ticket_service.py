@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.fileserver.clients.login_limits import FailureBook, FixedLogins, PendingLogins
 from flashferry.fileserver.rate_limits import Cap, SiteCaps, SiteLoad, SiteMember, SiteTraffic, given_cap, least_cap
-from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
+from flashferry.fileserver.records import (
+    EventKind,
+    LoginFailure,
+    ServerEvent,
+    TicketUse,
+    TransferProgress,
+    TransferState,
+)
 from flashferry.fileserver.site_pace import SitePaces
 from flashferry.fileserver.site_rates import network_of
-from flashferry.fileserver.ticket_accounts import Account, Channel, Roster, Session, TicketUse, WaitingChannel
+from flashferry.fileserver.ticket_accounts import Account, Channel, Roster, Session, WaitingChannel
 from flashferry.fileserver.tickets import Refusal, names_source, password_matches, source_allowed
 
 if TYPE_CHECKING:
@@ -227,13 +234,13 @@ class TicketService:
         tries_left = account.tries_left
         self.change(account, EventKind.NOTICE, "image requested", tries_left=tries_left, bytes_acked=0, record=None)
 
-    def use_elsewhere(self, ticket_id: str, tries: int, *, gives_way: bool = True, is_delivered: bool = False) -> None:
+    def use_elsewhere(self, ticket_id: str, tries: int, *, yields: bool = True, is_delivered: bool = False) -> None:
         """Take in what the other processes made of a ticket: it is one ticket, whoever serves it.
 
         Args:
             ticket_id: The ticket.
             tries: How many tries they have used together.
-            gives_way: Whether a transfer of its that runs here gives way, as to any newer one.
+            yields: Whether a transfer of its that runs here gives way, as to any newer one.
             is_delivered: Whether one of them has delivered the image.
         """
         account = self._roster.find(ticket_id)
@@ -241,7 +248,7 @@ class TicketService:
             return
         # Before what is told of the transfer that gives way, or it would be told with a try that was used.
         account.use_elsewhere(tries)
-        if gives_way:
+        if yields:
             self._give_way(account)
             account.owes_word = True
         if is_delivered:

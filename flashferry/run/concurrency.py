@@ -24,7 +24,7 @@ from flashferry.devices.errors import Interrupted
 from flashferry.model.limits import Limits
 
 if TYPE_CHECKING:
-    from flashferry.depot.server import SlotGate
+    from flashferry.fileserver import SlotReservations
 
 EARLY_RELEASE_S = 10.0
 """Time from a slot to the first byte where many devices start at once: some ten commands in turn."""
@@ -104,7 +104,7 @@ class SlotPool:
         name: str,
         total: int,
         per_key: Callable[[str], int] | None = None,
-        gate: SlotGate | None = None,
+        gate: SlotReservations | None = None,
     ) -> None:
         self._gate = gate
         # The gate's numbers of held slots; those of one key are interchangeable.
@@ -319,7 +319,7 @@ class SlotPools:
     """
 
     def __init__(
-        self, limits: Limits, site_copies: Callable[[str], int] | None = None, gate: SlotGate | None = None
+        self, limits: Limits, site_copies: Callable[[str], int] | None = None, gate: SlotReservations | None = None
     ) -> None:
         self.logins = SlotPool("login", limits.logins)
         of_site = site_copies or (lambda site: limits.site_copies)  # noqa: ARG005 -- the signature

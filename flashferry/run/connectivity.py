@@ -13,10 +13,9 @@ from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError, Kind
-from flashferry.depot.server import Server
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.platforms.platform import Platform
-from flashferry.fileserver import FileServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
+from flashferry.fileserver import FileServerError, ServerClient, ServerEvent, Ticket, TicketRequest, TransferRecord
 from flashferry.model.doubts import Doubted
 from flashferry.model.probe_result import Connectivity
 from flashferry.model.record import Failure, failure_of
@@ -154,7 +153,7 @@ class _ReachTask:
 
     def __init__(
         self,
-        server: Server,
+        server: ServerClient,
         image: Path,
         wanted: Wanted | None,
         options: RunOptions,
@@ -324,7 +323,7 @@ class _Lookout:
     connects and never logs in.
     """
 
-    def __init__(self, server: Server, ticket: Ticket, marker: Ticket, expected: tuple[str, ...]) -> None:
+    def __init__(self, server: ServerClient, ticket: Ticket, marker: Ticket, expected: tuple[str, ...]) -> None:
         self.ticket = ticket
         self.control_syn: SynOptions | None = None
         self._server = server
@@ -372,7 +371,7 @@ class _Lookout:
 
 @contextmanager
 def _lookout(
-    server: Server, image: str, expected: tuple[str, ...], transport: Transport, release: str
+    server: ServerClient, image: str, expected: tuple[str, ...], transport: Transport, release: str
 ) -> Iterator[_Lookout]:
     """Issue the tickets and watch them for as long as the block lasts."""
     base = TicketRequest(image_name=image, lifetime_s=_LIFETIME_S, transports=(transport.name,))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from flashferry.depot.server import Server
 from flashferry.devices.identity import LoginGuard
 from flashferry.fileserver import ImageFile
 from flashferry.model.limits import Limits
@@ -23,6 +23,9 @@ from flashferry.transports import USUAL
 from flashferry.transports.choice import NotServed
 from flashferry.transports.transport import Transport
 from tasks.verify import VerifyReport
+
+if TYPE_CHECKING:
+    from flashferry.fileserver import ServerClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +72,7 @@ class RunContext:
 
     run_id: str
     image: ImageFile
-    server: Server
+    server: ServerClient
     journal: Journal
     policy: StagePolicy
     emit: Emit

@@ -14,7 +14,6 @@ from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot.server import Server
 from flashferry.fileserver import ImageFile, raise_soft_limit
 from flashferry.images.files import checked_image
 from flashferry.images.image import check_published
@@ -51,6 +50,7 @@ from tasks.run_marker import local_owner
 
 if TYPE_CHECKING:
     from flashferry.depot.client import DepotClient
+    from flashferry.fileserver import ServerClient
 
 __all__ = ["RunOptions", "run_fleet", "run_waves", "selected"]
 
@@ -214,7 +214,7 @@ class _Run:
                 self._event("server", "note", f"note: {notice}")
             ports = ", ".join(f"{one.title} port {server.port_of(one.name)}" for one in served)
             for image in dict.fromkeys(images.values()):
-                where = f"on {ports}{server.whose}" if ports else "by push alone: no port is open"
+                where = f"on {ports}{server.label}" if ports else "by push alone: no port is open"
                 self._event("server", "done", f"offers {image.name}, {image.size_bytes:,} bytes, {where}")
             control = RunControl(self._journal, run_id, interrupted=interrupted, notify=self._event, approve=approve)
             fleet = Fleet(nornir=self._nornir, views=self._views, images=images, transports=self._choices)
@@ -253,7 +253,7 @@ class _Run:
         self._journal.finish_run(resumed.run_id)
         return self._report(resumed.run_id, {}, {}, stopped=None, is_stopped=is_stopped)
 
-    def _offered(self, server: Server) -> dict[str, ImageFile]:
+    def _offered(self, server: ServerClient) -> dict[str, ImageFile]:
         """Return the image of each device, hashed: that takes a while, and no device is touched before it is done."""
         by_path = {path: server.image(path.name) for path in self._request.files}
         for image in by_path.values():
@@ -263,7 +263,7 @@ class _Run:
         before = self._request.resumed.before if self._request.resumed is not None else {}
         return images | {host: by_name[before[host].image or ""] for host in self._views if host not in images}
 
-    def _set_caps(self, server: Server) -> None:
+    def _set_caps(self, server: ServerClient) -> None:
         for site, cap_bytes_per_s in site_caps(self._views.values()).items():
             server.set_site_cap(site, cap_bytes_per_s)
         for site, cap in self._links.learned_site_caps(self._views.values()).items():
@@ -292,7 +292,7 @@ class _Run:
             self._journal.exclude(run_id, self._request.excluded)
         return run_id
 
-    def _context(self, run_id: str, server: Server, fleet: Fleet, control: RunControl) -> RunContext:
+    def _context(self, run_id: str, server: ServerClient, fleet: Fleet, control: RunControl) -> RunContext:
         limits = self._options.policy.limits
         return RunContext(
             run_id=run_id,

@@ -15,8 +15,15 @@ from typing import TYPE_CHECKING
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.paths import AUTO as DEPOT_AUTO
 from flashferry.depot.paths import NobodyThere, NotForUs, socket_of
-from flashferry.depot.server import Server
-from flashferry.fileserver import EventKind, FileServer, FileServerError, ServerEvent, ServerSettings, ServerStartFailed
+from flashferry.fileserver import (
+    EventKind,
+    FileServer,
+    FileServerError,
+    ServerClient,
+    ServerEvent,
+    ServerSettings,
+    ServerStartFailed,
+)
 from flashferry.images.errors import ImageError
 from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.run.options import RunOptions
@@ -28,7 +35,7 @@ from inventory.host_view import HostView
 
 if TYPE_CHECKING:
     from flashferry.depot.client import DepotClient
-    from flashferry.depot.messages import Welcome
+    from flashferry.fileserver import Welcome
 
 SERVER_RESTARTS = 3
 """How often in a run a server whose process died is replaced; after that a person should find the cause."""
@@ -133,7 +140,7 @@ def serving(
     transports: tuple[Transport, ...] = (USUAL,),
     pushes: bool = False,
     depot: DepotClient | None = None,
-) -> Iterator[Server]:
+) -> Iterator[ServerClient]:
     """Have images served for as long as the block lasts, by the depot or by a server of our own.
 
     Args:
@@ -228,13 +235,13 @@ def own_fingerprints(
     return tuple(dict.fromkeys(shown for one in transports for shown in one.fingerprints(keys)))
 
 
-def port_notices(server: Server, options: RunOptions, transports: Iterable[Transport]) -> Iterator[str]:
+def port_notices(server: ServerClient, options: RunOptions, transports: Iterable[Transport]) -> Iterator[str]:
     """Yield a notice for each port that was chosen because none was asked for.
 
     None for the depot's ports: its operator has them.
     """
     noted = set()
-    if server.whose:
+    if server.label:
         return
     for one in transports:
         port = server.port_of(one.name)
@@ -245,7 +252,7 @@ def port_notices(server: Server, options: RunOptions, transports: Iterable[Trans
 
 
 @contextmanager
-def server_notes(server: Server, notify: Callable[[str], None]) -> Iterator[None]:
+def server_notes(server: ServerClient, notify: Callable[[str], None]) -> Iterator[None]:
     """Pass on what a run's own server reports of itself while the block lasts: a process that hangs or died, say.
 
     Not what the depot does: that is its operator's, who has it from the depot.
@@ -254,7 +261,7 @@ def server_notes(server: Server, notify: Callable[[str], None]) -> Iterator[None
         server: The server.
         notify: Takes a sentence; called on a thread of the server's.
     """
-    if server.whose:
+    if server.label:
         yield
         return
 

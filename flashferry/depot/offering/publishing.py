@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from flashferry.core.errors import FlashferryError
 from flashferry.core.safe_quote import counted
 from flashferry.depot.offering.refusals import Refusals
+from flashferry.depot.shared_state import OPERATOR
 from flashferry.depot.sync.errors import SyncStopped
 from flashferry.fileserver import EventKind, ServerGone
+from flashferry.fileserver.wire import SetSiteCap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +33,7 @@ class Publisher:
 
     Args:
         server: What serves them.
-        ground: What they share with the runs of this host: each site's cap.
+        shared: What they share with the runs of this host: each site's cap.
         sites: The sites' logins and caps.
         offering: What looks at the catalogue.
         tell: Takes what happened (`fetched`, `refused`) and a sentence; called from other threads.
@@ -40,12 +42,12 @@ class Publisher:
     def __init__(
         self,
         server: FileServer,
-        ground: SharedState,
+        shared: SharedState,
         sites: Mapping[str, tuple[Mirror, FixedLogin]],
         offering: Offering,
         tell: Callable[[str, str], None],
     ) -> None:
-        self._server, self._ground, self._sites, self._offering = server, ground, sites, offering
+        self._server, self._shared, self._sites, self._offering = server, shared, sites, offering
         self._tell = tell
         self._is_over = threading.Event()
         self._said: set[str] = set()
@@ -60,7 +62,8 @@ class Publisher:
         """
         for site, (mirror, _) in self._sites.items():
             if mirror.cap_bytes_per_s is not None:
-                self._ground.state_own_cap(site, mirror.cap_bytes_per_s, mirror.cap_source)
+                cap = SetSiteCap(site=site, cap_bytes_per_s=mirror.cap_bytes_per_s, source=mirror.cap_source)
+                self._shared.state_cap(OPERATOR, cap)
         for _, login in self._sites.values():
             # At once: who comes before anything was looked at is to be known, and to find nothing yet.
             self._server.admit(login, ())
@@ -112,7 +115,7 @@ class Publisher:
             self._take_refusal(self._server.unattributed_failures[-1])
         if progress is None or progress.record is None or event.kind not in _ENDS:
             return
-        if self._ground.is_owned(progress.ticket_id):
+        if self._shared.is_owned(progress.ticket_id):
             return
         record = progress.record
         self._tell(

@@ -29,17 +29,18 @@ from flashferry.fileserver.reporting import Reporter
 from flashferry.fileserver.socket_tuning import Tuning, channel_limit
 from flashferry.fileserver.ticket_service import TicketService
 from flashferry.fileserver.transfer import Transfer, TransferStart
+from flashferry.fileserver.wire import EventMessage, SetLoadElsewhere, SetSiteCap, SetSiteLink, SiteLoadUpdate
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from flashferry.fileserver.fixed_login import FixedGrant
     from flashferry.fileserver.rate_limits import Cap, SiteLoad
-    from flashferry.fileserver.records import ServerEvent, TransferProgress
+    from flashferry.fileserver.records import TransferProgress
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.ticket_accounts import Account
     from flashferry.fileserver.tickets import TicketGrant
+    from flashferry.fileserver.wire import ForSender, Message
     from flashferry.tcp.sample import ChannelReading
     from flashferry.tcp.syn import SynOptions
 
@@ -155,7 +156,7 @@ class PushAccount:
             channel: The SSH channel at the same time.
         """
         with self._desk.lock:
-            self._desk.hear()
+            self._desk.read_loads()
             transfer, tuning, reporter = self._transfer, self._tuning, self._reporter
             raw_info = self._read()
             if transfer is None or tuning is None or reporter is None or reporter.concluded or raw_info is None:
@@ -229,30 +230,24 @@ class PushAccount:
 
 
 class PushDesk:
-    """All pushes of a server.
+    """All pushes of a run.
 
     Args:
         settings: How the server runs.
-        take_event: Takes what is to be told.
-        take_load: Takes what the pushes do at a site.
+        send: Takes the messages that a serving process would send: events, and what the pushes do at a site.
     """
 
-    def __init__(
-        self,
-        settings: ServerSettings,
-        take_event: Callable[[ServerEvent], None],
-        take_load: Callable[[SiteLoad], None],
-    ) -> None:
+    def __init__(self, settings: ServerSettings, send: Callable[[Message], None]) -> None:
         self.lock = threading.RLock()
-        self.tickets = TicketService(settings, take_event)
-        self.tickets.on_site_load = take_load
-        self._heard: deque[SiteLoad] = deque()
+        self.tickets = TicketService(settings, lambda event: send(EventMessage(event=event)))
+        self.tickets.on_site_load = lambda load: send(SiteLoadUpdate(load=load))
+        self._unread: deque[SiteLoad] = deque()
         self._pushes: dict[str, PushAccount] = {}
 
     def open(self, grant: TicketGrant, close: Callable[[], None]) -> tuple[PushAccount, TransferProgress]:
-        """Take an image in that is to be pushed; return it, and the first that is to be known of it."""
+        """Open an account for an image that is pushed; return it and its first snapshot."""
         with self.lock:
-            self.hear()
+            self.read_loads()
             first = self.tickets.add(grant)
             account = self.tickets.account(grant.ticket_id)
             assert account is not None
@@ -260,7 +255,7 @@ class PushDesk:
             return push, first
 
     def has(self, ticket_id: str) -> bool:
-        """Tell whether a ticket is that of a push that is not at its end."""
+        """Return whether a ticket is that of a push that has not ended."""
         with self.lock:
             return ticket_id in self._pushes
 
@@ -272,34 +267,29 @@ class PushDesk:
             if push is not None:
                 push.cut("ticket revoked")
 
-    def set_site_cap(self, site: str, cap_bytes_per_s: int | None, source: str) -> None:
-        """Change what all transfers of a site may take together."""
-        with self.lock:
-            self.tickets.set_site_cap(site, given_cap(cap_bytes_per_s, source))
+    def take(self, request: ForSender) -> None:
+        """Apply a site's cap or link, or queue what others do there until the next reading."""
+        match request:
+            case SetLoadElsewhere(load):
+                self._unread.append(load)
+            case SetSiteCap(site, cap_bytes_per_s, source):
+                with self.lock:
+                    self.tickets.set_site_cap(site, given_cap(cap_bytes_per_s, source))
+            case SetSiteLink(site, link_bytes_per_s):
+                with self.lock:
+                    self.tickets.set_site_link(site, link_bytes_per_s)
 
-    def admit(self, _grant: FixedGrant) -> None:
-        """Do nothing: nobody logs in here."""
-
-    def set_site_link(self, site: str, link_bytes_per_s: int | None) -> None:
-        """Take in what a site's link carries."""
-        with self.lock:
-            self.tickets.set_site_link(site, link_bytes_per_s)
-
-    def note(self, load: SiteLoad) -> None:
-        """Put down what the serving processes do at a site; the next look reads it."""
-        self._heard.append(load)
-
-    def hear(self) -> None:
-        """Take in what was put down."""
+    def read_loads(self) -> None:
+        """Apply the loads that were queued."""
         with suppress(IndexError):
             while True:
-                self.tickets.set_elsewhere(self._heard.popleft())
+                self.tickets.set_elsewhere(self._unread.popleft())
 
     def give_up(self, account: Account, reason: str) -> None:
-        """Tell of a push that ended before its first byte."""
+        """Report a push that ended before its first byte."""
         self.tickets.change(account, EventKind.FAILED, reason, state=TransferState.FAILED)
         self.tickets.settle(account)
 
     def forget(self, push: PushAccount) -> None:
-        """Drop a push that is at its end."""
+        """Drop a push that has ended."""
         self._pushes.pop(push.ticket_id, None)

@@ -1,42 +1,50 @@
-"""The parent's view of its serving processes: started and replaced, asked one by one or all together.
+"""The serving processes of a server: start, replace and watch them, and coordinate what they share.
 
 Facts
 -----
 
-- A protocol that needs another event loop, or a library of its own, is served by a process of its own. What ends one
-  leaves the others as they are.
-- A process speaks on a thread of ours that reads it. So what one is told because another said something is sent and
-  not waited for: the two threads would wait for each other.
+- A protocol that needs another event loop, or a library of its own, has a process of its own. The end of one leaves the
+  others as they are.
+- Each process's messages are handled on the thread that reads them. What other processes must learn from a message is
+  therefore sent without waiting for an answer: two such threads would wait for each other.
 """
 
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flashferry.core.apart.processes import is_stopped
 from flashferry.fileserver.child import ENDING_TURNS, SILENT_TURNS, STOP_S, Child
 from flashferry.fileserver.errors import FileServerError, ServerGone, SettingsInvalid
 from flashferry.fileserver.rate_limits import SiteLoad, elsewhere
-from flashferry.fileserver.records import EventKind
-from flashferry.fileserver.wire import DecideTry, SetElsewhere, UseElsewhere
+from flashferry.fileserver.records import EventKind, TransferProgress
+from flashferry.fileserver.wire import (
+    AddTicket,
+    AttemptsElsewhere,
+    AttemptUsed,
+    DecideAttempt,
+    Drain,
+    EventMessage,
+    Open,
+    ProgressUpdates,
+    RefusedLogin,
+    SetLoadElsewhere,
+    SiteLoadUpdate,
+    Yielded,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flashferry.fileserver.fixed_login import FixedGrant
-    from flashferry.fileserver.records import LoginFailure, ServerEvent
+    from flashferry.fileserver.records import ServerEvent, TicketUse
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.telemetry import Telemetry
-    from flashferry.fileserver.ticket_accounts import TicketUse
     from flashferry.fileserver.tickets import TicketGrant
-    from flashferry.fileserver.wire import ProgressUpdate
-
+    from flashferry.fileserver.wire import ForSender, Message, Request, Standing
 
 _WATCH_S = 1.0
 
 
-def _hangs(name: str, pid: int) -> str:
+def _hang_notice(name: str, pid: int) -> str:
     stopped = is_stopped(pid)
     state = f"was stopped by a signal; 'kill -CONT {pid}' has it go on" if stopped else "hangs"
     return (
@@ -46,73 +54,56 @@ def _hangs(name: str, pid: int) -> str:
 
 
 class LocalSender(Protocol):
-    """Somebody who sends images in this process, and shares sites with the serving processes."""
+    """A sender outside the serving processes that shares sites with them: pushes here, or a run of a shared server."""
 
-    def note(self, load: SiteLoad, /) -> None:
-        """Put down what all others do at a site; it must return at once."""
-
-    def set_site_cap(self, site: str, cap_bytes_per_s: int | None, source: str, /) -> None:
-        """Take in what the transfers of a site may take together."""
-
-    def set_site_link(self, site: str, link_bytes_per_s: int | None, /) -> None:
-        """Take in what a site's link carries."""
-
-    def admit(self, grant: "FixedGrant", /) -> None:
-        """Take in a fixed login."""
+    def take(self, request: "ForSender", /) -> None:
+        """Apply a site's cap, link or load elsewhere; must return at once. Fixed logins do not concern it."""
 
 
 class WorkerEvents:
-    """What one process says, on its way to whoever it concerns.
+    """The messages of one process or local sender, passed on to those they concern.
 
     Args:
-        name: The process.
-        household: Tells the other processes what they have to know.
-        telemetry: Takes what is for everybody.
+        name: The process or sender.
+        workers: Coordinates what several processes share.
+        telemetry: Keeps and reports what everybody may know.
     """
 
-    def __init__(self, name: str, household: "WorkerPool", telemetry: "Telemetry") -> None:
-        self._name, self._household, self._telemetry = name, household, telemetry
+    def __init__(self, name: str, workers: "WorkerPool", telemetry: "Telemetry") -> None:
+        self._name, self._workers, self._telemetry = name, workers, telemetry
 
-    def take_event(self, event: "ServerEvent") -> None:
-        """Take something that happened."""
-        self._household.pass_on(event, self._name)
-        self._telemetry.take_event(event, self._name)
+    def on_message(self, message: "Message") -> None:
+        """Handle a message; answers are not among them, and a mere `Beat` needs nothing."""
+        match message:
+            case ProgressUpdates(updates):
+                self._telemetry.take_updates(updates)
+            case EventMessage(event):
+                self._workers.pass_on(event, self._name)
+                self._telemetry.take_event(event, self._name)
+            case SiteLoadUpdate(load):
+                self._workers.take_load(load, self._name)
+            case RefusedLogin(failure):
+                self._telemetry.take_login_failure(failure)
+            case AttemptUsed(use):
+                self._workers.take_use(use, self._name)
+            case Yielded(ticket_id):
+                self._workers.take_yielded(ticket_id, self._name)
 
-    def take_pulses(self, pulses: "list[ProgressUpdate]") -> None:
-        """Take the progress of many transfers at once."""
-        self._telemetry.take_pulses(pulses)
-
-    def take_login_failure(self, failure: "LoginFailure") -> None:
-        """Take a login that no ticket is concerned with."""
-        self._telemetry.take_login_failure(failure)
-
-    def take_use(self, use: "TicketUse") -> None:
-        """Take that it used a try of a ticket."""
-        self._household.take_use(use, self._name)
-
-    def take_gave_way(self, ticket_id: str) -> None:
-        """Take that it sends nothing with a ticket any more."""
-        self._household.take_gave_way(ticket_id, self._name)
-
-    def take_load(self, load: SiteLoad) -> None:
-        """Take what the process does at a site."""
-        self._household.take_load(load, self._name)
-
-    def take_end(self, reason: str, in_order: bool) -> None:
-        """Take its end."""
-        self._household.forget_loads(self._name)
+    def on_end(self, reason: str, in_order: bool) -> None:
+        """Handle the process's end."""
+        self._workers.forget_loads(self._name)
         self._telemetry.take_end(reason, in_order, self._name)
-        self._household.forget_tries(self._name)
+        self._workers.forget_attempts(self._name)
 
 
 @dataclass(slots=True, kw_only=True)
-class _Asked:
-    """A try that waits until no other process sends with its ticket.
+class _PendingAttempt:
+    """An attempt that waits until no other process sends with its ticket.
 
     Attributes:
-        process: Whose try it is.
+        process: The process that used it.
         here: Its number there.
-        awaited: The processes that have not said yet that they send nothing.
+        awaited: The processes that have not confirmed yet that they send nothing.
     """
 
     process: str
@@ -121,44 +112,44 @@ class _Asked:
 
 
 class WorkerPool:
-    """The processes of a server. Methods may be called from any thread.
+    """The serving processes of one server. Methods may be called from any thread.
 
     Args:
-        settings: How the server is to run.
-        telemetry: What is told by them, and that they have ended.
-        restarts: How many times one that died may be replaced, all of them together.
-        has_guests: Whether somebody else may send besides, see `join`.
+        settings: How the server runs.
+        telemetry: Gets their messages and their ends.
+        restarts: How many processes that died may be replaced, in all.
+        has_senders: Whether local senders may join, see `join`.
     """
 
     def __init__(
-        self, settings: "ServerSettings", telemetry: "Telemetry", restarts: int, *, has_guests: bool = False
+        self, settings: "ServerSettings", telemetry: "Telemetry", restarts: int, *, has_senders: bool = False
     ) -> None:
         self._settings = settings
-        self._has_guests = has_guests
-        self._guests: dict[str, LocalSender] = {}
+        self._has_senders = has_senders
+        self._senders: dict[str, LocalSender] = {}
         self._telemetry = telemetry
         self._restarts_left = restarts
         self._is_open = False
-        # Those that hang, and whether all are to end: who hangs then is not waited for.
+        # The processes that hang, and whether all are to end: one that hangs then is not waited for.
         self._hung: frozenset[str] = frozenset()
         self._is_ending = False
         self._is_over = threading.Event()
         self._watching = threading.Thread(target=self._watch, name="fileserver-watch", daemon=True)
         self._starting = threading.Lock()
         self._children: dict[str, Child] = {}
-        # What a new process has to be told: the last word on each site's cap and link, and each fixed login.
-        self._standing: dict[tuple[str, str], Callable[[Child], None]] = {}
-        self._counting_tries = threading.Lock()
-        # The newest try of each ticket that waits for its turn.
-        self._asked: dict[str, _Asked] = {}
-        self._counting = threading.Lock()
+        # What a new process has to receive: the latest cap and link of each site, and each fixed login.
+        self._standing: dict[tuple[type, str], Standing] = {}
+        self._attempt_lock = threading.Lock()
+        # The newest attempt of each ticket that waits for its turn.
+        self._pending: dict[str, _PendingAttempt] = {}
+        self._load_lock = threading.Lock()
         self._loads: dict[str, dict[str, SiteLoad]] = {}
 
     def start(self) -> None:
-        """Start all of them, which take no session yet; where one does not come up, those that did are stopped.
+        """Start all processes, which accept no session yet; if one does not start, the others are stopped.
 
         Raises:
-            ServerStartFailed: One did not come up.
+            ServerStartFailed: One did not start.
         """
         try:
             for name in self._settings.processes:
@@ -169,23 +160,23 @@ class WorkerPool:
         self._watching.start()
 
     def open(self) -> None:
-        """Have all of them take sessions from now on; again is harmless.
+        """Have all processes accept sessions. Idempotent.
 
         Raises:
             ServerGone: None runs.
         """
-        # First: one that is replaced meanwhile is opened as its place is taken.
+        # First: one that is replaced meanwhile is opened when it takes its place.
         self._is_open = True
-        self.tell_living(lambda child: child.open())
+        self.ask_all(Open())
 
     def close(self) -> None:
-        """Stop all of them at once, and kill what has not ended after `child.STOP_S`; none is replaced any more."""
+        """Stop all processes, and kill those that have not ended after `child.STOP_S`; none is replaced any more."""
         self._restarts_left = 0
         self._is_ending = True
         children = tuple(self._children.values())
         for child in children:
             child.ask_to_stop()
-        # Together: each has as long as if it were the only one, and all of them no longer than that.
+        # One deadline for all: they end side by side.
         deadline_s = time.monotonic() + STOP_S
         for child in children:
             child.close(deadline_s)
@@ -201,7 +192,7 @@ class WorkerPool:
 
     @property
     def pids(self) -> dict[str, int]:
-        """The process ids by name, the last one of each."""
+        """The process ids by name, the latest of each."""
         return {name: child.pid for name, child in self._latest().items()}
 
     @property
@@ -210,7 +201,7 @@ class WorkerPool:
         return next(iter(self._latest().values()))
 
     def add_ticket(self, grant: "TicketGrant") -> None:
-        """Have those processes take a ticket in that serve one of its transports.
+        """Add a ticket to the processes that serve one of its transports.
 
         Raises:
             SettingsInvalid: None does.
@@ -222,9 +213,9 @@ class WorkerPool:
         first, gone = None, ServerGone("none of its processes runs")
         for name in living:
             try:
-                first = self._running(name).add_ticket(grant, is_shared=is_shared)
+                first = self._running(name).ask(AddTicket(grant=grant, is_shared=is_shared), TransferProgress)
             except ServerGone as error:
-                # One that hangs takes it in should it go on; meanwhile the others serve it.
+                # One that hangs adds it once it runs again; meanwhile the others serve it.
                 if name not in self._hung:
                     raise
                 gone = error
@@ -232,42 +223,53 @@ class WorkerPool:
             raise gone
         self._telemetry.add(first, tuple(living))
 
-    def tell_for_good(self, what: str, name: str, tell: "Callable[[Child], None]") -> None:
-        """Tell all of them something that one in their place has to be told too; raises what `tell_living` does."""
-        self.tell_living(tell)
-        self._standing[what, name] = tell
-        for guest in tuple(self._guests.values()):
-            tell(cast("Child", guest))
+    def ask_standing(self, request: "Standing") -> None:
+        """Send a request to all processes and local senders, and later to each new one; raises what `ask_all` does."""
+        self.ask_all(request)
+        self._standing[type(request), request.subject] = request
+        for sender in tuple(self._senders.values()):
+            sender.take(request)
 
-    def join(self, name: str, guest: LocalSender) -> None:
-        """Have somebody who is no process of ours take part: told what the processes are told, and what they do."""
-        for tell in tuple(self._standing.values()):
-            tell(cast("Child", guest))
-        with self._counting:
-            self._guests[name] = guest
-            for site, loads in self._loads.items():
-                guest.note(elsewhere(loads, site, name))
+    def ask_all(self, request: "Request | None", kind: Any = None) -> list[Any]:
+        """Send a request to all processes that run, starting one where none does and that is allowed.
 
-    def part(self, name: str) -> None:
-        """Have somebody who joined take part no more; what he was at is over."""
-        with self._counting:
-            self._guests.pop(name, None)
-        self.forget_loads(name)
-
-    def tell_living(self, tell: "Callable[[Child], None]") -> None:
-        """Tell something to all that run; where none does one is started, if that is allowed.
+        Args:
+            request: The request; None: only replace processes that died.
+            kind: The answers' type.
 
         Raises:
             ServerGone: None runs.
         """
         names = tuple(self._latest())
         living = [name for name in names if self._is_alive(name)] or names[:1]
-        told = [self._told(name, tell) for name in living]
-        if None not in told:
-            raise next(error for error in told if error is not None)
+        answers, errors = [], []
+        for name in living:
+            try:
+                child = self._running(name)
+                answers.append(None if request is None else child.ask(request, kind))
+            except ServerGone as error:
+                errors.append(error)
+        if not answers:
+            raise errors[0]
+        return answers
+
+    def join(self, name: str, sender: LocalSender) -> None:
+        """Let a local sender share sites with the processes: it gets their caps, links and loads."""
+        for request in tuple(self._standing.values()):
+            sender.take(request)
+        with self._load_lock:
+            self._senders[name] = sender
+            for site, loads in self._loads.items():
+                sender.take(SetLoadElsewhere(load=elsewhere(loads, site, name)))
+
+    def leave(self, name: str) -> None:
+        """Remove a local sender; its load ends."""
+        with self._load_lock:
+            self._senders.pop(name, None)
+        self.forget_loads(name)
 
     def check(self) -> None:
-        """Look whether any of them runs, or may be replaced; none is started here.
+        """Check that a process runs or may be replaced; none is started here.
 
         Raises:
             ServerGone: All have ended for good.
@@ -277,21 +279,19 @@ class WorkerPool:
             raise ServerGone(self._telemetry.gone_of(names[0]))
 
     def drain(self) -> int:
-        """Have all of them end with their last transfer, and return how many transfers are under way.
+        """Have all processes end with their last transfer, and return how many transfers are under way.
 
         Raises:
             ServerGone: None runs.
         """
         self._restarts_left = 0
         self._is_ending = True
-        under_way: list[int] = []
-        self.tell_living(lambda child: under_way.append(child.drain()))
-        return sum(under_way)
+        return sum(self.ask_all(Drain(), int))
 
     # Whether they answer.
 
     def _watch(self) -> None:
-        """Take a turn with each process every second: one that hangs is reported, and when it answers again."""
+        """Check each process every second: report one that hangs, and when it answers again."""
         while not self._is_over.wait(_WATCH_S):
             for name, child in tuple(self._children.items()):
                 if not self._telemetry.gone_of(name):
@@ -301,9 +301,9 @@ class WorkerPool:
         is_hung = silent >= SILENT_TURNS
         if is_hung and name not in self._hung:
             self._hung |= {name}
-            self._telemetry.notice(_hangs(name, child.pid))
-            # Its copies stand still. Should it go on, the first it reads is that a newer try has taken their place.
-            self.forget_tries(name)
+            self._telemetry.notice(_hang_notice(name, child.pid))
+            # Its copies stand still. If it runs again, the first thing it reads is that a newer attempt replaced them.
+            self.forget_attempts(name)
         elif not is_hung and name in self._hung:
             self._hung -= {name}
             self._telemetry.notice(f"the server's process '{name}' answers again")
@@ -311,77 +311,77 @@ class WorkerPool:
         if is_awaited or child.is_blocking:
             child.kill(f"'{name}' did not answer, and was killed")
 
-    # What one process says and others have to know.
+    # What one process reports and others have to know.
 
     def pass_on(self, event: "ServerEvent", process: str) -> None:
-        """Tell the others who serve a ticket that it is delivered."""
+        """Report a delivery to the other processes that serve the ticket."""
         if event.progress is None or event.kind is not EventKind.DONE or len(self._children) < 2:
             return
         ticket_id = event.progress.ticket_id
-        with self._counting_tries:
+        with self._attempt_lock:
             for name, tries in self._telemetry.tries_elsewhere(ticket_id, process).items():
-                self._send(name, UseElsewhere(ticket_id=ticket_id, tries=tries, is_delivered=True))
+                self._send(name, AttemptsElsewhere(ticket_id=ticket_id, tries=tries, is_delivered=True))
 
     def take_use(self, use: "TicketUse", process: str) -> None:
-        """Count a try that a process used, and tell the others who serve the ticket.
+        """Count an attempt that a process used, and report it to the other processes that serve the ticket.
 
-        What they send with it gives way, unless the process had not heard of theirs: of tries used at the same moment
-        the one that is heard of first goes on, and whoever used the other is told so already. The try is known here
-        before they hear of it: who sees that one of them cuts its copy off asks here next.
+        Their transfers of it yield, unless the process did not know of their attempts: of attempts used at the same
+        moment the first one reported here goes on, and the other process has been ordered to yield already. The attempt
+        is counted here before they learn of it: a client whose copy they cut asks here next.
         """
-        # Sent while the count is held, so that what is told last is what holds.
-        with self._counting_tries:
+        # Sent while the lock is held, so that the last message sent is the state that applies.
+        with self._attempt_lock:
             is_newest = self._telemetry.use_try(use, process)
             others = self._telemetry.tries_elsewhere(use.ticket_id, process).items()
             reached = {
                 name
                 for name, tries in others
-                if self._send(name, UseElsewhere(ticket_id=use.ticket_id, tries=tries, gives_way=is_newest))
+                if self._send(name, AttemptsElsewhere(ticket_id=use.ticket_id, tries=tries, yields=is_newest))
             }
             if is_newest:
-                # One that hangs says nothing, and gives way as soon as it reads again.
+                # One that hangs reports nothing, and yields as soon as it reads again.
                 awaited = reached - self._hung
-                self._asked[use.ticket_id] = _Asked(process=process, here=use.here, awaited=awaited)
+                self._pending[use.ticket_id] = _PendingAttempt(process=process, here=use.here, awaited=awaited)
                 self._decide(use.ticket_id)
             else:
-                self._send(process, DecideTry(ticket_id=use.ticket_id, here=use.here, goes_on=False))
+                self._send(process, DecideAttempt(ticket_id=use.ticket_id, here=use.here, goes_on=False))
 
-    def take_gave_way(self, ticket_id: str, process: str) -> None:
-        """Note that a process sends nothing with a ticket any more, which it says after the end of what it sent."""
-        with self._counting_tries:
-            asked = self._asked.get(ticket_id)
-            if asked is not None:
-                asked.awaited.discard(process)
+    def take_yielded(self, ticket_id: str, process: str) -> None:
+        """Note that a process sends nothing with a ticket any more, reported after the end of what it sent."""
+        with self._attempt_lock:
+            pending = self._pending.get(ticket_id)
+            if pending is not None:
+                pending.awaited.discard(process)
                 self._decide(ticket_id)
 
-    def forget_tries(self, process: str) -> None:
-        """Note that a process sends nothing any more, and that no try of its waits; its end is known already."""
-        with self._counting_tries:
-            for ticket_id, asked in tuple(self._asked.items()):
-                asked.awaited.discard(process)
-                if asked.process == process:
-                    del self._asked[ticket_id]
+    def forget_attempts(self, process: str) -> None:
+        """Note that a process sends nothing any more, and drop its waiting attempts; its end is known already."""
+        with self._attempt_lock:
+            for ticket_id, pending in tuple(self._pending.items()):
+                pending.awaited.discard(process)
+                if pending.process == process:
+                    del self._pending[ticket_id]
                 else:
                     self._decide(ticket_id)
 
     def _decide(self, ticket_id: str) -> None:
-        """Let the newest try of a ticket go on once no other process sends with it, unless one has delivered."""
-        asked = self._asked[ticket_id]
-        if asked.awaited:
+        """Let the newest attempt of a ticket go on once no other process sends with it, unless one has delivered."""
+        pending = self._pending[ticket_id]
+        if pending.awaited:
             return
-        del self._asked[ticket_id]
+        del self._pending[ticket_id]
         is_delivered = self._telemetry.is_delivered(ticket_id)
-        self._send(asked.process, DecideTry(ticket_id=ticket_id, here=asked.here, goes_on=not is_delivered))
+        self._send(pending.process, DecideAttempt(ticket_id=ticket_id, here=pending.here, goes_on=not is_delivered))
 
     def take_load(self, load: SiteLoad, process: str) -> None:
-        """Note what a process does at a site, and tell the others at once: they share its cap."""
-        # Sent while the count is held, so that what is told last is what holds.
-        with self._counting:
+        """Note what a process or sender does at a site, and report it to all others: they share its cap."""
+        # Sent while the lock is held, so that the last message sent is the state that applies.
+        with self._load_lock:
             self._note_load(load, process)
 
     def forget_loads(self, process: str) -> None:
-        """Note that a process does nothing any more."""
-        with self._counting:
+        """Note that a process or sender does nothing any more."""
+        with self._load_lock:
             for site in tuple(self._loads):
                 if process in self._loads[site]:
                     self._note_load(SiteLoad(site=site, transfers=0, moved_bytes=0), process)
@@ -393,15 +393,15 @@ class WorkerPool:
             loads[process] = load
         for name in tuple(self._children):
             if name != process:
-                self._send(name, SetElsewhere(load=elsewhere(loads, load.site, name)))
-        for name, guest in self._guests.items():
+                self._send(name, SetLoadElsewhere(load=elsewhere(loads, load.site, name)))
+        for name, sender in self._senders.items():
             if name != process:
-                guest.note(elsewhere(loads, load.site, name))
+                sender.take(SetLoadElsewhere(load=elsewhere(loads, load.site, name)))
         if not loads:
             del self._loads[load.site]
 
-    def _send(self, name: str, request: SetElsewhere | UseElsewhere | DecideTry) -> bool:
-        """Tell a process something, and return whether it is there: to one that has just ended there is no need."""
+    def _send(self, name: str, request: SetLoadElsewhere | AttemptsElsewhere | DecideAttempt) -> bool:
+        """Send a request to a process, and return whether it runs; one that has just ended does not need it."""
         try:
             self._children[name].tell(request)
         except OSError:
@@ -430,13 +430,6 @@ class WorkerPool:
     def _is_alive(self, name: str) -> bool:
         return not self._telemetry.gone_of(name) or self._restarts_left > 0
 
-    def _told(self, name: str, tell: "Callable[[Child], None]") -> ServerGone | None:
-        try:
-            tell(self._running(name))
-        except ServerGone as error:
-            return error
-        return None
-
     def _running(self, name: str) -> "Child":
         with self._starting:
             child = self._latest()[name]
@@ -448,15 +441,15 @@ class WorkerPool:
             return self._children[name]
 
     def _started(self, name: str, settings: "ServerSettings") -> "Child":
-        voice = WorkerEvents(name, self, self._telemetry)
-        is_one_of_several = self._has_guests or len(self._settings.processes) > 1
-        return Child(settings, voice, is_one_of_several=is_one_of_several)
+        events = WorkerEvents(name, self, self._telemetry)
+        is_one_of_several = self._has_senders or len(self._settings.processes) > 1
+        return Child(settings, events, is_one_of_several=is_one_of_several)
 
     def _replace(self, name: str, dead: "Child") -> None:
         """Start a new process in the place of one that died.
 
         Raises:
-            ServerGone: It does not come up.
+            ServerGone: It does not start.
         """
         self._hung -= {name}
         why = self._telemetry.begin_anew(name)
@@ -465,20 +458,20 @@ class WorkerPool:
             dead.close()
             settings = self._settings.of_process(name).at_ports(dead.ports)
             self._children[name] = child = self._started(name, settings)
-            for tell in tuple(self._standing.values()):
-                tell(child)
-            self._tell_loads(name)
+            for request in tuple(self._standing.values()):
+                child.ask(request)
+            self._send_loads(name)
             # Last: a client that comes before its login is known would be refused, and banned after a few tries.
             if self._is_open:
-                child.open()
+                child.ask(Open())
         except FileServerError as error:
-            gone = f"{why}; a new one did not come up: {error.message}"
+            gone = f"{why}; a new one did not start: {error.message}"
             self._telemetry.stay_gone(gone, name)
             raise ServerGone(gone, hint=error.hint) from error
         self._telemetry.notice(f"{why}; a new one has taken its place, tickets of the former are void")
 
-    def _tell_loads(self, name: str) -> None:
-        """Tell a new process what the others are at."""
-        with self._counting:
+    def _send_loads(self, name: str) -> None:
+        """Report the others' loads to a new process."""
+        with self._load_lock:
             for site, loads in self._loads.items():
-                self._send(name, SetElsewhere(load=elsewhere(loads, site, name)))
+                self._send(name, SetLoadElsewhere(load=elsewhere(loads, site, name)))

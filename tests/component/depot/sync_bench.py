@@ -154,7 +154,7 @@ def sync_bench(folder: Path, *, size_bytes: int, cap_bytes_per_s: int | None = 3
         profile=SenderProfile(mss_bytes=1400),
         sample_interval_s=0.05,
     )
-    with FileServer(settings, restarts=1, guests=True) as server:
+    with FileServer(settings, restarts=1, is_shared=True) as server:
         server.set_site_cap(SITE, cap_bytes_per_s)
         bench = SyncBench(folder=folder, data=b"", server=server, offering=Offering(folders, clock=lambda: 2e10))
         server.events(bench.hear)

@@ -8,12 +8,12 @@ import stat
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot import handshake, link, messages
+from flashferry.depot import connection, handshake, messages
 from flashferry.depot.daemon import Depot
 from flashferry.depot.options import DepotOptions
 from flashferry.depot.paths import NotForUs
 from flashferry.depot.status import look_for_depot
-from flashferry.fileserver import TicketUnknown, TransferState
+from flashferry.fileserver import FileIdentity, TicketUnknown, TransferState
 from flashferry.images.errors import CatalogueInvalid, ImageUnknown, ImageUnreadable
 from tests.component.depot.conftest import IMAGE, until
 from tests.patience import PATIENCE_S
@@ -120,8 +120,8 @@ def test_an_image_that_the_depot_cannot_see_is_told(shared_depot, monkeypatch, t
     with pytest.raises(ImageUnknown):
         depot.run().image("other.bin")
     stranger = depot.stranger()
-    identity = messages.FileIdentity(device=1, inode=2, size_bytes=3, mtime_ns=4, ctime_ns=5)
-    monkeypatch.setattr(messages.FileIdentity, "of", lambda _status: identity)
+    identity = FileIdentity(device=1, inode=2, size_bytes=3, mtime_ns=4, ctime_ns=5)
+    monkeypatch.setattr(FileIdentity, "of", lambda _status: identity)
     with pytest.raises(ImageUnreadable, match=r"the depot \(user \w+\) sees another file there"):
         stranger.open((depot.image,))
     monkeypatch.undo()
@@ -154,7 +154,7 @@ def test_another_release_is_refused(shared_depot, monkeypatch):
 
 def test_a_depot_in_another_network_is_none(shared_depot, monkeypatch):
     """Its ports are where this run's devices may never come: a lab's namespace shares files with the host."""
-    monkeypatch.setattr(link, "network", lambda: "net:[1]")
+    monkeypatch.setattr(connection, "network", lambda: "net:[1]")
     with pytest.raises(NotForUs, match="another network than this command"):
         shared_depot.stranger()
 

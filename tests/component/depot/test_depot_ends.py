@@ -77,7 +77,7 @@ def test_killed_it_takes_its_tickets_along_and_runs_go_on(depot):
         depot.until_sending(run, ticket)
         depot.end(signal.SIGKILL)
         for one in (ticket, unused):
-            with pytest.raises(ServerGone, match="the line to it broke"):
+            with pytest.raises(ServerGone, match="the connection to it broke"):
                 run.wait(one.ticket_id, PATIENCE_S)
     assert len(fetched[0]) < len(depot.content)
     run.revoke(ticket.ticket_id)

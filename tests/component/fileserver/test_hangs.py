@@ -16,7 +16,7 @@ import pytest
 from flashferry.core.apart.processes import ProcessMark
 from flashferry.fileserver import EventKind, FileServer, ServerEvent, ServerGone, ServerSettings, TicketRequest
 from flashferry.fileserver.rate_limits import SiteLoad
-from flashferry.fileserver.wire import SetElsewhere
+from flashferry.fileserver.wire import SetLoadElsewhere
 from ftpserver import ftp_listener
 from tests.patience import PATIENCE_S, until
 
@@ -130,10 +130,10 @@ def test_a_server_that_is_to_finish_does_not_wait_for_a_process_that_hangs(bench
 def test_a_process_that_reads_nothing_is_killed_before_the_others_wait_for_it(bench: Bench) -> None:
     """What the others do is passed on to it until the line is full: from then on their own news would stand still."""
     bench.stop("other")
-    household, load = bench.server._household, SetElsewhere(load=SiteLoad(site="AMS", transfers=1, moved_bytes=0))
+    workers, load = bench.server._workers, SetLoadElsewhere(load=SiteLoad(site="AMS", transfers=1, moved_bytes=0))
 
     def tell_on() -> None:
-        while household._send("other", load):
+        while workers._send("other", load):
             pass
 
     telling = threading.Thread(target=tell_on, daemon=True)

@@ -153,6 +153,6 @@ def test_one_that_cannot_be_replaced_is_told(tmp_path: Path) -> None:
         _until_gone(events)
 
         stack.enter_context(socket.create_server(("127.0.0.1", port)))
-        with pytest.raises(FileServerError, match=r"killed by SIGKILL; a new one did not come up: .*in use"):
+        with pytest.raises(FileServerError, match=r"killed by SIGKILL; a new one did not start: .*in use"):
             server.issue_ticket(TicketRequest(image_name="b.bin"))
         assert server.gone

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot.handshake import Handshake, answered, knock, user_name
+from flashferry.depot.handshake import DepotSocket, accept_greeting, connect, user_name
 from flashferry.depot.paths import NobodyThere
 from tests.patience import PATIENCE_S
 
@@ -21,8 +21,8 @@ def test_what_a_dead_depot_left_is_taken_over(tmp_path):
     path = tmp_path / "depot.sock"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
-    with closing(Handshake(path)), pytest.raises(ConfigInvalid, match="another depot serves this socket"):
-        Handshake(path)
+    with closing(DepotSocket(path)), pytest.raises(ConfigInvalid, match="another depot serves this socket"):
+        DepotSocket(path)
     assert not path.exists()
 
 
@@ -31,14 +31,14 @@ def test_nothing_else_is_removed(tmp_path):
     path = tmp_path / "depot.sock"
     path.write_text("mine")
     with pytest.raises(ConfigInvalid, match="expected a socket or nothing"):
-        Handshake(path)
+        DepotSocket(path)
     assert path.read_text() == "mine"
 
 
 def test_a_path_that_no_socket_can_have_is_told(tmp_path):
     """By whoever listens and whoever knocks, with the figure."""
     path = tmp_path / ("x" * 120)
-    for enter in (lambda: Handshake(path), lambda: knock(path, "stage")):
+    for enter in (lambda: DepotSocket(path), lambda: connect(path, "stage")):
         with pytest.raises(ConfigInvalid, match="at most 107 bytes"):
             enter()
 
@@ -46,7 +46,7 @@ def test_a_path_that_no_socket_can_have_is_told(tmp_path):
 def test_where_nobody_is_it_is_said_so(tmp_path):
     """Another thing than a depot that is to be complained of."""
     with pytest.raises(NobodyThere, match="No such file"):
-        knock(tmp_path / "depot.sock", "stage")
+        connect(tmp_path / "depot.sock", "stage")
 
 
 @pytest.mark.parametrize("words", [b"", b"220 FTP server ready\r\n", b"\x00\x00\x00\x01\xc0"])
@@ -67,7 +67,7 @@ def test_what_is_no_depot_is_not_taken_for_one(tmp_path, words):
         thread = threading.Thread(target=speak, daemon=True)
         thread.start()
         with pytest.raises((NobodyThere, ConfigInvalid), match=r"depot "):
-            knock(path, "stage")
+            connect(path, "stage")
         thread.join(PATIENCE_S)
 
 
@@ -78,7 +78,7 @@ def test_who_is_no_run_is_sent_away(words):
     with theirs, closing(Connection(ours.detach())) as connection:
         theirs.sendall(words)
         theirs.shutdown(socket.SHUT_WR)
-        assert answered(connection) is None
+        assert accept_greeting(connection) is None
 
 
 def test_users_have_names():

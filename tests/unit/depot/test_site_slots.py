@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.depot.site_slots import SiteCaps, SiteSlots, StatedCap
+from flashferry.depot.site_slots import SiteCaps, SiteSlots
+from flashferry.fileserver.wire import SetSiteCap
 
 SITE, OTHER = "AMS", "LIM"
 
@@ -57,10 +58,10 @@ def test_what_a_run_leaves_is_given_on(slots):
     slots.ask("a", 2, SITE, 1)
     slots.ask("b", 1, SITE, 1)
     assert slots.counts("a") == (1, 1)
-    assert slots.part("a") == (("b", 1),)
+    assert slots.leave("a") == (("b", 1),)
     assert slots.counts("a") == (0, 0)
     assert slots.free("a", 1) == ()
-    assert slots.part("a") == ()
+    assert slots.leave("a") == ()
 
 
 def test_nothing_is_granted_before_it_begins_nor_at_its_end():
@@ -68,7 +69,7 @@ def test_nothing_is_granted_before_it_begins_nor_at_its_end():
     slots = SiteSlots(is_held_up=True)
     assert slots.ask("b", 1, SITE, 1) == ()
     slots.claim("a", 1, SITE, 1)
-    assert slots.begin() == ()
+    assert slots.start() == ()
     assert slots.free("a", 1) == (("b", 1),)
     slots.hold_up()
     assert slots.ask("c", 1, OTHER, 1) == ()
@@ -86,12 +87,14 @@ def test_how_sites_stand(slots):
 def test_the_least_cap_that_is_stated_holds():
     """With its source; another one once its run parts, and none where nobody says anything."""
     caps = SiteCaps()
-    low, high = StatedCap(cap_bytes_per_s=1000, source="low"), StatedCap(cap_bytes_per_s=2000, source="high")
-    assert caps.state("a", SITE, low) == low
-    assert caps.state("b", SITE, high) == low
-    assert caps.part("b") == {}
-    caps.state("b", SITE, high)
-    assert caps.part("a") == {SITE: high}
+    low = SetSiteCap(site=SITE, cap_bytes_per_s=1000, source="low")
+    high = SetSiteCap(site=SITE, cap_bytes_per_s=2000, source="high")
+    none = SetSiteCap(site=SITE, cap_bytes_per_s=None, source="")
+    assert caps.state("a", low) == low
+    assert caps.state("b", high) == low
+    assert caps.leave("b") == ()
+    caps.state("b", high)
+    assert caps.leave("a") == (high,)
     assert caps.sites() == (SITE,)
-    assert caps.state("b", SITE, StatedCap()) == StatedCap()
+    assert caps.state("b", none) == none
     assert caps.sites() == ()

@@ -9,9 +9,9 @@ from flashferry.fileserver.clients.login_limits import CommandBudget, FailureBoo
 from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.fixed_login import FixedLogin, admit
 from flashferry.fileserver.rate_limits import Cap, SiteLoad
-from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferState
+from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TicketUse, TransferState
 from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
-from flashferry.fileserver.ticket_accounts import CLOSED_KEPT_S, MOST_CLOSED, Account, TicketUse
+from flashferry.fileserver.ticket_accounts import CLOSED_KEPT_S, MOST_CLOSED, Account
 from flashferry.fileserver.ticket_service import TicketService, mask
 from flashferry.fileserver.tickets import Refusal, Ticket, TicketRequest, issue
 from flashferry.images.files import FileIdentity
@@ -443,7 +443,7 @@ def test_a_transfer_that_was_granted_here_may_not_begin_after_a_delivery_elsewhe
     account = room.account(ticket)
     room.tickets.use(account)
     assert not account.withdrawn(room.now_s)
-    room.tickets.use_elsewhere(ticket.ticket_id, 1, gives_way=False, is_delivered=True)
+    room.tickets.use_elsewhere(ticket.ticket_id, 1, yields=False, is_delivered=True)
     assert account.withdrawn(room.now_s)
 
 
@@ -456,7 +456,7 @@ def test_a_try_is_told_with_those_that_others_used() -> None:
     told: list[object] = []
     room.tickets.on_try = told.append
     room.tickets.use(account)
-    room.tickets.use_elsewhere(ticket.ticket_id, 2, gives_way=False)
+    room.tickets.use_elsewhere(ticket.ticket_id, 2, yields=False)
     room.tickets.use(account)
     assert told == [TicketUse(ticket_id=ticket.ticket_id, here=here, elsewhere=2 * (here - 1)) for here in (1, 2)]
     assert [event.progress.tries_left for event in room.events if event.progress is not None][-1] == 0

@@ -55,7 +55,7 @@ def test_where_there_is_none_a_run_brings_its_own(tmp_path, image):
             assert (found, same, note) == (None, options, "")
             with serving((image,), options, state=tmp_path, depot=found) as own:
                 assert isinstance(own, FileServer)
-                assert (own.whose, own.slot_gate) == ("", None)
+                assert (own.label, own.slot_gate) == ("", None)
 
 
 def test_one_in_the_state_folder_is_found(depot, image):
@@ -65,7 +65,7 @@ def test_one_in_the_state_folder_is_found(depot, image):
         assert (same.server.certificate, same.host_keys, note) == (None, depot.options.host_keys, "")
         with serving((image,), same, state=depot.options.state, depot=found) as there:
             assert there.image("x.bin").size_bytes == 8
-            assert there.whose == f" of the depot at {depot.options.at}"
+            assert there.label == f" of the depot at {depot.options.at}"
             assert list(port_notices(there, same, (USUAL,))) == []
             assert own_fingerprints(depot.options.state, (USUAL,), same) == ()
 

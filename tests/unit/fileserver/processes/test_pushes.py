@@ -14,6 +14,7 @@ from flashferry.fileserver.rate_limits import SiteLoad
 from flashferry.fileserver.records import EventKind, ServerEvent, TransferState
 from flashferry.fileserver.settings import ListenerSettings, ServerSettings
 from flashferry.fileserver.tickets import TicketRequest, issue
+from flashferry.fileserver.wire import EventMessage, Message, SetLoadElsewhere, SetSiteCap, SiteLoadUpdate
 from flashferry.images.files import FileIdentity
 from flashferry.images.image import ImageFile
 from flashferry.tcp.sample import ChannelReading
@@ -28,11 +29,17 @@ class Desk:
         self.events: list[ServerEvent] = []
         self.loads: list[SiteLoad] = []
         settings = ServerSettings(image_paths=(Path("/x"),), listeners=(ListenerSettings(protocol="a.b:C"),))
-        self.desk = PushDesk(settings, self.events.append, self.loads.append)
+        self.desk = PushDesk(settings, self._keep)
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.ours = socket.create_connection(listener.getsockname())
             self.theirs, _ = listener.accept()
         self.closed = 0
+
+    def _keep(self, message: Message) -> None:
+        if isinstance(message, EventMessage):
+            self.events.append(message.event)
+        elif isinstance(message, SiteLoadUpdate):
+            self.loads.append(message.load)
 
     def open(self, site: str = "s1", **request: int) -> PushAccount:
         image = ImageFile(
@@ -119,14 +126,14 @@ def test_a_push_that_ended_before_its_first_byte_has_its_reason(at: Desk) -> Non
 
 def test_a_push_has_its_share_of_what_its_site_may_take(at: Desk) -> None:
     """The cap is divided among pushes and what the serving processes have under way there; what ends gives it back."""
-    at.desk.set_site_cap("s1", 900_000, "given")
-    at.desk.note(SiteLoad(site="s1", transfers=2, moved_bytes=0))
+    at.desk.take(SetSiteCap(site="s1", cap_bytes_per_s=900_000, source="given"))
+    at.desk.take(SetLoadElsewhere(load=SiteLoad(site="s1", transfers=2, moved_bytes=0)))
     push = at.open()
     at.begin(push)
     assert at.loads[-1] == SiteLoad(site="s1", transfers=1, moved_bytes=0)
     assert push._tuning is not None
     assert push._tuning.cap_bytes_per_s == 300_000
-    at.desk.note(SiteLoad(site="s1", transfers=0, moved_bytes=0))
+    at.desk.take(SetLoadElsewhere(load=SiteLoad(site="s1", transfers=0, moved_bytes=0)))
     push.look()
     assert push._tuning.cap_bytes_per_s == 900_000
     push.conclude()

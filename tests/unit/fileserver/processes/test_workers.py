@@ -7,10 +7,17 @@ import pytest
 
 from flashferry.fileserver import ListenerSettings, ServerSettings
 from flashferry.fileserver.processes.workers import WorkerEvents, WorkerPool
-from flashferry.fileserver.records import EventKind, ServerEvent, TransferProgress, TransferState
+from flashferry.fileserver.records import EventKind, ServerEvent, TicketUse, TransferProgress, TransferState
 from flashferry.fileserver.telemetry import Telemetry
-from flashferry.fileserver.ticket_accounts import TicketUse
-from flashferry.fileserver.wire import DecideTry, UseElsewhere
+from flashferry.fileserver.wire import (
+    AttemptsElsewhere,
+    AttemptUsed,
+    DecideAttempt,
+    EventMessage,
+    Open,
+    SetSiteCap,
+    Yielded,
+)
 
 
 class Asking:
@@ -25,11 +32,11 @@ class Asking:
 
 
 @dataclass
-class House:
+class Shared:
     """Processes of a server that share a ticket."""
 
     telemetry: Telemetry
-    voices: dict[str, WorkerEvents]
+    events: dict[str, WorkerEvents]
     children: dict[str, Asking]
 
     def heard(self, name: str) -> list[Any]:
@@ -43,95 +50,95 @@ def _event(kind: EventKind, state: TransferState, tries_left: int) -> ServerEven
 
 
 @pytest.fixture
-def house() -> House:
+def shared() -> Shared:
     """Two processes, and a ticket with two tries that is good in both."""
     telemetry = Telemetry(("main", "other"))
     settings = ServerSettings(image_paths=(), listeners=(ListenerSettings(protocol="nobody:LISTENS"),))
-    household = WorkerPool(settings, telemetry, restarts=0)
+    workers = WorkerPool(settings, telemetry, restarts=0)
     children: Any = {"main": Asking(telemetry), "other": Asking(telemetry)}
-    household._children = children
+    workers._children = children
     before = TransferProgress(ticket_id="t", state=TransferState.WAITING, sequence=0, size_bytes=9, tries_left=2)
     telemetry.add(before, ("main", "other"))
-    return House(telemetry, {name: WorkerEvents(name, household, telemetry) for name in children}, children)
+    return Shared(telemetry, {name: WorkerEvents(name, workers, telemetry) for name in children}, children)
 
 
-def test_a_try_is_counted_here_before_the_others_hear_of_it(house: House) -> None:
+def test_a_try_is_counted_here_before_the_others_hear_of_it(shared: Shared) -> None:
     """They cut off what they send with the ticket, and whoever sees that finds here how many tries it has left."""
-    telemetry, voices = house.telemetry, house.voices
-    main, other = house.children["main"], house.children["other"]
-    for tries_left, (name, hearing) in zip((1, 0), (("main", other), ("other", main)), strict=True):
-        voices[name].take_use(TicketUse(ticket_id="t", here=1, elsewhere=1 - tries_left))
-        ((request, seen),) = hearing.heard
-        assert request == UseElsewhere(ticket_id="t", tries=1)
+    telemetry, events = shared.telemetry, shared.events
+    main, other = shared.children["main"], shared.children["other"]
+    for tries_left, (name, reader) in zip((1, 0), (("main", other), ("other", main)), strict=True):
+        events[name].on_message(AttemptUsed(use=TicketUse(ticket_id="t", here=1, elsewhere=1 - tries_left)))
+        ((request, seen),) = reader.heard
+        assert request == AttemptsElsewhere(ticket_id="t", tries=1)
         assert seen.tries_left == tries_left
-        voices[name].take_event(_event(EventKind.NOTICE, TransferState.LOGGED_IN, tries_left))
-        voices[name].take_event(_event(EventKind.START, TransferState.TRANSFERRING, tries_left))
+        events[name].on_message(EventMessage(event=_event(EventKind.NOTICE, TransferState.LOGGED_IN, tries_left)))
+        events[name].on_message(EventMessage(event=_event(EventKind.START, TransferState.TRANSFERRING, tries_left)))
     assert (len(main.heard), len(other.heard)) == (1, 1)
     # What the first one still says of its own copy takes nothing back.
-    voices["main"].take_event(_event(EventKind.FAILED, TransferState.FAILED, 1))
+    events["main"].on_message(EventMessage(event=_event(EventKind.FAILED, TransferState.FAILED, 1)))
     seen = telemetry.progress("t")
     assert (seen.state, seen.tries_left) == (TransferState.TRANSFERRING, 0)
 
 
-def test_tries_used_at_the_same_moment_count_each(house: House) -> None:
+def test_tries_used_at_the_same_moment_count_each(shared: Shared) -> None:
     """Neither process had heard of the other's: two are used, and the copy that was heard of first goes on alone."""
     for name in ("main", "other"):
-        house.voices[name].take_use(TicketUse(ticket_id="t", here=1, elsewhere=0))
-        house.voices[name].take_event(_event(EventKind.NOTICE, TransferState.LOGGED_IN, 1))
-    assert house.telemetry.progress("t").tries_left == 0
-    assert house.heard("other") == [
-        UseElsewhere(ticket_id="t", tries=1, gives_way=True),
-        DecideTry(ticket_id="t", here=1, goes_on=False),
+        shared.events[name].on_message(AttemptUsed(use=TicketUse(ticket_id="t", here=1, elsewhere=0)))
+        shared.events[name].on_message(EventMessage(event=_event(EventKind.NOTICE, TransferState.LOGGED_IN, 1)))
+    assert shared.telemetry.progress("t").tries_left == 0
+    assert shared.heard("other") == [
+        AttemptsElsewhere(ticket_id="t", tries=1, yields=True),
+        DecideAttempt(ticket_id="t", here=1, goes_on=False),
     ]
-    assert house.heard("main") == [UseElsewhere(ticket_id="t", tries=1, gives_way=False)]
+    assert shared.heard("main") == [AttemptsElsewhere(ticket_id="t", tries=1, yields=False)]
     # Having heard of it, the other tries again, and now it is the newest.
-    house.children["other"].heard.clear()
-    house.voices["other"].take_use(TicketUse(ticket_id="t", here=2, elsewhere=1))
-    assert house.heard("main")[-1] == UseElsewhere(ticket_id="t", tries=2, gives_way=True)
-    assert house.telemetry.progress("t").tries_left == 0
+    shared.children["other"].heard.clear()
+    shared.events["other"].on_message(AttemptUsed(use=TicketUse(ticket_id="t", here=2, elsewhere=1)))
+    assert shared.heard("main")[-1] == AttemptsElsewhere(ticket_id="t", tries=2, yields=True)
+    assert shared.telemetry.progress("t").tries_left == 0
 
 
-_GOES_ON = DecideTry(ticket_id="t", here=1, goes_on=True)
-_GIVES_WAY = DecideTry(ticket_id="t", here=1, goes_on=False)
+_GOES_ON = DecideAttempt(ticket_id="t", here=1, goes_on=True)
+_GIVES_WAY = DecideAttempt(ticket_id="t", here=1, goes_on=False)
 
 
-def test_a_try_goes_on_when_the_other_process_sends_nothing(house: House) -> None:
+def test_a_try_goes_on_when_the_other_process_sends_nothing(shared: Shared) -> None:
     """Not before that one says so; and once, whatever else it says."""
-    house.voices["main"].take_use(TicketUse(ticket_id="t", here=1, elsewhere=0))
-    assert house.heard("main") == []
-    house.voices["other"].take_gave_way("t")
-    house.voices["other"].take_gave_way("t")
-    assert house.heard("main") == [_GOES_ON]
+    shared.events["main"].on_message(AttemptUsed(use=TicketUse(ticket_id="t", here=1, elsewhere=0)))
+    assert shared.heard("main") == []
+    shared.events["other"].on_message(Yielded(ticket_id="t"))
+    shared.events["other"].on_message(Yielded(ticket_id="t"))
+    assert shared.heard("main") == [_GOES_ON]
 
 
-def test_a_try_gives_way_to_a_delivery_that_was_under_way(house: House) -> None:
+def test_a_try_gives_way_to_a_delivery_that_was_under_way(shared: Shared) -> None:
     """The other process had handed its last byte over: it says first that it delivered, then that it sends nothing."""
-    house.voices["main"].take_use(TicketUse(ticket_id="t", here=1, elsewhere=0))
-    house.voices["other"].take_event(_event(EventKind.DONE, TransferState.DELIVERED, 1))
-    house.voices["other"].take_gave_way("t")
-    assert house.heard("main")[-1] == _GIVES_WAY
+    shared.events["main"].on_message(AttemptUsed(use=TicketUse(ticket_id="t", here=1, elsewhere=0)))
+    shared.events["other"].on_message(EventMessage(event=_event(EventKind.DONE, TransferState.DELIVERED, 1)))
+    shared.events["other"].on_message(Yielded(ticket_id="t"))
+    assert shared.heard("main")[-1] == _GIVES_WAY
 
 
-def test_a_try_does_not_wait_for_a_process_that_ended(house: House) -> None:
+def test_a_try_does_not_wait_for_a_process_that_ended(shared: Shared) -> None:
     """Nothing of it sends any more, whether it ends meanwhile or was gone before; nor is its own try waited with."""
-    house.voices["main"].take_use(TicketUse(ticket_id="t", here=1, elsewhere=0))
-    house.voices["other"].take_end("killed", False)
-    assert house.heard("main") == [_GOES_ON]
+    shared.events["main"].on_message(AttemptUsed(use=TicketUse(ticket_id="t", here=1, elsewhere=0)))
+    shared.events["other"].on_end("killed", False)
+    assert shared.heard("main") == [_GOES_ON]
 
 
-def test_the_newest_try_alone_waits(house: House) -> None:
+def test_the_newest_try_alone_waits(shared: Shared) -> None:
     """One that used a newer try of its own, or of another process, before the first was decided on."""
-    house.voices["main"].take_use(TicketUse(ticket_id="t", here=1, elsewhere=0))
-    house.voices["main"].take_use(TicketUse(ticket_id="t", here=2, elsewhere=0))
-    house.voices["other"].take_gave_way("t")
-    assert house.heard("main") == [DecideTry(ticket_id="t", here=2, goes_on=True)]
+    shared.events["main"].on_message(AttemptUsed(use=TicketUse(ticket_id="t", here=1, elsewhere=0)))
+    shared.events["main"].on_message(AttemptUsed(use=TicketUse(ticket_id="t", here=2, elsewhere=0)))
+    shared.events["other"].on_message(Yielded(ticket_id="t"))
+    assert shared.heard("main") == [DecideAttempt(ticket_id="t", here=2, goes_on=True)]
 
 
-def test_a_delivery_is_told_with_the_tries(house: House) -> None:
+def test_a_delivery_is_told_with_the_tries(shared: Shared) -> None:
     """The other process lets nobody in with the ticket from then on."""
-    house.voices["main"].take_use(TicketUse(ticket_id="t", here=1, elsewhere=0))
-    house.voices["main"].take_event(_event(EventKind.DONE, TransferState.DELIVERED, 1))
-    assert house.children["other"].heard[-1][0] == UseElsewhere(ticket_id="t", tries=1, is_delivered=True)
+    shared.events["main"].on_message(AttemptUsed(use=TicketUse(ticket_id="t", here=1, elsewhere=0)))
+    shared.events["main"].on_message(EventMessage(event=_event(EventKind.DONE, TransferState.DELIVERED, 1)))
+    assert shared.children["other"].heard[-1][0] == AttemptsElsewhere(ticket_id="t", tries=1, is_delivered=True)
 
 
 class Started:
@@ -153,27 +160,24 @@ class Started:
     def take_turn(self) -> int:
         return 0
 
-    def open(self) -> None:
-        self.asked.append("open")
-
-    def set_site_cap(self, *_: Any) -> None:
-        self.asked.append("cap")
+    def ask(self, request: Any, _kind: Any = None) -> None:
+        self.asked.append({Open: "open", SetSiteCap: "cap"}[type(request)])
 
 
 def test_a_process_in_the_place_of_another_opens_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that came to it before its login is known there would be refused."""
     telemetry = Telemetry()
     settings = ServerSettings(image_paths=(), listeners=(ListenerSettings(protocol="nobody:LISTENS"),))
-    household = WorkerPool(settings, telemetry, restarts=1)
+    workers = WorkerPool(settings, telemetry, restarts=1)
     first, second = made = (Started(), Started())
     starting: Any = iter(made)
-    monkeypatch.setattr(household, "_started", lambda *_: next(starting))
-    household.start()
-    household.tell_for_good("cap", "AMS", lambda child: child.set_site_cap("AMS", 1, ""))
+    monkeypatch.setattr(workers, "_started", lambda *_: next(starting))
+    workers.start()
+    workers.ask_standing(SetSiteCap(site="AMS", cap_bytes_per_s=1, source=""))
     assert first.asked == ["cap"]
-    household.open()
+    workers.open()
     telemetry.take_end("killed", False)
-    household.tell_living(lambda _: None)
+    workers.ask_all(None)
     assert (first.asked, second.asked) == (["cap", "open", "close"], ["cap", "open"])
-    household.close()
+    workers.close()
     assert second.asked[2:] == ["stop", "close"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.depot.messages import AskSlot, ClaimSlot, FreeSlot
-from flashferry.depot.slot_reservations import SlotBook
+from flashferry.fileserver.slot_reservations import SlotReservations
+from flashferry.fileserver.wire import AskSlot, ClaimSlot, FreeSlot
 
 SITE = "AMS"
 
@@ -17,7 +17,7 @@ def told():
 
 @pytest.fixture
 def book(told):
-    return SlotBook(told.append)
+    return SlotReservations(told.append)
 
 
 def test_what_is_asked_is_told_and_granted_once(book, told):
