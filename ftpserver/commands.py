@@ -1,7 +1,7 @@
 """The FTP commands a client may use, and how they appear in a log.
 
 The list is what routers and common clients need to fetch one file (RFC 959, 2428, 3659). Commands that write, list, or
-tell about the server do not exist here.
+describe the server do not exist here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ABSENT = frozenset(
         *("XCUP", "XCWD", "XMKD", "XPWD", "XRMD"),
     )
 )
-"""Commands of RFC 959, 1123 and 3659 that do not exist here: 502, where what nobody knows is 500 (RFC 959 4.2)."""
+"""Commands of RFC 959, 1123 and 3659 that do not exist here: 502, where an unknown one is 500 (RFC 959 4.2)."""
 
 COMMANDS: dict[str, dict[str, Any]] = {
     name: {"perm": None, "auth": auth, "arg": argument, "help": name} for name, (auth, argument) in _TABLE.items()

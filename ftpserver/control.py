@@ -67,7 +67,7 @@ class BoundedControl(Visitor, FTPHandler):
         self._budget = CommandBudget(limits.commands_burst, limits.commands_per_s, self._started_s)
         super().__init__(conn, server, ioloop=ioloop)
         self.producer_fifo = Fifo()
-        # For lists of files, which nobody gets here: each session would have its own.
+        # For lists of files, which do not exist here: each session would have its own.
         self._extra_feats = self._current_facts = self._available_facts = ()
 
     # Life of a session.

@@ -72,7 +72,7 @@ class ImageChannel(DTPHandler):
         """Do nothing: the end of the image is seen by offset, not by a queue that ran empty."""
 
     def writable(self) -> bool:
-        """Tell the loop whether there is more to send."""
+        """Return to the loop whether there is more to send."""
         return self._sending is not None and self._sending.is_sending
 
     def handle_write(self) -> None:
@@ -106,14 +106,14 @@ class ImageChannel(DTPHandler):
         if self._sending is not None:
             self._sending.cut(reason)
 
-    def give_way(self, reason: str) -> None:
+    def yield_to_newer(self, reason: str) -> None:
         """End the transfer for a newer one of its ticket."""
         if self._sending is not None:
-            self._sending.give_way(reason)
+            self._sending.yield_to_newer(reason)
 
     # What the sending asks of its connection.
 
-    def await_room(self) -> None:
+    def await_space(self) -> None:
         """Have the loop call when there is room."""
         self.modify_ioloop_events(self.ioloop.WRITE)
 

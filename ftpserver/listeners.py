@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class PassiveListener(PassiveDTP):
-    """Waits for the one data connection a client was told to make."""
+    """Waits for the one data connection a client was asked to make."""
 
     def __init__(self, cmd_channel: "FtpClient", extmode: bool = False) -> None:
         Acceptor.__init__(self, ioloop=cmd_channel.ioloop)
@@ -123,7 +123,7 @@ class ActiveConnector(Connector):
         self._timeout_s = cmd_channel.settings.limits.data_connect_s
 
     def begin(self) -> None:
-        """Call; what comes of it is told to the client's session, perhaps before this returns."""
+        """Call; the outcome is reported to the client's session, perhaps before this returns."""
         control: socket.socket = self.cmd_channel.socket
         try:
             calling = socket.socket(control.family)
@@ -139,14 +139,14 @@ class ActiveConnector(Connector):
             self._fail(f"cannot be reached: {error.strerror}")
 
     def readable(self) -> bool:
-        """Tell the loop that nothing is to be read here."""
+        """Return to the loop that nothing is to be read here."""
         return False
 
     def handle_connect(self) -> None:
         """Hand the connection over."""
         self.del_channel()
         connection: socket.socket = self.socket
-        # Whoever closes this from now on takes no descriptor out of the loop.
+        # Closing this from now on takes no descriptor out of the loop.
         self.socket = self._fileno = None
         self._end()
         if self.cmd_channel.connected:

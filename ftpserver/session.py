@@ -195,7 +195,7 @@ class ImageSession(BoundedControl):
             self.close_when_done()
 
     def ftp_SIZE(self, path: str) -> None:  # noqa: N802
-        """Tell the size of an image."""
+        """Report the size of an image."""
         image = self.image(path)
         self.respond("550 Not available." if image is None else f"213 {image.size_bytes}")
 
@@ -226,7 +226,7 @@ class ImageSession(BoundedControl):
         self.respond("211 End.")
 
     def ftp_ABOR(self, _line: str) -> None:  # noqa: N802
-        """End the transfer at the client's wish.
+        """End the transfer at the client's request.
 
         426 for the transfer and 226 for the command where a RETR was under way, also one that still waited for its
         data connection; 225 where there is nothing to end (RFC 959 5.4 allows both).
@@ -271,7 +271,7 @@ class ImageSession(BoundedControl):
             return
         self.data_connection_failed(reason, "421 Server is going down.")
 
-    def give_way(self, reason: str) -> None:
+    def yield_to_newer(self, reason: str) -> None:
         """End the RETR under way, whether it runs or waits for its data connection; nothing happens without one."""
         if self._closed:
             return
@@ -279,13 +279,13 @@ class ImageSession(BoundedControl):
             self._shutdown_connecting_dtp()
             self.data_connection_failed(reason, "426 Transfer ended by the server.")
         elif self.data_channel is not None and self.data_channel.retrieval is not None:
-            self.data_channel.give_way(reason)
+            self.data_channel.yield_to_newer(reason)
 
     def send_away(self, reason: str) -> None:
         """End the RETR under way, and the session."""
         if not self._closed and self.data_channel is not None:
             self.data_channel.cut(reason)
-        self.give_way(reason)
+        self.yield_to_newer(reason)
         if not self._closed:
             self.respond("421 Ticket withdrawn.")
             self.close_when_done()
@@ -295,7 +295,7 @@ class ImageSession(BoundedControl):
         if self.account is not None:
             self.tickets.change(self.account, EventKind.NOTICE, text, last_error=text)
         elif self.fixed is not None:
-            self.tickets.tell(EventKind.NOTICE, text, self.client_address)
+            self.tickets.report(EventKind.NOTICE, text, self.client_address)
 
     def _drop_waiting_retrieval(self) -> bool:
         if self._closed:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver.rate_limits import SiteLoad
     from flashferry.fileserver.rpc_channel import RpcChannel
     from flashferry.fileserver.tickets import TicketGrant
-    from flashferry.fileserver.wire import Message, Request, Standing, Welcome
+    from flashferry.fileserver.wire import Lasting, Message, Request, Welcome
 
 _TICKET_S = 120.0
 """A depot that has just come back may have to hash the image again before it accepts a ticket for it."""
@@ -78,7 +78,7 @@ class DepotClient(ServerClient):
         self._sample_interval_s = sample_interval_s
         self._slots = SlotReservations(self._send)
         self._offer: OfferImages | None = None
-        self._standing: dict[tuple[type, str], Standing] = {}
+        self._lasting: dict[tuple[type, str], Lasting] = {}
         self._loads: dict[str, SiteLoad] = {}
         self._images: dict[str, ImageFile] = {}
         self._hashing = threading.Lock()
@@ -138,7 +138,7 @@ class DepotClient(ServerClient):
         """
         self._offer = OfferImages(paths=tuple(_offered(path.absolute()) for path in images), pushes=pushes)
         if pushes:
-            self._new_push_desk(self._on_push_message)
+            self._new_push_service(self._on_push_message)
         self._connection.open()
 
     def close(self) -> None:
@@ -167,10 +167,10 @@ class DepotClient(ServerClient):
 
     def _send(self, request: Request) -> None:
         """Send a request; a depot that is away needs none: its tickets are invalid, and slots are repeated."""
-        self._connection.tell(request)
+        self._connection.post(request)
 
-    def _ask_standing(self, request: Standing) -> None:
-        self._standing[type(request), request.subject] = request
+    def _ask_lasting(self, request: Lasting) -> None:
+        self._lasting[type(request), request.subject] = request
         self._connection.ask(request)
 
     # What the connection calls
@@ -188,15 +188,15 @@ class DepotClient(ServerClient):
                 self._telemetry.invalidate(ticket_ids, reason)
             case SlotsGranted(numbers):
                 self._slots.take(numbers)
-            case SetLoadElsewhere() | SetSiteCap() | SetSiteLink() if self._push_desk is not None:
-                self._push_desk.take(message)
+            case SetLoadElsewhere() | SetSiteCap() | SetSiteLink() if self._push_service is not None:
+                self._push_service.take(message)
 
     def on_lost(self, reason: str) -> None:
         """Invalidate all tickets that have not ended: the connection broke."""
         self._telemetry.take_end(reason, False, _HOME)
 
     def introduce(self, channel: RpcChannel, welcome: Welcome) -> None:
-        """Tell a depot that knows nothing of this run what it offers, and what applies at its sites.
+        """Send a new depot what this run offers, and what applies at its sites.
 
         Raises:
             ConnectionBroken: It has ended.
@@ -210,10 +210,10 @@ class DepotClient(ServerClient):
                 step="server",
                 hint="Start the depot as it was started before, and resume the run",
             )
-        for request in (self._offer, *self._standing.values()):
+        for request in (self._offer, *self._lasting.values()):
             channel.ask_alone(request)
         for load in tuple(self._loads.values()):
-            channel.tell(SiteLoadUpdate(load=load))
+            channel.post(SiteLoadUpdate(load=load))
         self._telemetry.begin_anew(_HOME)
 
     def slot_requests(self) -> tuple[Request, ...]:

@@ -109,12 +109,12 @@ class DepotConnection:
                 if not channel.is_over(_NOTICED_S):
                     raise ServerGone(f"depot {self.path}: {error}", hint=_HINT) from None
 
-    def tell(self, request: Request) -> None:
+    def post(self, request: Request) -> None:
         """Send a request without waiting for an answer; dropped while the depot is away."""
         with self._lock:
             if self._channel is not None and self._is_open:
                 with suppress(ConnectionBroken):
-                    self._channel.tell(request)
+                    self._channel.post(request)
 
     def close(self) -> None:
         """Leave the depot. Idempotent."""
@@ -190,7 +190,7 @@ class DepotConnection:
             self._client.introduce(channel, self.welcome)
             with self._lock:
                 for request in self._client.slot_requests():
-                    channel.tell(request)
+                    channel.post(request)
                 self._channel = channel
                 self._lock.notify_all()
         except BaseException:

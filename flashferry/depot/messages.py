@@ -5,7 +5,7 @@ Facts
 
 - Both sides first state their release. Only that message is understood across releases: all others have the fields of
   one release, so both sides have to be of the same.
-- The socket is its owner's alone, and the kernel tells each side the other's user (SO_PEERCRED, unix(7)).
+- The socket is its owner's alone, and the kernel gives each side the other's user (SO_PEERCRED, unix(7)).
 """
 
 from __future__ import annotations

@@ -27,10 +27,10 @@ class DepotOptions(Listening):
     Attributes:
         state: The state folder: of host keys, digests, and of the socket where none is given.
         socket: Path of the socket by which runs come, or None: in the state folder.
-        drain_s: So long running transfers get to finish once it is told to end, > 0.
+        drain_s: Seconds that running transfers get to finish once it is asked to end, > 0.
         catalogue: Folder of the images that are offered to depots of other sites, or None: in the state folder.
         plans: Folder of plans that are offered to them, or None: `plans` in the catalogue.
-        mirrors: File of the sites whose depots may fetch, or None: nobody's may.
+        mirrors: File of the sites whose depots may fetch, or None: none may.
 
     Raises:
         ConfigInvalid: A transport is unknown or lacks what it needs; or a port or a certificate is given for what is

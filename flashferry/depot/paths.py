@@ -19,7 +19,7 @@ CATALOGUE = "catalogue"
 """The folder of proven images, in the state folder, where no other one is named."""
 
 AUTO, NEVER = "auto", "never"
-"""A run takes the depot that it finds, or none, where it is not told the socket of one."""
+"""A run takes the depot that it finds, or none, where no socket is named."""
 
 
 class NobodyThere(ConnectionError):
@@ -35,31 +35,31 @@ def places(state: Path) -> tuple[Path, ...]:
     return state / NAME, SHARED
 
 
-def socket_of(wish: str, state: Path) -> Path | None:
-    """Return the socket that a run is to use, whether or not somebody serves it; None for a server of its own.
+def socket_of(choice: str, state: Path) -> Path | None:
+    """Return the socket that a run uses, whether or not a depot serves it; None for a server of its own.
 
     Args:
-        wish: `auto`, `never`, or the path of a socket.
+        choice: `auto`, `never`, or the path of a socket.
         state: The state folder.
     """
-    if wish == NEVER:
+    if choice == NEVER:
         return None
-    if wish != AUTO:
-        return Path(wish).absolute()
+    if choice != AUTO:
+        return Path(choice).absolute()
     return next((path for path in places(state) if is_socket(path)), None)
 
 
 def is_served(path: Path) -> bool:
-    """Tell whether somebody serves a socket whom this user may reach: a depot that was killed leaves its socket behind.
+    """Return whether a depot serves a socket and this user may use it: a killed depot leaves its socket.
 
-    It is connected to, and nothing is said: where nobody listens that is refused at once (unix(7), ECONNREFUSED).
+    It is connected to and nothing is sent: without a listener that is refused at once (unix(7), ECONNREFUSED).
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.setblocking(False)
         try:
             line.connect(str(path))
         except BlockingIOError:
-            # Somebody listens, and others are in line.
+            # A depot listens, and others are in line.
             return True
         except OSError:
             return False
@@ -67,7 +67,7 @@ def is_served(path: Path) -> bool:
 
 
 def is_socket(path: Path) -> bool:
-    """Tell whether a socket is there; nobody need serve it."""
+    """Return whether a socket is there, served or not."""
     try:
         return stat.S_ISSOCK(path.stat().st_mode)
     except OSError:

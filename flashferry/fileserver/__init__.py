@@ -74,6 +74,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 
 if not TYPE_CHECKING:
+    __all__ = list(_MODULE_OF)
 
     def __getattr__(name: str) -> Any:
         """Import a public name from its module.

@@ -35,7 +35,7 @@ _ENVIRONMENT = frozenset(
     }
 )
 """The variables that the serving process gets, besides the locale (`LC_*`). No device password is among them: it would
-stay in that process's environment, within reach of whoever takes it over."""
+stay in that process's environment, within reach of anyone who takes it over."""
 
 _START_S = 20.0
 _ANSWER_S = 20.0
@@ -121,13 +121,13 @@ class Child:
         """Its process id."""
         return self._process.pid
 
-    def tell(self, request: "Request") -> None:
+    def post(self, request: "Request") -> None:
         """Send a request without waiting for an answer.
 
         Raises:
             ConnectionBroken: It has ended.
         """
-        self._channel.tell(request)
+        self._channel.post(request)
 
     def ask(self, request: "Request", kind: Any = None) -> Any:
         """Send a request and return its answer, of a type; None for an answer without a value.
@@ -175,7 +175,7 @@ class Child:
         """Ask it to end without waiting; one that reads nothing is not asked. Idempotent."""
         if not self._closing:
             self._closing = True
-            self._channel.tell_if_ready(Stop(), _LOCK_S)
+            self._channel.post_if_ready(Stop(), _LOCK_S)
 
     def close(self, deadline_s: float | None = None) -> None:
         """Stop it: asked first, killed at the deadline. Idempotent.

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from flashferry.fileserver.processes.pushes import PushAccount, PushDesk
+    from flashferry.fileserver.processes.pushes import PushAccount, PushService
     from flashferry.fileserver.records import LoginFailure, ServerEvent, TransferProgress
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.slot_reservations import SlotReservations
     from flashferry.fileserver.telemetry import Telemetry
     from flashferry.fileserver.tickets import Ticket, TicketGrant, TicketRequest
-    from flashferry.fileserver.wire import Message, Request, Standing
+    from flashferry.fileserver.wire import Lasting, Message, Request
     from flashferry.images.image import ImageFile
 
 PUSH = "push"
@@ -36,8 +36,8 @@ PUSH = "push"
 class ServerClient(ABC):
     """A file server for one run. Methods may be called from any thread.
 
-    When a serving process dies, its tickets that had not ended become invalid: whoever waits for one gets `ServerGone`,
-    and subscribers get an event.
+    When a serving process dies, its tickets that had not ended become invalid: a thread that waits for one gets
+    `ServerGone`, and subscribers get an event.
 
     Args:
         telemetry: Keeps what the server reports.
@@ -49,7 +49,7 @@ class ServerClient(ABC):
     label = ""
     _sample_interval_s: float | None = None
     _transport_hint = "Give the server a listener for it"
-    _push_desk: PushDesk | None = None
+    _push_service: PushService | None = None
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
@@ -96,7 +96,7 @@ class ServerClient(ABC):
         """Send a request about a ticket."""
 
     @abstractmethod
-    def _ask_standing(self, request: Standing) -> None:
+    def _ask_lasting(self, request: Lasting) -> None:
         """Send a request that stays in force, also for a server or process that takes the place of this one."""
 
     @property
@@ -164,7 +164,7 @@ class ServerClient(ABC):
         return self.image(request.image_name)
 
     def open_push(self, request: TicketRequest, close: Callable[[], None]) -> PushAccount:
-        """Open an account for an image that this process sends to a device itself; nobody can fetch with it.
+        """Open an account for an image that this process sends to a device itself; no login uses it.
 
         It is reported like a ticket and ended by `revoke`. It shares its site's cap with all other transfers, with a
         delay of a second or two.
@@ -178,10 +178,10 @@ class ServerClient(ABC):
             ImageUnreadable: Its file cannot be read.
             SettingsInvalid: Pushes were not asked for when the server was opened.
         """
-        if self._push_desk is None:
+        if self._push_service is None:
             raise SettingsInvalid("open_push: expected a server that was opened for pushes", hint="Give pushes=True")
         _, grant = issue(request, self._image_of(request))
-        push, first = self._push_desk.open(grant, close)
+        push, first = self._push_service.open(grant, close)
         self._telemetry.add(first, (PUSH,))
         return push
 
@@ -189,12 +189,12 @@ class ServerClient(ABC):
         """Set the congestion control of a push's connection; call it before connecting, or pacing stays on."""
         sockets.set_first_congestion_control(connection, first_candidates(self.settings.profile.congestion_control))
 
-    def _new_push_desk(self, send: Callable[[Message], None]) -> PushDesk:
+    def _new_push_service(self, send: Callable[[Message], None]) -> PushService:
         # Here, for most runs push nothing.
-        from flashferry.fileserver.processes.pushes import PushDesk
+        from flashferry.fileserver.processes.pushes import PushService
 
-        self._push_desk = PushDesk(self.settings, send)
-        return self._push_desk
+        self._push_service = PushService(self.settings, send)
+        return self._push_service
 
     def progress(self, ticket_id: str) -> TransferProgress:
         """Return the newest snapshot of a ticket; costs no I/O.
@@ -236,8 +236,8 @@ class ServerClient(ABC):
             TicketUnknown: This run issued no such ticket, or it ended long ago; it is revoked now.
             ServerGone: The server's processes have ended.
         """
-        if self._push_desk is not None and self._push_desk.has(ticket_id):
-            self._push_desk.revoke(ticket_id)
+        if self._push_service is not None and self._push_service.has(ticket_id):
+            self._push_service.revoke(ticket_id)
             return
         # First: one that failed with attempts left is still good there, however long ago it was forgotten here.
         self._send(Revoke(ticket_id=ticket_id))
@@ -266,7 +266,7 @@ class ServerClient(ABC):
         Raises:
             ServerGone: The server has ended for good.
         """
-        self._ask_standing(SetSiteCap(site=site, cap_bytes_per_s=cap_bytes_per_s, source=source))
+        self._ask_lasting(SetSiteCap(site=site, cap_bytes_per_s=cap_bytes_per_s, source=source))
 
     def set_site_link(self, site: str, link_bytes_per_s: int | None) -> None:
         """State what a site's link carries, for verdicts; it limits no transfer.
@@ -278,4 +278,4 @@ class ServerClient(ABC):
         Raises:
             ServerGone: The server has ended for good.
         """
-        self._ask_standing(SetSiteLink(site=site, link_bytes_per_s=link_bytes_per_s))
+        self._ask_lasting(SetSiteLink(site=site, link_bytes_per_s=link_bytes_per_s))

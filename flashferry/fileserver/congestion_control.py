@@ -48,7 +48,7 @@ _CLEAN_FLIGHT_SEGMENTS = 48
 _LEAST_FLIGHT_SEGMENTS = 16
 """Timeouts are not to slow a flow to a crawl, from which it would learn nothing new."""
 
-EARLY_LOOKS_S = 5.0
+EARLY_SAMPLES_S = 5.0
 """So long a transfer is looked at ten times a second where losses are a reason to change something."""
 
 _LEAST_LOSSES = 3
@@ -61,7 +61,7 @@ _SHORT_RTT_S = 0.002
 """CUBIC reaches 200 Mbit/s at 0.1 % so near, and costs less processor time than anything that is paced."""
 
 _SMALL_CHANNEL_BYTES = 131_072
-"""A channel's window is taken for small up to here where nobody stated a rate: what 17.10 and later have by default."""
+"""A channel's window is taken for small up to here where no rate is stated: what 17.10 and later have by default."""
 
 _CHANNEL_BDPS = 2
 """A channel's window holds a flow back below so many bandwidth-delay products."""
@@ -120,13 +120,13 @@ class ChannelLimit:
     most_bytes_per_s: int | None = None
 
     def is_tight(self, rtt_s: float | None) -> bool:
-        """Tell whether the window, and not the path, is what limits the transfer."""
+        """Return whether the window, and not the path, is what limits the transfer."""
         if self.most_bytes_per_s is None or rtt_s is None:
             return self.window_bytes <= _SMALL_CHANNEL_BYTES
         return self.window_bytes < _CHANNEL_BDPS * self.most_bytes_per_s * rtt_s
 
     def keeps_below(self, pace_bytes_per_s: float, rtt_s: float | None) -> bool:
-        """Tell whether the window alone keeps the transfer from being faster than a pace."""
+        """Return whether the window alone keeps the transfer from being faster than a pace."""
         return bool(rtt_s) and window_limited_bytes_per_s(self.window_bytes, rtt_s or 1.0) <= pace_bytes_per_s
 
 
@@ -167,7 +167,7 @@ def choose_sender(
 def _choose_without_cap(
     *, sack: bool, window_scaling: bool, rtt_s: float | None, channel: ChannelLimit | None
 ) -> SenderChoice:
-    """Choose where nobody stated a rate: BBR under a pace that is found in the copy, see `flashferry.tcp.pacing`."""
+    """Choose where no rate is stated: BBR under a pace that is found in the copy, see `flashferry.tcp.pacing`."""
     if rtt_s is not None and rtt_s < _SHORT_RTT_S:
         return SenderChoice(congestion_control="cubic", reason="no rate stated, and so near that CUBIC is as fast")
     if not window_scaling:
@@ -210,12 +210,12 @@ class LossEstimate:
     channel_window_bytes: int | None = None
 
     @property
-    def _tells(self) -> bool:
+    def _has_enough(self) -> bool:
         return 0 < self.lost_share < 1 and bool(self.rtt_s) and self.window_bytes > 0 and self.mss_bytes > 0
 
     def holds_cubic_back(self) -> bool:
-        """Tell whether random losses would hold a CUBIC flow below what its window allows."""
-        if self.losses < _LEAST_LOSSES or not self._tells or self.rtt_s is None:
+        """Return whether random losses would hold a CUBIC flow below what its window allows."""
+        if self.losses < _LEAST_LOSSES or not self._has_enough or self.rtt_s is None:
             return False
         by_window = window_limited_bytes_per_s(self.window_bytes, self.rtt_s)
         return cubic_bytes_per_s(self.lost_share, self.rtt_s, self.mss_bytes) < _MODEL_MARGIN * by_window
@@ -224,7 +224,7 @@ class LossEstimate:
         """Return the pace at which a flow without SACK loses no more in a round trip than it can repair.
 
         The share of losses is estimated with one more than were seen, so that a young flow doubles from round trip to
-        round trip as slow start does, and stops as soon as its losses tell it to; None if the path is not known.
+        round trip as slow start does, and stops as soon as its losses require it; None if the path is not known.
         """
         if not self.rtt_s or self.mss_bytes <= 0:
             return None

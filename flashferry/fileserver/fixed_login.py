@@ -1,4 +1,4 @@
-"""Fixed credentials for hand use: one user for every image, any number of times. Off unless somebody asks.
+"""Fixed credentials for hand use: one user for every image, any number of times. Off by default.
 
 Facts
 -----
@@ -72,7 +72,7 @@ class FixedGrant:
         return next((image for image in self.images if image.name == name), None)
 
     def grant(self, image: ImageFile) -> TicketGrant:
-        """Return a ticket for one transfer of an image, which nobody can log in with."""
+        """Return a ticket for one transfer of an image, which no login uses."""
         return TicketGrant(
             ticket_id=secrets.token_hex(8),
             username="",

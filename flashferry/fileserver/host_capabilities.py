@@ -22,33 +22,33 @@ DESCRIPTORS_PER_SESSION = 4
 """Control connection, data connection, passive listener, file."""
 
 MOST_SESSIONS = 4000
-"""Sessions allowed where nobody asked for a number; each costs some 10 kB."""
+"""Sessions allowed by default; each costs some 10 kB."""
 
 _OWN_DESCRIPTORS = 32
 _LEAST_SESSIONS = 8
 
 
-def sessions_allowed(wanted: int | None, open_files: int) -> int:
+def sessions_allowed(requested: int | None, open_files: int) -> int:
     """Return how many sessions may run at once.
 
     Args:
-        wanted: The number asked for; None takes what there is, at most `MOST_SESSIONS`.
+        requested: The number asked for; None takes what there is, at most `MOST_SESSIONS`.
         open_files: The hard limit on open files; `resource.RLIM_INFINITY` for none.
 
     Raises:
-        ServerStartFailed: The limit is too low for the sessions wanted, or for any use at all.
+        ServerStartFailed: The limit is too low for the sessions requested, or for any use at all.
     """
-    most = MOST_SESSIONS if wanted is None else wanted
+    most = MOST_SESSIONS if requested is None else requested
     if open_files == resource.RLIM_INFINITY:
         return most
     carried = (open_files - _OWN_DESCRIPTORS) // DESCRIPTORS_PER_SESSION
-    least = _LEAST_SESSIONS if wanted is None else wanted
+    least = _LEAST_SESSIONS if requested is None else requested
     if carried < least:
         needed = least * DESCRIPTORS_PER_SESSION + _OWN_DESCRIPTORS
-        way_out = "" if wanted is None else f", or ask for at most {max(carried, 0)} sessions"
+        alternative = "" if requested is None else f", or ask for at most {max(carried, 0)} sessions"
         raise ServerStartFailed(
             f"open files: {least} sessions take {needed} descriptors, the hard limit is {open_files}",
-            hint=f"Raise it (LimitNOFILE= in the unit, 'hard nofile' in limits.conf){way_out}",
+            hint=f"Raise it (LimitNOFILE= in the unit, 'hard nofile' in limits.conf){alternative}",
         )
     return min(most, carried)
 
@@ -64,7 +64,7 @@ def raise_soft_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-_WANTED = ("bbr", "cubic", "reno")
+_CONTROLS = ("bbr", "cubic", "reno")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class HostCapabilities:
     open_files: int
 
     def allows(self, name: str) -> bool:
-        """Tell whether a congestion control may be used."""
+        """Return whether a congestion control may be used."""
         return any(grant.granted for grant in self.congestion_controls if grant.name == name)
 
 
@@ -107,7 +107,7 @@ def probe_capabilities() -> HostCapabilities:
     """Try on a socket of our own what the kernel grants to this process in its network namespace."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         default = sockets.congestion_control(probe)
-        controls = tuple(_try(probe, name) for name in _WANTED)
+        controls = tuple(_try(probe, name) for name in _CONTROLS)
         return HostCapabilities(
             kernel=os.uname().release,
             default_congestion_control=default,

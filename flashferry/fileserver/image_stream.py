@@ -69,7 +69,7 @@ class Ending(Enum):
     UNREADABLE = auto()
     """The image cannot be read."""
     CUT = auto()
-    """We ended it, on somebody's word."""
+    """It was ended on request, here."""
     SILENT = auto()
     """Nothing was acknowledged for too long."""
 
@@ -93,7 +93,7 @@ class Retrieval:
         self._opened = administration(os.fstat(file.fileno()))
 
     def file_changed(self) -> bool:
-        """Tell whether the open file no longer has the content that was hashed."""
+        """Return whether the open file no longer has the content that was hashed."""
         return not has_content_of(self.account.grant.image.identity, self._opened, os.fstat(self.file.fileno()))
 
     @property
@@ -170,7 +170,7 @@ class SendingHost(Protocol):
     socket: Any
     ioloop: Any
 
-    def await_room(self) -> None:
+    def await_space(self) -> None:
         """Call `ImageSending.write` when the connection has room, until `leave_loop`."""
 
     def leave_loop(self) -> None:
@@ -245,7 +245,7 @@ class ImageSending:
         assert self._reporter is not None
         self._reporter.started()
         self._is_sending = True
-        self._host.await_room()
+        self._host.await_space()
         Watch(self._client, self, self.transfer, self._tuning, self._reporter, channel=self._read_channel).begin()
         self.write()
 
@@ -305,7 +305,7 @@ class ImageSending:
         """End the transfer with a reason."""
         self._fail(reason, Ending.CUT)
 
-    def give_way(self, reason: str) -> None:
+    def yield_to_newer(self, reason: str) -> None:
         """End the transfer for a newer one of its ticket.
 
         What is handed over to the kernel is not taken back: a client that has it all may take it for delivered. So one
@@ -329,7 +329,7 @@ class ImageSending:
         self._host.ioloop.call_later(seconds, look, _errback=self._host.handle_error)
 
     def fails_for_change(self) -> bool:
-        """End the transfer if its image changed on disk; tell whether it did."""
+        """End the transfer if its image changed on disk; return whether it did."""
         if not self.retrieval.file_changed():
             return False
         self._fail("image changed on disk while it was served", Ending.CHANGED)
@@ -406,7 +406,7 @@ class ImageSending:
         if self._is_over:
             return
         self._is_sending = True
-        self._host.await_room()
+        self._host.await_space()
         self.write()
 
     # Waiting for the last acknowledgement.
@@ -421,9 +421,9 @@ class ImageSending:
                 return
         # From here the socket is looked at by timer alone: a half-closed one would wake the loop without end.
         self._host.leave_loop()
-        self._look_for_end()
+        self._check_for_end()
 
-    def _look_for_end(self) -> None:
+    def _check_for_end(self) -> None:
         if self._is_over:
             return
         raw_info = sockets.read_info_bytes(self._connection)
@@ -437,14 +437,14 @@ class ImageSending:
             self.lost()
         else:
             delay_s = min(0.1, max(0.002, (self.transfer.info.rtt_s or 0.0) / 4))
-            self.look_in(delay_s, self._look_for_end)
+            self.look_in(delay_s, self._check_for_end)
 
     def _deliver(self) -> None:
         if not self.fails_for_change():
             self._fail(self.retrieval.shortfall, Ending.DELIVERED)
 
     def _has_everything(self) -> bool:
-        """Tell whether the client has all it asked for, whatever else it did since."""
+        """Return whether the client has all it asked for, whatever else it did since."""
         raw_info = sockets.read_info_bytes(self._connection)
         if self._reporter is None or self._reporter.concluded or raw_info is None:
             return False

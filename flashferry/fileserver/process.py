@@ -197,7 +197,7 @@ class Service:
         self.tickets.on_login_failure = lambda failure: send(RefusedLogin(failure=failure))
         if hello.is_one_of_several:
             self.tickets.on_try = lambda use: send(AttemptUsed(use=use))
-            self.tickets.on_gave_way = lambda ticket_id: send(Yielded(ticket_id=ticket_id))
+            self.tickets.on_yielded = lambda ticket_id: send(Yielded(ticket_id=ticket_id))
             self.tickets.on_site_load = lambda load: send(SiteLoadUpdate(load=load))
         self._ports = tuple(listening.getsockname()[1] for listening in sockets)
         context = ServingContext(tickets=self.tickets, settings=hello.settings, loop=self._loop)
@@ -280,7 +280,7 @@ class Service:
             for listener in self._listeners:
                 listener.drain()
             self._heartbeat()
-        return self._under_way()
+        return self._in_progress()
 
     def _on_sigterm(self, _number: int, _frame: Any) -> None:
         # Only a mark: the loop may be in the middle of anything. The heartbeat acts on it.
@@ -292,13 +292,13 @@ class Service:
         elif self._terminated:
             self.drain()
         self.tickets.sweep()
-        self.tickets.tell_loads()
+        self.tickets.report_loads()
         self._link.beat()
-        if self._drain_until_s is not None and (not self._under_way() or self.tickets.clock() >= self._drain_until_s):
+        if self._drain_until_s is not None and (not self._in_progress() or self.tickets.clock() >= self._drain_until_s):
             self.stop()
 
-    def _under_way(self) -> int:
-        return self.tickets.under_way + sum(listener.transfers_to_come for listener in self._listeners)
+    def _in_progress(self) -> int:
+        return self.tickets.in_progress + sum(listener.transfers_to_come for listener in self._listeners)
 
     def _end(self) -> None:
         for account in self.tickets.running:

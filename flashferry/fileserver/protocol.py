@@ -47,10 +47,10 @@ __all__ = [
     "accept_failed",
     "divert_loop_errors",
     "load_protocol",
-    "tell_loop_error",
+    "report_loop_error",
 ]
 
-_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_NO_SPACE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE_S = 0.5
 
 
@@ -74,7 +74,7 @@ class Listener(Protocol):
 
     @property
     def transfers_to_come(self) -> int:
-        """Transfers that were granted and have not begun; those that have are known to the ticket service."""
+        """Transfers that were granted and have not started; the ticket service knows those that have."""
 
     def open(self) -> None:
         """Take sessions from now on: called once, when tickets and fixed logins are known."""
@@ -140,26 +140,26 @@ def load_protocol(name: str) -> ProtocolFactory:
     return factory
 
 
-def tell_loop_error(what: str) -> None:
-    """Tell of the exception that is being handled as the loop's library tells of its own, see `divert_loop_errors`."""
+def report_loop_error(what: str) -> None:
+    """Log the exception that is being handled as the loop's library logs its own, see `divert_loop_errors`."""
     logging.getLogger("pyftpdlib").exception(what)
 
 
 def accept_failed(acceptor: Any, what: str) -> None:
     """Go on listening behind the error that is being handled, for an acceptor's `handle_error`.
 
-    Where no descriptors or memory are left, after a pause: whoever waits has to wait on. Any other error is told.
+    Where no descriptors or memory are left, after a pause: clients that wait keep waiting. Any other error is logged.
 
     Args:
         acceptor: The loop's listening socket.
-        what: What it is called where the error is told.
+        what: What the acceptor is called in the log.
     """
     error = sys.exc_info()[1]
-    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+    if isinstance(error, OSError) and error.errno in _NO_SPACE:
         acceptor.del_channel()
         acceptor.ioloop.call_later(_PAUSE_S, _accept_again, acceptor)
     else:
-        tell_loop_error(what)
+        report_loop_error(what)
 
 
 def _accept_again(acceptor: Any) -> None:
@@ -168,7 +168,7 @@ def _accept_again(acceptor: Any) -> None:
 
 
 def divert_loop_errors(handler: logging.Handler) -> None:
-    """Give what the loop's library logs as an error to a handler, and to nobody else."""
+    """Give what the loop's library logs as an error to a handler alone."""
     library = logging.getLogger("pyftpdlib")
     handler.addFilter(_is_an_error_of_ours)
     library.handlers = [handler]

@@ -1,7 +1,7 @@
 """Pacing caps of transfers and sites, and what the transfers of a site move together. No sockets, no clock.
 
 A transfer has the least of the caps that hold for it; the transfers of a site divide the site's cap. What a site's
-transfers have moved together tells each what the others had of the link meanwhile.
+transfers have moved together gives each the others' share of the link meanwhile.
 """
 
 from dataclasses import dataclass
@@ -44,13 +44,13 @@ class SiteLoad:
 def elsewhere(loads: "Mapping[str, SiteLoad]", site: str, process: str) -> SiteLoad:
     """Return what all processes but one do at a site.
 
-    Told of that, each process finds the share of a transfer for itself: the cap over all transfers there are. So the
+    From that, each process finds the share of a transfer for itself: the cap over all transfers there are. So the
     shares of all of them make the cap, and one that begins takes no more than its part before the others know of it.
 
     Args:
         loads: What each process does there, by its name.
         site: The site.
-        process: Whom it is told.
+        process: The process that it is for.
     """
     others = [load for name, load in loads.items() if name != process]
     return SiteLoad(
@@ -112,7 +112,7 @@ class SiteMember:
 
     Args:
         traffic: Of all sites.
-        name: Its site; empty where it shares its link with nobody we know of.
+        name: Its site; empty where it shares its link with no other known.
     """
 
     def __init__(self, traffic: "SiteTraffic", name: str) -> None:

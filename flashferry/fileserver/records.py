@@ -166,8 +166,8 @@ class TransferProgress:
         bytes_acked: Bytes of the image the client has acknowledged, those before a resumption included.
         rate_bytes_per_s: Rate of the last sample interval; 0 once the transfer ended, its own rate is in the record.
         congestion_control: In force on the data connection.
-        tries_left: Transfers that may still be begun.
-        limited_by: What limited the transfer under way so far; None while that cannot be told.
+        tries_left: Transfers that may still start.
+        limited_by: What limited the transfer under way so far; None while that is not known.
         last_error: The last thing that went wrong, in a sentence; empty if nothing did.
         record: The last transfer, once it ended.
         transport: By what the image is fetched, or was last; None before a transfer began.
@@ -246,7 +246,7 @@ class LoginFailure:
     username_masked: str
     reason: str
     site: str = ""
-    """Site of a fixed login whose user was named; empty: the user is nobody's."""
+    """Site of a fixed login whose user was named; empty: the user is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

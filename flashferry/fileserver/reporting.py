@@ -1,4 +1,4 @@
-"""What the ticket service is told of a transfer under way and at its end, and when its interim verdict is due.
+"""Reports of a transfer under way and at its end, and when its interim verdict is due.
 
 A verdict on a transfer under way takes a millisecond or two to form, so it is formed anew rarely.
 """
@@ -41,7 +41,7 @@ class InterimVerdict:
         self._next_s = FIRST_AFTER_S * self._growth / _GROWTH
 
     def is_due(self, elapsed_s: float) -> bool:
-        """Tell whether to look now, and plan the next look.
+        """Return whether a verdict is due now, and plan the next one.
 
         Args:
             elapsed_s: Seconds since the transfer began.
@@ -72,18 +72,18 @@ class Reporter:
         self._transfer = transfer
         self._tuning = tuning
         self._stalled = False
-        self._told: tuple[TransferState, int, float] | None = None
+        self._reported: tuple[TransferState, int, float] | None = None
         self._interim = InterimVerdict(account.grant.ticket_id)
         self._site_member = client.tickets.site_member_of(account)
         self.concluded = False
 
     def started(self) -> None:
-        """Tell that it begins, and have its cap put in force."""
+        """Report its start, and have its cap put in force."""
         self._client.tickets.begin(self._account, self._channel)
         self._announce(EventKind.START, "transfer started", TransferState.TRANSFERRING)
 
     def progress(self, now_s: float) -> None:
-        """Tell how far it is, and when it begins to stall, that and why."""
+        """Report its progress, and when it stalls, that and why."""
         settings, transfer = self._client.settings, self._transfer
         self._site_member.note(transfer.acked_bytes)
         silent_s = now_s - transfer.progressed_s
@@ -97,8 +97,8 @@ class Reporter:
         state = TransferState.STALLED if self._stalled else TransferState.TRANSFERRING
         sample = transfer.sample(now_s) if settings.stream_samples else None
         news = (state, transfer.acked_bytes, transfer.rate_bytes_per_s)
-        if sample is not None or news != self._told:
-            self._told = news
+        if sample is not None or news != self._reported:
+            self._reported = news
             self._announce(EventKind.PROGRESS, "", state, sample=sample)
 
     def conclude(self, failure: str, raw_info: bytes | None, channel: "ChannelReading | None" = None) -> None:

@@ -105,12 +105,12 @@ class RpcChannel:
             self.is_delivering = False
             return
         with self._answered:
-            # Nobody reads an answer whose caller gave up waiting.
+            # An answer is dropped where the caller gave up waiting.
             if message.number in self._awaited:
                 self._answers[message.number] = message
                 self._answered.notify_all()
 
-    def tell(self, request: Request) -> None:
+    def post(self, request: Request) -> None:
         """Send a request without waiting for an answer.
 
         Raises:
@@ -118,7 +118,7 @@ class RpcChannel:
         """
         self._send(Call(number=0, request=request))
 
-    def tell_if_ready(self, request: Request, timeout_s: float) -> None:
+    def post_if_ready(self, request: Request, timeout_s: float) -> None:
         """Send a request unless the other side does not read, or another thread is sending for `timeout_s`."""
         if self._send_lock.acquire(timeout=timeout_s):
             try:

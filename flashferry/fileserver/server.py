@@ -1,4 +1,4 @@
-"""A file server of this process's own: its serving processes, and the client for whoever started it.
+"""A file server of this process's own: its serving processes, and the client for the process that started it.
 
 Each serving process is separate, so that neither a long computation here nor Python's global lock slows a transfer, and
 a fault there does not end the run.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver.records import TransferProgress
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.tickets import TicketGrant
-    from flashferry.fileserver.wire import Request, Standing
+    from flashferry.fileserver.wire import Lasting, Request
     from flashferry.images.image import ImageFile
 
 
@@ -55,7 +55,7 @@ class FileServer(ServerClient):
         self._workers = WorkerPool(settings, self._telemetry, restarts, has_senders=pushes or is_shared)
         if pushes:
             events = WorkerEvents(PUSH, self._workers, self._telemetry)
-            self._workers.join(PUSH, self._new_push_desk(events.on_message))
+            self._workers.join(PUSH, self._new_push_service(events.on_message))
 
     def __enter__(self) -> Self:
         self.start()
@@ -163,8 +163,8 @@ class FileServer(ServerClient):
     def _send(self, request: "Request") -> None:
         self._workers.ask_all(request)
 
-    def _ask_standing(self, request: "Standing") -> None:
-        self._workers.ask_standing(request)
+    def _ask_lasting(self, request: "Lasting") -> None:
+        self._workers.ask_lasting(request)
 
     def admit(self, login: FixedLogin, files: "tuple[ImageFile, ...] | None" = None) -> None:
         """Let a fixed login fetch images, any number of times; each transfer gets a ticket of its own.
@@ -182,7 +182,7 @@ class FileServer(ServerClient):
         """
         if files is None:
             files = tuple(self.image(name) for name in self.catalogue.names())
-        self._ask_standing(AdmitLogin(grant=admit(login, files)))
+        self._ask_lasting(AdmitLogin(grant=admit(login, files)))
 
     def drain(self) -> int:
         """Accept no new sessions; the server ends after its last transfer, as on SIGTERM, with the event GONE.

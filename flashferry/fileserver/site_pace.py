@@ -1,4 +1,4 @@
-"""The pace of copies over links whose rate nobody stated: one for all copies of a site, divided among them.
+"""The pace of copies over links without a stated rate: one for all copies of a site, divided among them.
 
 Facts
 -----
@@ -24,7 +24,7 @@ _RWND_LIMITED = 0.3
 """Of the time between two looks. The kernel shows about 0.47 under BBR for a flow entirely held by the window, and 0
 for one that is held by its pace."""
 
-_ROOM_FOR_HELD_BACK = 1.25
+_MARGIN_FOR_HELD_BACK = 1.25
 _STALE_S = 2.0
 _REMEMBERED_S = 3600.0
 _MOST_REMEMBERED = 1000
@@ -193,7 +193,7 @@ class SitePace:
         for copy in sorted(self._copies, key=lambda one: one.rate_bytes_per_s if one.is_held_back else float("inf")):
             share = left / waiting
             if copy.is_held_back:
-                share = min(share, max(_ROOM_FOR_HELD_BACK * copy.rate_bytes_per_s, share / 4))
+                share = min(share, max(_MARGIN_FOR_HELD_BACK * copy.rate_bytes_per_s, share / 4))
             left, waiting = left - int(share), waiting - 1
             copy.apply(int(share), pace.phase)
 
@@ -206,7 +206,7 @@ class SitePaces:
         self._found: dict[str, tuple[float, float]] = {}
 
     def of(self, key: str, now_s: float) -> SitePace:
-        """Return the pace for a site, or for whatever else shares a link; begun anew where no copy runs.
+        """Return the pace for a site, or for whatever else shares a link; started anew where no copy runs.
 
         Args:
             key: Its name.
@@ -234,14 +234,14 @@ def _nothing(_pace_bytes_per_s: int, _phase: Phase) -> None:
 
 
 def _delivered(before: "TcpInfo", info: "TcpInfo") -> int:
-    """Return the payload that arrived between two readings, also behind a hole where the kernel tells (4.18)."""
+    """Return the payload that arrived between two readings, also after a gap where the kernel reports it (4.18)."""
     if info.delivered_segments is None or before.delivered_segments is None:
         return (info.bytes_acked or 0) - (before.bytes_acked or 0)
     return (info.delivered_segments - before.delivered_segments) * info.snd_mss_bytes
 
 
 def _is_held_back(before: "TcpInfo", info: "TcpInfo", span_s: float) -> bool:
-    """Tell whether window or sender, and not the pace, held a copy back between two readings."""
+    """Return whether window or sender, and not the pace, held a copy back between two readings."""
     waited_us = (info.rwnd_limited_us or 0) - (before.rwnd_limited_us or 0)
     waited_us += (info.sndbuf_limited_us or 0) - (before.sndbuf_limited_us or 0)
     if waited_us > _RWND_LIMITED * span_s * 1e6 or (info.app_limited and not info.notsent_bytes):

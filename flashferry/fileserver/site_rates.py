@@ -20,7 +20,7 @@ _LEAST_S = 1.0
 
 
 def delivery_of(record: "TransferRecord") -> Delivery | None:
-    """Return what a transfer tells about its link; None if it was too short to tell anything."""
+    """Return what a transfer shows of its link; None if it was too short for that."""
     if record.last_ack_s is None or record.duration_s < _LEAST_S or not record.mss_bytes:
         return None
     return Delivery(
@@ -36,7 +36,7 @@ def delivery_of(record: "TransferRecord") -> Delivery | None:
 
 @lru_cache(maxsize=256)
 def network_of(address: str) -> str:
-    """Return the network that stands for a client's site where nobody named one: its /24, with IPv6 its /48."""
+    """Return the network that stands for a client's site without a name: its /24, with IPv6 its /48."""
     client = plain_address(address)
     return str(ipaddress.ip_network((client, 24 if client.version == 4 else 48), strict=False))
 
@@ -59,7 +59,7 @@ class SiteRates:
             return tuple(self._sites)
 
     def note(self, site: str, record: "TransferRecord") -> None:
-        """Keep what a transfer tells about the link of its site."""
+        """Keep what a transfer shows of the link of its site."""
         delivery = delivery_of(record)
         if delivery is None:
             return

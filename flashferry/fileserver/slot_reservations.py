@@ -30,11 +30,11 @@ class SlotReservations:
     A number stands for one slot from the moment it is asked for until it is released.
 
     Args:
-        tell: Sends a request to the server; may drop it while there is no connection, for `again` repeats them all.
+        send: Sends a request to the server; may drop it while there is no connection, for `again` repeats them all.
     """
 
-    def __init__(self, tell: Callable[[Request], None]) -> None:
-        self._tell = tell
+    def __init__(self, send: Callable[[Request], None]) -> None:
+        self._send = send
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._reservations: dict[int, _Reservation] = {}
@@ -53,14 +53,14 @@ class SlotReservations:
         """
         number = self._added(_Reservation(site=site, limit=limit, on_grant=granted))
         if number is not None:
-            self._tell(AskSlot(number=number, site=site, limit=limit))
+            self._send(AskSlot(number=number, site=site, limit=limit))
         return number
 
     def claim(self, site: str | None, limit: int | None) -> int | None:
         """Take a slot at once, even above the limit; arguments and result are those of `ask`."""
         number = self._added(_Reservation(site=site, limit=limit, on_grant=None))
         if number is not None:
-            self._tell(ClaimSlot(number=number, site=site, limit=limit))
+            self._send(ClaimSlot(number=number, site=site, limit=limit))
         return number
 
     def free(self, number: int) -> None:
@@ -68,7 +68,7 @@ class SlotReservations:
         with self._lock:
             known = self._reservations.pop(number, None) is not None
         if known:
-            self._tell(FreeSlot(number=number))
+            self._send(FreeSlot(number=number))
 
     def take(self, numbers: Iterable[int]) -> None:
         """Note slots that were granted; those released meanwhile are ignored."""

@@ -1,4 +1,4 @@
-"""Applying a profile to a data connection, and saying what the kernel made of it.
+"""Apply a profile to a data connection, and report what the kernel made of it.
 
 Facts
 -----
@@ -66,7 +66,7 @@ def channel_limit(reading: "ChannelReading | None", cap: "Cap | None") -> Channe
 
 
 _AT_THE_END = {
-    Phase.YIELD: "at the end CUBIC, for somebody else's queue stood on it",
+    Phase.YIELD: "at the end CUBIC, for another flow's queue stood on it",
     Phase.FREE: "at the end without a pace, for this host or the path delays what is sent",
 }
 
@@ -77,7 +77,7 @@ class Tuning:
     Args:
         connection: The data connection.
         profile: How to send.
-        info: A first reading of the connection: it tells what was negotiated.
+        info: A first reading of the connection: it has what was negotiated.
         cap_known: Whether a pacing cap holds for this transfer.
         channel: The SSH channel that the image goes through; None where it goes straight into the socket.
     """
@@ -133,7 +133,7 @@ class Tuning:
 
     @property
     def wants_pace(self) -> bool:
-        """Whether the pace is to be found in the transfer: nobody stated one, and the kernel granted BBR."""
+        """Whether the pace is to be found in the transfer: none is stated, and the kernel granted BBR."""
         return self._choice.finds_pace and not self.refused
 
     def find_pace(self, site: "SitePace", info: "TcpInfo", now_s: float) -> None:
@@ -146,7 +146,7 @@ class Tuning:
         """
         self._copy = site.join(info, now_s, self._follow)
 
-    def look_at_pace(self, info: "TcpInfo", now_s: float) -> float | None:
+    def check_pace(self, info: "TcpInfo", now_s: float) -> float | None:
         """Let the search see a reading; return the seconds until the next, None where no pace is looked for."""
         return None if self._copy is None else self._copy.take(info, now_s)
 
@@ -169,7 +169,7 @@ class Tuning:
         return OwnPace(found_link_bytes_per_s=self.found_link_bytes_per_s)
 
     def _follow(self, pace_bytes_per_s: int, phase: Phase) -> None:
-        """Take a pace; beside somebody else's flow go on as one of the same kind, and come back when it is gone."""
+        """Take a pace; beside another flow go on as one of the same kind, and come back when it is gone."""
         if self._gave_up_bbr:
             return
         pace = None if phase is Phase.FREE else pace_bytes_per_s
@@ -194,21 +194,21 @@ class Tuning:
         self._give_up_bbr(f"more than {FALL_BACK_SHARE:.0%} was sent again for {for_s:g} s")
 
     @property
-    def looks_early(self) -> bool:
+    def samples_early(self) -> bool:
         """Whether the first seconds may give reason to change something, see `reconsider`."""
         return self._decides and (self._choice.may_become_bbr or not self._has_sack)
 
-    def reconsider(self, sight: LossEstimate) -> None:
+    def reconsider(self, estimate: LossEstimate) -> None:
         """Change the congestion control, once, or the pace, where losses ask for it and `auto` leaves it to us."""
-        self._see_channel(sight.channel_window_bytes)
+        self._see_channel(estimate.channel_window_bytes)
         if not self._decides:
             return
-        if self._choice.may_become_bbr and sight.holds_cubic_back():
+        if self._choice.may_become_bbr and estimate.holds_cubic_back():
             reason = f"{self._choice.reason} at first; then losses held CUBIC back, and a cap is known"
             self._ask_for(SenderChoice(congestion_control="bbr", reason=reason))
             self._put_pace_late()
         if not self._has_sack and self._choice.congestion_control == "bbr":
-            self._slow_to(sight.repairable_bytes_per_s())
+            self._slow_to(estimate.repairable_bytes_per_s())
 
     def in_force(self) -> str:
         """Return the congestion control in force; empty if the socket is gone."""
@@ -237,7 +237,7 @@ class Tuning:
         return self._cap is not None and self._profile.congestion_control == "auto" and not self._gave_up_bbr
 
     def _slow_to(self, bytes_per_s: float | None) -> None:
-        """Keep the pace below what can be repaired; the kernel is told only of what makes a difference."""
+        """Keep the pace below what can be repaired; only what makes a difference is set."""
         before = self._least_pace()
         self._slowed_to_bytes_per_s = None if bytes_per_s is None else int(bytes_per_s)
         if self._least_pace() != before:

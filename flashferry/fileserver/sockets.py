@@ -39,7 +39,7 @@ def listening_socket(
 
     It is made here and not in the server's process, so that a port in use is an error of the caller's thread and only
     the parent needs the right to a port below 1024. It listens at once: Linux lets two sockets be bound to a port as
-    long as neither listens, so that of two servers begun together the slower one would lose the port that it has.
+    long as neither listens, so that of two servers started together the slower one would lose the port that it has.
 
     Args:
         address: The address to listen on.

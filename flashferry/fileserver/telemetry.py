@@ -3,10 +3,10 @@
 Facts
 -----
 
-- A record with its samples takes up to 30 kB. Whoever waits for a transfer reads it when it ends.
+- A record with its samples takes up to 30 kB. It is read when a transfer ends.
 - So the latest finished tickets keep all of their record, older ones keep it without samples and commands, and the
   oldest are forgotten. A ticket that is not finished is never forgotten.
-- Hundreds of threads may wait for news, each of a ticket of its own: one's news wakes nobody else.
+- Hundreds of threads may wait for news, each of a ticket of its own: one's news wakes no other.
 - A ticket may be good in several processes, which do not see each other. What they say of it becomes one story here: a
   delivery is not taken back, and while one of them sends, the others have nothing to say of how far it is.
 """
@@ -34,7 +34,7 @@ _MOST_NOTICES = 200
 
 
 class TicketConditions:
-    """Conditions by ticket, each there for as long as somebody waits for it.
+    """Conditions by ticket, each there for as long as a thread waits for it.
 
     Args:
         lock: Guards what the news are about, and this; all methods are called with it held.
@@ -85,16 +85,16 @@ class Snapshots:
     def __init__(self) -> None:
         self._homes: dict[str, tuple[str, ...]] = {}
         self._tries: dict[str, dict[str, int]] = {}
-        self._under_way: dict[str, TransferProgress] = {}
+        self._in_progress: dict[str, TransferProgress] = {}
         self._whole: OrderedDict[str, TransferProgress] = OrderedDict()
         self._brief: OrderedDict[str, TransferProgress] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._under_way) + len(self._whole) + len(self._brief)
+        return len(self._in_progress) + len(self._whole) + len(self._brief)
 
     def find(self, ticket_id: str) -> TransferProgress | None:
         """Return a ticket's newest snapshot; None if it is not known, or no longer."""
-        return self._under_way.get(ticket_id) or self._whole.get(ticket_id) or self._brief.get(ticket_id)
+        return self._in_progress.get(ticket_id) or self._whole.get(ticket_id) or self._brief.get(ticket_id)
 
     def homes(self, ticket_id: str) -> tuple[str, ...]:
         """Return the processes that a ticket is good in."""
@@ -123,23 +123,23 @@ class Snapshots:
             raise TicketUnknown(f"ticket {ticket_id!r}: not issued by this server, or finished long ago")
         return found
 
-    def under_way(self) -> "Iterable[TransferProgress]":
+    def in_progress(self) -> "Iterable[TransferProgress]":
         """Return the snapshots of tickets that have not come to an end."""
-        return self._under_way.values()
+        return self._in_progress.values()
 
     def put(self, progress: TransferProgress, *, new_transfer: bool = False) -> None:
         """Keep a snapshot; the record of the last transfer stays until a new one begins."""
         before = self.find(progress.ticket_id)
         if progress.record is None and before is not None and before.record is not None and not new_transfer:
             progress = replace(progress, record=before.record)
-        if not progress.state.is_final and progress.ticket_id in self._under_way:
+        if not progress.state.is_final and progress.ticket_id in self._in_progress:
             # By far the most: progress of a copy that goes on.
-            self._under_way[progress.ticket_id] = progress
+            self._in_progress[progress.ticket_id] = progress
             return
-        for place in (self._under_way, self._whole, self._brief):
+        for place in (self._in_progress, self._whole, self._brief):
             place.pop(progress.ticket_id, None)
         if not progress.state.is_final:
-            self._under_way[progress.ticket_id] = progress
+            self._in_progress[progress.ticket_id] = progress
             return
         self._whole[progress.ticket_id] = progress
         if len(self._whole) > WHOLE_RECORDS:
@@ -160,7 +160,7 @@ class Telemetry:
 
     def __init__(self, processes: tuple[str, ...] = ("main",)) -> None:
         self._processes = processes
-        # Those that have ended: why, and whether they were told to.
+        # Those that have ended: why, and whether they were asked to.
         self._ends: dict[str, tuple[str, bool]] = {}
         # Of tickets that several are good for: who sends, or did last.
         self._senders: dict[str, str] = {}
@@ -171,7 +171,7 @@ class Telemetry:
         self._notices: list[str] = []
         self._callbacks: list[Callable[[ServerEvent], None]] = []
         # Tickets that died with their process, each with the reason.
-        self._void: dict[str, str] = {}
+        self._invalid: dict[str, str] = {}
 
     @property
     def gone(self) -> str:
@@ -183,7 +183,7 @@ class Telemetry:
 
     @property
     def ended_in_order(self) -> bool:
-        """Whether it ended because it was told to; True while it runs."""
+        """Whether it ended because it was asked to; True while it runs."""
         with self._changed:
             return not self.gone or all(in_order for _, in_order in self._ends.values())
 
@@ -239,8 +239,8 @@ class Telemetry:
         with self._changed, self._waiting.condition(ticket_id) as news:
             before = self._snapshots.get(ticket_id)
             while True:
-                if ticket_id in self._void:
-                    raise ServerGone(self._void[ticket_id])
+                if ticket_id in self._invalid:
+                    raise ServerGone(self._invalid[ticket_id])
                 now = self._snapshots.get(ticket_id)
                 left_s = deadline_s - time.monotonic()
                 if now.state.is_final or now.sequence != before.sequence or left_s <= 0:
@@ -277,7 +277,7 @@ class Telemetry:
         return unsubscribe
 
     def take_updates(self, updates: "list[ProgressUpdate]") -> None:
-        """Take the progress of many transfers at once; events are only made of it where somebody listens."""
+        """Take the progress of many transfers at once; events are only made of it for subscribers."""
         news = []
         with self._changed:
             for update in updates:
@@ -306,7 +306,7 @@ class Telemetry:
     def take_event(self, event: ServerEvent, process: str = "main") -> None:
         """Take something that happened in a process."""
         with self._changed:
-            event = self._as_one_story(event, process)
+            event = self._merged(event, process)
             if event.progress is not None:
                 self._snapshots.put(event.progress, new_transfer=event.kind is EventKind.START)
             elif event.kind is EventKind.NOTICE:
@@ -317,13 +317,13 @@ class Telemetry:
         _call(callbacks, event)
 
     def take_end(self, reason: str, in_order: bool, process: str = "main") -> None:
-        """Void the tickets of a process that were not at their end, and tell everybody.
+        """Invalidate the tickets of a process that had not ended, and notify subscribers.
 
-        Where others go on, what is told is a notice; the last one's end is the server's.
+        Where others go on it is a notice; the last one's end is the server's.
         """
         with self._changed:
             self._ends[process] = (reason, in_order)
-            events = [event for before in tuple(self._snapshots.under_way()) for event in self._lost(before, process)]
+            events = [event for before in tuple(self._snapshots.in_progress()) for event in self._lost(before, process)]
             self._waiting.wake_all()
             callbacks = tuple(self._callbacks)
             if self.gone:
@@ -335,16 +335,16 @@ class Telemetry:
             _call(callbacks, event)
 
     def invalidate(self, ticket_ids: "Iterable[str]", reason: str) -> None:
-        """Note that tickets died with a process that is not ours to watch: who waits for one of them is told."""
+        """Note that tickets ended with a process of another server; threads that wait for one get `ServerGone`."""
         with self._changed:
             for ticket_id in ticket_ids:
-                self._void[ticket_id] = reason
+                self._invalid[ticket_id] = reason
                 self._waiting.wake(ticket_id)
 
     def invalid_reason(self, ticket_id: str) -> str:
         """Return why a ticket died with its process; empty where it did not."""
         with self._changed:
-            return self._void.get(ticket_id, "")
+            return self._invalid.get(ticket_id, "")
 
     def begin_anew(self, process: str = "main") -> str:
         """Note that a new process is to take the place of one that died; return why that one did."""
@@ -360,7 +360,7 @@ class Telemetry:
         """Count a try of a ticket that a process used; its other news comes later.
 
         Returns:
-            Whether the process had heard of all tries that others used: it is the newest then.
+            Whether the process knew of all attempts that others used: it is the newest then.
         """
         with self._changed:
             before = self._snapshots.find(use.ticket_id)
@@ -379,12 +379,12 @@ class Telemetry:
             return {name: sum(tries.values()) - tries.get(name, 0) for name in homes if name != process}
 
     def is_delivered(self, ticket_id: str) -> bool:
-        """Tell whether a process has delivered with a ticket."""
+        """Return whether a process has delivered with a ticket."""
         with self._changed:
             progress = self._snapshots.find(ticket_id)
             return progress is not None and progress.state is TransferState.DELIVERED
 
-    def _as_one_story(self, event: ServerEvent, process: str) -> ServerEvent:
+    def _merged(self, event: ServerEvent, process: str) -> ServerEvent:
         """Return what an event means for a ticket that several processes are good for; any other as it is."""
         after = event.progress
         if after is None:
@@ -415,17 +415,17 @@ class Telemetry:
         reason, others = self._ends[process][0], tuple(home for home in homes if home != process)
         self._snapshots.put_homes(ticket_id, others)
         if not others:
-            self._void[ticket_id] = reason
+            self._invalid[ticket_id] = reason
         elif self._senders.get(ticket_id) != process:
             return
-        # Of one that nobody came for there is nothing to tell.
+        # One that no client used is not reported.
         if before.state is not TransferState.WAITING:
             lost = replace(before, state=TransferState.FAILED, sequence=before.sequence + 1, last_error=reason)
             self._snapshots.put(lost)
             yield _event(EventKind.FAILED, reason, lost)
 
     def notice(self, text: str) -> None:
-        """Tell everybody something about the server as a whole."""
+        """Report something about the server as a whole."""
         self.take_event(_event(EventKind.NOTICE, text))
 
 
@@ -436,12 +436,12 @@ def _brief(progress: TransferProgress) -> TransferProgress:
 
 
 def _speaks(before: TransferProgress, after: TransferProgress, is_sender: bool) -> bool:
-    """Tell whether what a process says of a ticket that others serve, too, is how far the ticket is."""
+    """Return whether a process's report of a shared ticket is the ticket's progress."""
     if before.state is TransferState.DELIVERED:
         return after.state is TransferState.DELIVERED
     if is_sender or after.state is TransferState.DELIVERED:
         return True
-    # It expired in each of them: told once.
+    # It expired in each of them: reported once.
     return before.state not in _SENDING and not (before.state.is_final and after.state.is_final)
 
 

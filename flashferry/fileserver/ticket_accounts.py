@@ -31,7 +31,7 @@ class Channel(Protocol):
     def cut(self, reason: str) -> None:
         """End the transfer, with a reason for its record."""
 
-    def give_way(self, reason: str) -> None:
+    def yield_to_newer(self, reason: str) -> None:
         """End the transfer for a newer one; one that has handed its last byte over may come to its own end first."""
 
 
@@ -45,7 +45,7 @@ class WaitingChannel(Channel, Protocol):
 class Session(Protocol):
     """A control connection that has logged in with the ticket, as the ticket service needs to see it."""
 
-    def give_way(self, reason: str) -> None:
+    def yield_to_newer(self, reason: str) -> None:
         """End its transfer, whether it runs or waits for its data connection; the session stays."""
 
     def send_away(self, reason: str) -> None:
@@ -92,7 +92,7 @@ class Account:
         return None
 
     def use(self) -> TicketUse:
-        """Use a try here; what it leaves is the caller's to tell."""
+        """Use an attempt here; the caller reports what is left."""
         self._tries_here += 1
         return TicketUse(ticket_id=self.grant.ticket_id, here=self._tries_here, elsewhere=self._tries_elsewhere)
 
@@ -116,16 +116,16 @@ class Account:
         return max(0, self.grant.request.tries - self._tries_here - self._tries_elsewhere)
 
     def use_elsewhere(self, tries: int) -> None:
-        """Note how many tries the other processes have used of the ticket; they tell of it."""
+        """Note how many tries the other processes have used of the ticket; they report it."""
         self._tries_elsewhere = tries
         self.progress = replace(self.progress, tries_left=self.tries_left)
 
     def deliver_elsewhere(self) -> None:
-        """Note that another process has delivered the image; that one tells of it."""
+        """Note that another process has delivered the image; that one reports it."""
         self.progress = replace(self.progress, state=TransferState.DELIVERED)
 
     def withdrawn(self, now_s: float) -> bool:
-        """Tell whether a transfer that was granted may no longer begin: its data connection came too late."""
+        """Return whether a transfer that was granted may no longer begin: its data connection came too late."""
         return self.revoked or self.progress.state is TransferState.DELIVERED or now_s >= self.expires_s
 
 
@@ -173,7 +173,7 @@ class Roster:
         return self._by_username.get(username)
 
     def settle(self, account: "Account", now_s: float) -> None:
-        """Close an account that nothing more can come of: its end was told, its ticket is worthless, nobody uses it."""
+        """Close an account whose end was reported and whose ticket is no longer good, once no session uses it."""
         ticket_id = account.grant.ticket_id
         in_use = bool(account.sessions) or account.channel is not None
         over = account.progress.state.is_final and account.refusal(now_s) is not None

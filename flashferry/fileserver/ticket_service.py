@@ -61,7 +61,7 @@ class TicketService:
         self.failures = FailureBook(settings.limits.failed_logins, settings.limits.ban_s)
         self.on_login_failure: Callable[[LoginFailure], None] = lambda _: None
         self.on_try: Callable[[TicketUse], None] = lambda _: None
-        self.on_gave_way: Callable[[str], None] = lambda _: None
+        self.on_yielded: Callable[[str], None] = lambda _: None
         self.on_site_load: Callable[[SiteLoad], None] = lambda _: None
         self._emit = emit
         self._roster = Roster()
@@ -72,7 +72,7 @@ class TicketService:
         self._site_links: dict[str, int] = {}
         self._site_paces = SitePaces()
         self._site_traffic = SiteTraffic()
-        self._told_loads: dict[str, SiteLoad] = {}
+        self._reported_loads: dict[str, SiteLoad] = {}
         self._notices: set[str] = set()
 
     @property
@@ -81,7 +81,7 @@ class TicketService:
         return list(self._running.values())
 
     @property
-    def under_way(self) -> int:
+    def in_progress(self) -> int:
         """How many transfers run, or wait until they alone may send with their tickets."""
         return len(self._running.keys() | self._waiting.keys())
 
@@ -93,9 +93,9 @@ class TicketService:
         """
         for other in tuple(account.sessions):
             if other is not session:
-                other.give_way(_SUPERSEDED)
+                other.yield_to_newer(_SUPERSEDED)
         if account.channel is not None:
-            account.channel.give_way(_SUPERSEDED)
+            account.channel.yield_to_newer(_SUPERSEDED)
 
     def await_turn(self, account: Account, channel: WaitingChannel) -> None:
         """Have a transfer begin as soon as nothing else is sent with its ticket, here or by another process."""
@@ -106,7 +106,7 @@ class TicketService:
         """Note that the end of a transfer was said: now another process may send with the ticket, or who waits here."""
         if account.channel is None and account.owes_word:
             account.owes_word = False
-            self.on_gave_way(account.grant.ticket_id)
+            self.on_yielded(account.grant.ticket_id)
         self._let_go_on(account)
 
     def _let_go_on(self, account: Account) -> None:
@@ -122,7 +122,7 @@ class TicketService:
         """Note that a ticket's transfer runs, and give it its cap."""
         account.channel = channel
         self._running[account.grant.ticket_id] = account
-        self._tell_load(self._site(account))
+        self._report_load(self._site(account))
         channel.apply_cap(self.cap_of(account))
         self._share(self._site(account))
 
@@ -133,7 +133,7 @@ class TicketService:
         if account.channel is channel:
             account.channel = None
             self._running.pop(account.grant.ticket_id, None)
-            self._tell_load(self._site(account))
+            self._report_load(self._site(account))
             self._share(self._site(account))
             self.settle(account)
 
@@ -186,7 +186,7 @@ class TicketService:
         self._roster.settle(account, self.clock())
 
     def forget(self, ticket_id: str) -> None:
-        """Drop the account of one transfer of a fixed login: nobody can log in with its ticket."""
+        """Drop the account of one transfer of a fixed login: no login uses its ticket."""
         account = self._roster.find(ticket_id)
         if account is not None and not account.sessions and account.channel is None:
             self._roster.forget(ticket_id)
@@ -226,7 +226,7 @@ class TicketService:
         self._share(load.site)
 
     def use(self, account: Account) -> None:
-        """Use a try of a ticket, and tell of it; the other processes are told at once, so that it is one ticket.
+        """Use an attempt of a ticket, and report it, to the other processes at once: it is one ticket.
 
         What was acknowledged in an earlier try is none of this one.
         """
@@ -235,7 +235,7 @@ class TicketService:
         self.change(account, EventKind.NOTICE, "image requested", tries_left=tries_left, bytes_acked=0, record=None)
 
     def use_elsewhere(self, ticket_id: str, tries: int, *, yields: bool = True, is_delivered: bool = False) -> None:
-        """Take in what the other processes made of a ticket: it is one ticket, whoever serves it.
+        """Take in what the other processes made of a ticket: it is one ticket for all of them.
 
         Args:
             ticket_id: The ticket.
@@ -246,10 +246,10 @@ class TicketService:
         account = self._roster.find(ticket_id)
         if account is None:
             return
-        # Before what is told of the transfer that gives way, or it would be told with a try that was used.
+        # Before the report of the transfer that yields, or that would show an attempt that was used.
         account.use_elsewhere(tries)
         if yields:
-            self._give_way(account)
+            self._yield_to_newer(account)
             account.owes_word = True
         if is_delivered:
             account.deliver_elsewhere()
@@ -268,16 +268,16 @@ class TicketService:
         if account is None:
             return
         if not goes_on and here == account.tries_here:
-            self._give_way(account)
+            self._yield_to_newer(account)
         elif goes_on:
             account.grant_try(here)
             self._let_go_on(account)
 
-    def _give_way(self, account: Account) -> None:
+    def _yield_to_newer(self, account: Account) -> None:
         for session in tuple(account.sessions):
-            session.give_way(_SUPERSEDED)
+            session.yield_to_newer(_SUPERSEDED)
         if account.channel is not None:
-            account.channel.give_way(_SUPERSEDED)
+            account.channel.yield_to_newer(_SUPERSEDED)
 
     def set_site_link(self, site: str, link_bytes_per_s: int | None) -> None:
         """Take in what a site's link carries, payload bytes per second; None where that is not known any more."""
@@ -292,7 +292,7 @@ class TicketService:
         return least_cap(*self._own_caps(account), share)
 
     def link_of(self, account: Account) -> int | None:
-        """Return what a ticket's link is known to carry, payload bytes per second; None where nobody said anything.
+        """Return what a ticket's link is known to carry, payload bytes per second; None where that is not known.
 
         Who caps a site or a ticket says that the link carries so much at least. The profile's cap is of no one link.
         """
@@ -364,14 +364,14 @@ class TicketService:
         return refusal
 
     def locked_out(self, address: str) -> bool:
-        """Tell whether an address failed too often; one that a live ticket names never is.
+        """Return whether an address failed too often; one that a live ticket names never is.
 
         Otherwise a stranger behind the same NAT could lock routers out.
         """
         return self.failures.locked_out(address, self.clock()) and not self.is_named(address)
 
     def is_named(self, address: str) -> bool:
-        """Tell whether a ticket that is still good names an address."""
+        """Return whether a ticket that is still good names an address."""
         now_s = self.clock()
         return any(
             names_source(account.grant.request.source_addresses, address)
@@ -391,7 +391,7 @@ class TicketService:
         )
 
     def note_trouble(self, address: str, text: str, transports: tuple[str, ...]) -> None:
-        """Tell what kept a client from logging in; it is put down to a ticket if exactly one can be meant."""
+        """Report what kept a client from logging in; it counts for a ticket if exactly one can be meant."""
         meant = [
             account
             for account in self._roster.bound
@@ -402,12 +402,12 @@ class TicketService:
         if len(meant) == 1:
             self.change(meant[0], EventKind.NOTICE, text, last_error=text)
         else:
-            self.tell(EventKind.NOTICE, text, address)
+            self.report(EventKind.NOTICE, text, address)
 
     def change(
         self, account: Account, kind: EventKind, text: str, *, sample: "Sample | None" = None, **changes: Any
     ) -> None:
-        """Change what is known of a ticket and tell the parent; a delivery is never taken back."""
+        """Change what is known of a ticket and report it; a delivery is never taken back."""
         if account.progress.state is TransferState.DELIVERED and changes.get("state") is TransferState.FAILED:
             kind, changes = EventKind.NOTICE, {}
         if kind in (EventKind.FAILED, EventKind.LOGIN_FAILED):
@@ -426,8 +426,8 @@ class TicketService:
             )
         )
 
-    def tell(self, kind: EventKind, text: str, address: str) -> None:
-        """Tell the parent something about a client that no ticket is concerned with."""
+    def report(self, kind: EventKind, text: str, address: str) -> None:
+        """Report something about a client that concerns no ticket."""
         self._emit(ServerEvent(kind=kind, at=self.wall(), text=text, peer_address=address))
 
     def notice(self, text: str) -> None:
@@ -446,20 +446,20 @@ class TicketService:
             return account.grant.request.site
         return network_of(address)
 
-    def tell_loads(self) -> None:
-        """Tell of each site what its transfers have moved since that was told last."""
+    def report_loads(self) -> None:
+        """Report what the transfers of each site have moved since the last report."""
         for site in {self._site(account) for account in self._running.values()}:
-            self._tell_load(site)
+            self._report_load(site)
 
-    def _tell_load(self, site: str) -> None:
+    def _report_load(self, site: str) -> None:
         if not site:
             return
         load = SiteLoad(site=site, transfers=len(self._at_site(site)), moved_bytes=self._site_traffic.moved_bytes(site))
-        if load != self._told_loads.get(site):
+        if load != self._reported_loads.get(site):
             self.on_site_load(load)
-        self._told_loads.pop(site, None)
+        self._reported_loads.pop(site, None)
         if load.transfers:
-            self._told_loads[site] = load
+            self._reported_loads[site] = load
 
     def _at_site(self, site: str) -> "list[Account]":
         return [account for account in self._running.values() if self._site(account) == site] if site else []

@@ -66,11 +66,11 @@ class TicketRequest:
         image_name: The one image it is good for.
         source_addresses: Addresses or networks the client must come from; empty allows any.
         lifetime_s: Seconds until it expires; a transfer that runs then may finish.
-        tries: How many transfers may be begun until one is delivered.
+        tries: How many transfers may start until one is delivered.
         cap_bytes_per_s: Pacing cap for its transfers; None leaves it to profile and site.
         site: Transfers of the same site share the site's cap; empty for none.
         link_bytes_per_s: Payload per second that the client's link is known to carry, stated or learned. It holds no
-            transfer back: verdicts are held against it. None where nobody knows; then a cap counts as the least of it.
+            transfer back: verdicts are held against it. None where not known; then a cap counts as the least of it.
         transports: The transports it is good for, by their names; empty for any.
         ssh: What is offered to its addresses by SSH; None for what everybody is offered.
         sample_interval_s: How often TCP_INFO is read of its transfers, 0.05 to 60; None: as of all others.
@@ -112,11 +112,11 @@ class TicketRequest:
         if self.ssh is not None and not self.source_addresses:
             raise SettingsInvalid(
                 "ticket: expected the addresses that are to be offered something by SSH, found none",
-                hint="Give the ticket the device's source addresses: nobody else is offered the same",
+                hint="Give the ticket the device's source addresses: no other client is offered the same",
             )
 
     def is_for(self, transports: tuple[str, ...]) -> bool:
-        """Tell whether it is good for one of some transports at least."""
+        """Return whether it is good for one of some transports at least."""
         return not self.transports or not set(self.transports).isdisjoint(transports)
 
 
@@ -155,7 +155,7 @@ class Sealed(Protocol):
 
 
 class Refusal(StrEnum):
-    """Why a login was refused; never told to the client, who reads the same words for all."""
+    """Why a login was refused; never sent to the client, which gets the same text for all."""
 
     UNKNOWN_USER = "unknown user"
     WRONG_PASSWORD = "wrong password"  # noqa: S105 - a reason, not a password
@@ -206,7 +206,7 @@ def password_matches(grant: Sealed | None, password: str) -> bool:
 
 
 def source_allowed(grant: TicketGrant, address: str) -> bool:
-    """Tell whether a ticket may be used from an address; IPv4 mapped into IPv6 counts as IPv4."""
+    """Return whether a ticket may be used from an address; IPv4 mapped into IPv6 counts as IPv4."""
     sources = grant.request.source_addresses
     return not sources or names_source(sources, address)
 
@@ -228,7 +228,7 @@ def checked_sources(what: str, sources: tuple[str, ...]) -> None:
 
 
 def names_source(sources: tuple[str, ...], address: str) -> bool:
-    """Tell whether an address is among addresses and networks."""
+    """Return whether an address is among addresses and networks."""
     client = plain_address(address)
     return any(client in network for network in _networks(sources))
 

@@ -62,7 +62,7 @@ class Transfer:
         start: What is known when it begins.
         raw_info: TCP_INFO at that time, as the kernel returned it.
         channel: The SSH channel at that time; None where the image goes straight into a socket.
-        payload_of: Tells how much of the image is among bytes that were acknowledged; None: all of them are.
+        payload_of: Returns how much of the image is among bytes that were acknowledged; None: all of them are.
         base_acked_bytes: What had been acknowledged before all that `payload_of` counts; None: what was by `raw_info`.
     """
 
@@ -123,7 +123,7 @@ class Transfer:
         return self.info.bytes_retrans / self.info.bytes_sent
 
     @property
-    def loss_sight(self) -> LossEstimate:
+    def loss_estimate(self) -> LossEstimate:
         """What is seen of its losses so far."""
         return LossEstimate(
             losses=self.info.total_retrans_segments,
@@ -191,7 +191,7 @@ class Transfer:
     def limited_by(
         self, congestion_control: str | None, own_pace: "OwnPace | None" = None, link: "KnownLink | None" = None
     ) -> VerdictKind | None:
-        """Return what limited it so far, from a choice of its readings; None while that cannot be told."""
+        """Return what limited it so far, from a choice of its readings; None while that is not known."""
         samples = self._readings.samples(self._origin_s, most=_READINGS_SO_FAR)
         kind = classify_transfer(
             samples,
@@ -203,7 +203,7 @@ class Transfer:
         return None if kind is VerdictKind.TOO_SHORT else kind
 
     def loses_heavily(self, now_s: float, for_s: float = FALL_BACK_AFTER_S) -> bool:
-        """Tell whether more than 5 % was sent again in every reading of the last `for_s` seconds."""
+        """Return whether more than 5 % was sent again in every reading of the last `for_s` seconds."""
         return self._heavy_loss_since_s is not None and now_s - self._heavy_loss_since_s >= for_s
 
     def record(
@@ -225,7 +225,7 @@ class Transfer:
             now_s: Monotonic time.
             sender: What the sender asked for and got.
             commands: The session's commands, masked.
-            link: What its link is known to carry, and what else we sent over it meanwhile; None where nobody knows.
+            link: What its link is known to carry, and what else we sent over it meanwhile; None where not known.
             channel: The SSH channel at the end; None where there is none, or none any more.
         """
         if raw_info is not None:

@@ -6,7 +6,7 @@ monotonic, in seconds.
 
 from typing import TYPE_CHECKING, Protocol
 
-from flashferry.fileserver.congestion_control import EARLY_LOOKS_S
+from flashferry.fileserver.congestion_control import EARLY_SAMPLES_S
 from flashferry.tcp.info import parse_tcp_info
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def to_next_sample_s(now_s: float, interval_s: float) -> float:
     return (now_s // grid_s + _MOMENTS) * grid_s - now_s
 
 
-def to_next_early_look_s(now_s: float) -> float:
+def to_next_early_sample_s(now_s: float) -> float:
     """Return the time to the next of the looks at a young transfer, ten a second: more than 0 and at most 0.1 s."""
     return (now_s // _EARLY_S + 1) * _EARLY_S - now_s
 
@@ -55,7 +55,7 @@ class Watched(Protocol):
         """Call `look` after some seconds."""
 
     def fails_for_change(self) -> bool:
-        """End the transfer if its image changed on disk; tell whether it did."""
+        """End the transfer if its image changed on disk; return whether it did."""
 
     def give_up(self, silent_s: float) -> None:
         """End a transfer of which nothing was acknowledged for so long."""
@@ -90,11 +90,11 @@ class Watch:
         """Look at it from now on, until its connection is closed."""
         now_s = self._transfer.start.now_s
         self._watched.look_in(self._to_next_sample_s(now_s), self._sample)
-        if self._tuning.looks_early:
-            self._tuning.reconsider(self._transfer.loss_sight)
-            self._watched.look_in(to_next_early_look_s(now_s), self._look_early)
+        if self._tuning.samples_early:
+            self._tuning.reconsider(self._transfer.loss_estimate)
+            self._watched.look_in(to_next_early_sample_s(now_s), self._sample_early)
         if self._tuning.wants_pace:
-            self._look_at_pace()
+            self._check_pace()
 
     def _read_channel(self) -> "ChannelReading | None":
         return self._channel() if self._channel is not None else None
@@ -113,26 +113,26 @@ class Watch:
         if not self._watched.fails_for_change():
             self._judge_pace(now_s)
 
-    def _look_early(self) -> None:
-        """Let the sender see its losses before the first samples; nothing is kept of it, and nobody is told."""
+    def _sample_early(self) -> None:
+        """Let the sender see its losses before the first samples; nothing of it is kept or reported."""
         raw_info = self._watched.read()
         if raw_info is None:
             return
         now_s: float = self._client.tickets.clock()
         self._transfer.take(raw_info, now_s, channel=self._read_channel())
-        self._tuning.reconsider(self._transfer.loss_sight)
-        if self._tuning.looks_early and now_s - self._transfer.start.now_s < EARLY_LOOKS_S:
-            self._watched.look_in(to_next_early_look_s(now_s), self._look_early)
+        self._tuning.reconsider(self._transfer.loss_estimate)
+        if self._tuning.samples_early and now_s - self._transfer.start.now_s < EARLY_SAMPLES_S:
+            self._watched.look_in(to_next_early_sample_s(now_s), self._sample_early)
 
-    def _look_at_pace(self) -> None:
+    def _check_pace(self) -> None:
         """Let the search for a pace see the connection, as often as it asks to; nothing is kept of it."""
         raw_info = self._watched.read()
         if raw_info is None:
             return
         now_s: float = self._client.tickets.clock()
-        wait_s = self._tuning.look_at_pace(parse_tcp_info(raw_info), now_s)
+        wait_s = self._tuning.check_pace(parse_tcp_info(raw_info), now_s)
         if wait_s is not None:
-            self._watched.look_in(to_next_moment_s(now_s, wait_s), self._look_at_pace)
+            self._watched.look_in(to_next_moment_s(now_s, wait_s), self._check_pace)
 
     def _judge_pace(self, now_s: float) -> None:
         transfer, tuning = self._transfer, self._tuning
@@ -145,5 +145,5 @@ class Watch:
             tuning.be_patient()
         if transfer.loses_heavily(now_s, profile.fall_back_after_s):
             tuning.give_up_bbr()
-        tuning.reconsider(transfer.loss_sight)
+        tuning.reconsider(transfer.loss_estimate)
         self._reporter.progress(now_s)

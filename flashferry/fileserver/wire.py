@@ -210,7 +210,7 @@ class SiteLoadUpdate(_Request, frozen=True):
     load: SiteLoad
 
 
-Standing: TypeAlias = SetSiteCap | SetSiteLink | AdmitLogin
+Lasting: TypeAlias = SetSiteCap | SetSiteLink | AdmitLogin
 """Requests that a process started later has to receive, too."""
 
 ForSender: TypeAlias = SetSiteCap | SetSiteLink | AdmitLogin | SetLoadElsewhere

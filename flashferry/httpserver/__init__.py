@@ -1,6 +1,6 @@
 """HTTP and HTTPS on the file server: one image by one ticket, `GET` or `HEAD`, and nothing else.
 
-No path is resolved, nothing is listed, nothing is written, nobody is sent elsewhere. Everybody else uses what this
+No path is resolved, nothing is listed, nothing is written, no redirect is sent. Other packages use what this
 module names; `flashferry.transports` puts it together with the file server.
 """
 

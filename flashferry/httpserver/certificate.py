@@ -1,7 +1,7 @@
 """Whether a certificate and its key will do, before anybody is served: each fault is one sentence.
 
 They are the operator's, and devices trust the certificate's issuer already: nothing is made here, and nothing is put on
-a device. What is found wrong here a device would tell as `(I/O error)`.
+a device. What is found wrong here a device would report as `(I/O error)`.
 """
 
 import ipaddress
@@ -25,12 +25,12 @@ def check_certificate(certificate: Path, key: Path, *, told: tuple[str, ...] = (
     Args:
         certificate: File with the certificate first, in PEM.
         key: File with its private key.
-        told: Addresses or names by which devices are told to reach us: the certificate is to have each of them.
+        told: Addresses or names at which devices reach us: the certificate has to have each of them.
         now: The time, with its zone; None: what this host's clock says.
 
     Raises:
         SettingsInvalid: A file is missing or not what it should be, the key is readable by others or another
-            certificate's, or the certificate is not good now, or not for what devices are told.
+            certificate's, or the certificate is not good now, or not for what devices use.
     """
     data = _read(certificate, "certificate")
     _read(key, "key")
@@ -47,9 +47,9 @@ def check_certificate(certificate: Path, key: Path, *, told: tuple[str, ...] = (
     for one in told:
         if not _is_for(names, one):
             raise SettingsInvalid(
-                f"certificate {certificate}: expected it to be for {one}, which devices are told, "
+                f"certificate {certificate}: expected it to be for {one}, which devices use, "
                 f"found {', '.join(names) or 'no name at all'}",
-                hint="Have devices told the name it is for (--address), or take a certificate for this one",
+                hint="Have devices use the name it is for (--address), or take a certificate for this one",
             )
 
 
@@ -64,12 +64,12 @@ def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
     context.num_tickets = 0
     try:
-        # Never asked for a passphrase: there may be nobody to answer.
+        # Never asked for a passphrase: no terminal may be there to answer.
         context.load_cert_chain(certificate, key, password=_no_passphrase)
-    except _PassphraseWanted:
+    except _PassphraseNeeded:
         raise SettingsInvalid(
             f"key {key}: expected one without a passphrase, found one that is locked",
-            hint="Write it out without (openssl pkey -in KEY -out NEW), readable by nobody else",
+            hint="Write it out without (openssl pkey -in KEY -out NEW), readable by its owner alone",
         ) from None
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
@@ -85,12 +85,12 @@ def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
     return context
 
 
-class _PassphraseWanted(Exception):
+class _PassphraseNeeded(Exception):
     """The key is locked."""
 
 
 def _no_passphrase() -> str:
-    raise _PassphraseWanted
+    raise _PassphraseNeeded
 
 
 def _read(path: Path, what: str) -> bytes:

@@ -4,7 +4,7 @@ Facts
 -----
 
 - IOS sends HTTP/1.1 with `Host`, `User-Agent: cisco-IOS`, `Authorization: Basic` in its very first request, `Date` and
-  `Connection: close`; no range, no body, no wish for compression (packets of an old release).
+  `Connection: close`; no range, no body, no request for compression (packets of an old release).
 - h11 bounds what it keeps of a head that is not complete yet, and not one that comes in one piece. So this bounds what
   h11 is given.
 - One connection carries one request. What comes behind its head is never looked at, so no head can be hidden in another

@@ -3,10 +3,10 @@
 Facts
 -----
 
-- The library's dispatcher closes what had an error, and tells it on standard error; here it is told to the parent.
-- Whoever closes a connection on which something lies unread sends a reset, and with it the answer may be lost that was
+- The library's dispatcher closes what had an error, and prints it on standard error; here it is reported to the parent.
+- Closing a connection with unread data sends a reset, and with it the answer may be lost that was
   sent before. So behind a refusal our side is closed first, and what still comes is thrown away for a while.
-- The event loop closes no connection of which it was told to hear nothing: a client that leaves while its refusal is
+- The event loop closes no connection that it does not watch: a client that leaves while its refusal is
   held back is noticed when that is sent.
 """
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from flashferry.fileserver import sockets
 from flashferry.fileserver.clients.client_session import Visitor
 from flashferry.fileserver.image_stream import Ending, ImageSending
-from flashferry.fileserver.protocol import AsyncChat, tell_loop_error
+from flashferry.fileserver.protocol import AsyncChat, report_loop_error
 from flashferry.fileserver.records import EventKind, TransferState
 from flashferry.fileserver.tickets import Refusal, plain_address
 from flashferry.httpserver.answers import image_head, refusal
@@ -40,7 +40,7 @@ HEAD_S = 10.0
 
 _LINGER_S = 2.0
 _MOST_LINGERING = 64
-"""So many that are turned away beyond what may be in are told so, and linger; a flood of them would take all room."""
+"""So many clients beyond the sessions allowed get an answer, and linger; a flood of them would take all space."""
 
 _THROWN_AWAY_BYTES = 65_536
 _SETTLED = frozenset({Refusal.UNKNOWN_USER, Refusal.WRONG_PASSWORD, Refusal.LOCKED_OUT})
@@ -106,7 +106,7 @@ class HttpSession(Visitor, AsyncChat):
         self.call_later(min(HEAD_S, self.settings.limits.login_deadline_s), self._head_overdue)
 
     def _is_one_of_many(self) -> bool:
-        """Tell whether too many that are turned away linger already, of its address or of all."""
+        """Return whether too many that are turned away linger already, of its address or of all."""
         own = self.tickets.pending_logins.count(self.client_address)
         return (
             own > self.settings.limits.anonymous_sessions_per_address + _MOST_LINGERING
@@ -122,10 +122,10 @@ class HttpSession(Visitor, AsyncChat):
         if self._sending is None and not self._closed:
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE)
 
-    def give_way(self, reason: str) -> None:
+    def yield_to_newer(self, reason: str) -> None:
         """End the transfer under way; nothing happens without one."""
         if self._sending is not None:
-            self._sending.give_way(reason)
+            self._sending.yield_to_newer(reason)
 
     def send_away(self, reason: str) -> None:
         """End the transfer under way, and the session."""
@@ -161,7 +161,7 @@ class HttpSession(Visitor, AsyncChat):
             data = self._stream.receive(self._reader.wants_bytes)
         except StreamLost as lost:
             if str(lost):
-                self.tickets.tell(EventKind.NOTICE, str(lost), self.client_address)
+                self.tickets.report(EventKind.NOTICE, str(lost), self.client_address)
             self.close()
             return
         found = self._reader.take(data) if data else None
@@ -170,7 +170,7 @@ class HttpSession(Visitor, AsyncChat):
             self._take(found)
 
     def writable(self) -> bool:
-        """Tell the loop whether there is more to send."""
+        """Return to the loop whether there is more to send."""
         return self._sending is not None and self._sending.is_sending
 
     def handle_write(self) -> None:
@@ -187,7 +187,7 @@ class HttpSession(Visitor, AsyncChat):
 
     def handle_error(self) -> None:
         """Name an error of ours as such."""
-        tell_loop_error("http session")
+        report_loop_error("http session")
         self.cut_reason = "internal error of the server"
         self.close()
 
@@ -249,7 +249,7 @@ class HttpSession(Visitor, AsyncChat):
     # The image.
 
     def _granted_control(self, asked: str) -> str:
-        """Return the congestion control that this answer goes out with on the client's wish; empty: as it ever does.
+        """Return the congestion control that this answer goes out with at the client's request; empty: the usual one.
 
         A depot of ours compares them, under a fixed login; a router has no say in it.
         """
@@ -289,7 +289,7 @@ class HttpSession(Visitor, AsyncChat):
 
     # What the sending asks of its connection.
 
-    def await_room(self) -> None:
+    def await_space(self) -> None:
         """Have the loop call when there is room."""
         self.modify_ioloop_events(self.ioloop.WRITE)
 
@@ -298,7 +298,7 @@ class HttpSession(Visitor, AsyncChat):
         self.del_channel()
 
     def sending_ended(self, ending: Ending) -> None:
-        """Close: the length said before tells the client whether it has everything."""
+        """Close: by the length sent before the client knows whether it has everything."""
         if ending is Ending.DELIVERED:
             self._stream.end()
             self._empty_input()

@@ -8,7 +8,7 @@ Facts
 - TLS adds 22 bytes to a record with version 1.3, 29 with 1.2 and AES-GCM. How much of what was acknowledged is image is
   counted from below: as if all that was added so far were among it.
 - A client that has read as much as was announced closes its end. If TLS' own end of the data lies unread there, that is
-  a reset, and takes the acknowledgement of the last bytes with it. So it is told when all was acknowledged.
+  a reset, and takes the acknowledgement of the last bytes with it. So it is sent when all was acknowledged.
 - A certificate that the client does not trust ends the handshake with an alert of the client's, which says so.
 """
 
@@ -52,7 +52,7 @@ class Stream(Protocol):
         """Return what sends an image behind a lead that was handed over."""
 
     def end(self) -> None:
-        """Tell the client that nothing follows, if it is told by more than the end of the connection."""
+        """Signal that nothing follows, if that takes more than the end of the connection."""
 
     @property
     def cipher(self) -> str:
@@ -85,7 +85,7 @@ class PlainStream:
         return PlainWriter(self._socket, len(lead))
 
     def end(self) -> None:
-        """Do nothing: the end of the connection tells it."""
+        """Do nothing: the end of the connection shows it."""
 
 
 class TlsStream:
@@ -130,7 +130,7 @@ class TlsStream:
         return data
 
     def _read(self, most_bytes: int) -> bytes:
-        """Return all that was decrypted, for the loop does not tell of it again."""
+        """Return all that was decrypted, for the loop does not report it again."""
         pieces: list[bytes] = []
         with contextlib.suppress(ssl.SSLWantReadError):
             while most_bytes > 0 and (piece := self._tls.read(most_bytes)):
@@ -150,7 +150,7 @@ class TlsStream:
         return TlsWriter(self)
 
     def end(self) -> None:
-        """Tell the client that nothing follows, see `Stream`; its own word is not waited for."""
+        """Signal that nothing follows, see `Stream`; the client's own signal is not awaited."""
         with contextlib.suppress(ssl.SSLError):
             self._tls.unwrap()
         self._flush()
@@ -202,7 +202,7 @@ class TlsWriter:
 
     may_half_close = False
 
-    __slots__ = ("_lead_bytes", "_payload_bytes", "_piece", "_stream", "_told_bytes")
+    __slots__ = ("_lead_bytes", "_payload_bytes", "_piece", "_reported_bytes", "_stream")
 
     def __init__(self, stream: TlsStream) -> None:
         self._stream = stream
@@ -210,7 +210,7 @@ class TlsWriter:
         # Of the piece that is being handed over: payload, bytes of it as encrypted, how many of these were taken.
         self._piece = (0, 0, 0)
         self._payload_bytes = 0
-        self._told_bytes = 0
+        self._reported_bytes = 0
 
     def send(self, file_descriptor: int, offset_bytes: int, most_bytes: int) -> int:
         """Hand over pieces, see `Writer`."""
@@ -245,8 +245,8 @@ class TlsWriter:
     def payload_of(self, acked_bytes: int) -> int:
         """Return the least that can be image among what was acknowledged, never less than before; see `Writer`."""
         added_bytes = self._stream.handed_bytes - self._lead_bytes - self._payload_bytes
-        self._told_bytes = max(self._told_bytes, acked_bytes - self._lead_bytes - added_bytes)
-        return self._told_bytes
+        self._reported_bytes = max(self._reported_bytes, acked_bytes - self._lead_bytes - added_bytes)
+        return self._reported_bytes
 
 
 def _received(connection: socket.socket, most_bytes: int) -> bytes:

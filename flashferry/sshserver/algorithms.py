@@ -6,11 +6,11 @@ Facts
 - Of both sides' lists the client's order decides (RFC 4253 7.1): what we do not offer to an address is how a device is
   steered, without a line of its configuration.
 - A CSR 16.8 offers as client `diffie-hellman-group-exchange-sha1` and `-group14-sha1` for the exchange of keys (`show
-  run all`), a C2960-class device CBC ciphers alone. Such devices are served by the profile `legacy`, nobody else is.
+  run all`), a C2960-class device CBC ciphers alone. Such devices alone are served by the profile `legacy`.
 - Group exchange takes a round trip more than a group that both know, and a client that prefers it takes it where it is
   offered at all; a server cannot wait for the client's list, for that costs the same round trip. Every list that was
   seen on a device has `diffie-hellman-group14-sha1` beside it, every modern client a curve. So it is offered to an
-  address whose last connection found nothing else in common, and to nobody else: the first copy of such a device fails
+  address whose last connection found nothing else in common, and to no other: the first copy of such a device fails
   before its login, its next one works.
 - Triple DES and MD5 are offered where a ticket names them, the group of 1024 bits never.
 """

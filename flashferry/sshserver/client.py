@@ -64,7 +64,7 @@ class SshClient(Visitor, asyncssh.SSHServer):
         self.socket = accepted
         self.context = context
         self.base_acked_bytes = 0
-        self.connection = Connection(context.loop.asyncio, options, self, self._on_room)
+        self.connection = Connection(context.loop.asyncio, options, self, self._on_space)
         self._listener = listener
         self._sessions: list[Session] = []
         self._attempts = 0
@@ -85,7 +85,7 @@ class SshClient(Visitor, asyncssh.SSHServer):
     # Coming in.
 
     def enter(self) -> bool:
-        """Take a place, if there is one; tell whether it may stay. What counts it is undone by `leave`."""
+        """Take a place, if there is one; return whether it may stay. What counts it is undone by `leave`."""
         if not self.take_place():
             return False
         sockets.set_keepalive(self.socket)
@@ -132,14 +132,14 @@ class SshClient(Visitor, asyncssh.SSHServer):
     # What asyncssh calls.
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """Settle what is left, and tell why it failed, where there is more to tell than that it ended."""
+        """Settle what is left, and report why it failed, where there is more than that it ended."""
         self._is_gone = True
         for session in tuple(self._sessions):
             session.lost()
         if self.connection.wants_group_exchange:
             self._listener.offer_group_exchange(self.client_address)
         if self.connection.no_match:
-            # With both lists: whoever reads it sees what the device would need.
+            # With both lists: the reader sees what the device would need.
             self.tickets.note_trouble(self.client_address, f"SSH: {self.connection.no_match}", TRANSPORTS)
         self.leave_account()
         self.leave()
@@ -184,7 +184,7 @@ class SshClient(Visitor, asyncssh.SSHServer):
         self.note(f"client {self.connection.client_version}, cipher {self.connection.cipher}")
         self.log_in(result)
         self.stays_busy()
-        self._look_whether_idle()
+        self._check_idle()
 
     def account_for(self, image: "ImageFile", transport: str) -> "Account | None":
         """Return the account that a transfer begins under; None where the ticket is not good for it, or one is on.
@@ -202,11 +202,11 @@ class SshClient(Visitor, asyncssh.SSHServer):
 
     # What the ticket service calls.
 
-    def give_way(self, reason: str) -> None:
+    def yield_to_newer(self, reason: str) -> None:
         """End its transfer; with SSH that ends the connection: there is no other word for it within a file."""
         if self.is_transferring and not self._is_gone:
             for session in tuple(self._sessions):
-                session.give_way(reason)
+                session.yield_to_newer(reason)
 
     def send_away(self, reason: str) -> None:
         """End its transfer and the connection."""
@@ -225,7 +225,7 @@ class SshClient(Visitor, asyncssh.SSHServer):
 
     @property
     def waits_to_send(self) -> bool:
-        """Whether one was granted that has not begun."""
+        """Whether one was granted that has not started."""
         return any(session.waits_to_send for session in self._sessions)
 
     def close(self, reason: str) -> None:
@@ -242,7 +242,7 @@ class SshClient(Visitor, asyncssh.SSHServer):
         """Note that the client did something."""
         self._busy_s = self.tickets.clock()
 
-    def _look_whether_idle(self) -> None:
+    def _check_idle(self) -> None:
         if self._is_gone:
             return
         idle_s = self.settings.limits.idle_s
@@ -250,7 +250,7 @@ class SshClient(Visitor, asyncssh.SSHServer):
         if quiet_s >= idle_s:
             self.send_off("Nothing asked for too long.")
         else:
-            self.call_later("idle", idle_s - quiet_s, self._look_whether_idle)
+            self.call_later("idle", idle_s - quiet_s, self._check_idle)
 
     def note(self, text: str) -> None:
         """Keep a line for the record of the transfer."""
@@ -258,6 +258,6 @@ class SshClient(Visitor, asyncssh.SSHServer):
             del self.command_log[0]
         self.command_log.append(f"{self.tickets.clock() - self._began_s:.3f} {text}")
 
-    def _on_room(self) -> None:
+    def _on_space(self) -> None:
         for session in tuple(self._sessions):
-            session.on_room()
+            session.on_space()

@@ -90,8 +90,8 @@ class Connection(asyncssh.SSHServerConnection):
     Args:
         loop: asyncio's loop.
         options: What is offered to it.
-        owner: Whom asyncssh tells what happens.
-        on_room: Called when something may be sent again that could not be.
+        owner: Whose methods asyncssh calls.
+        on_space: Called when something may be sent again that could not be.
 
     Attributes:
         sent_bytes: All bytes handed to the transport so far.
@@ -106,11 +106,11 @@ class Connection(asyncssh.SSHServerConnection):
         loop: asyncio.AbstractEventLoop,
         options: asyncssh.SSHServerConnectionOptions,
         owner: asyncssh.SSHServer,
-        on_room: "Callable[[], None]",
+        on_space: "Callable[[], None]",
     ) -> None:
         super().__init__(loop, options)
         self._protocol_factory = lambda: owner
-        self._on_room = on_room
+        self._on_space = on_space
         self._is_full = False
         self.sent_bytes = 0
         self.no_match = ""
@@ -128,7 +128,7 @@ class Connection(asyncssh.SSHServerConnection):
         super().connection_made(transport)
 
     def refuse(self) -> None:
-        """End it before it has begun, once it has its transport: that closes the socket, and nobody else may.
+        """End it before it has started, once it has its transport: only that may close the socket.
 
         A number of the kernel's that is closed behind the loop's back may be another client's in the same turn.
         """
@@ -146,12 +146,12 @@ class Connection(asyncssh.SSHServerConnection):
     def resume_writing(self) -> None:
         """Note that nothing does any more."""
         self._is_full = False
-        self._on_room()
+        self._on_space()
 
     async def reload_config(self) -> None:
         """Do nothing: there is no configuration file that a user's name could change."""
 
-    # A client that finds no match closes before asyncssh has told of its own finding, so that is kept here.
+    # A client that finds no match closes before asyncssh has reported its own finding, so that is kept here.
 
     def _choose_alg(self, alg_type: str, local_algs: "Sequence[bytes]", remote_algs: "Sequence[bytes]") -> bytes:
         try:
@@ -163,7 +163,7 @@ class Connection(asyncssh.SSHServerConnection):
             raise
 
     def choose_server_host_key(self, peer_host_key_algs: "Sequence[bytes]") -> bool:
-        """Choose a key that the client takes; tell whether there is one."""
+        """Choose a key that the client takes; return whether there is one."""
         found = super().choose_server_host_key(peer_host_key_algs)
         if not found:
             self._note_no_match("host key", tuple(self._server_host_keys), peer_host_key_algs)
@@ -179,7 +179,7 @@ class Connection(asyncssh.SSHServerConnection):
 
     def _send_deferred_packets(self) -> None:
         super()._send_deferred_packets()
-        self._on_room()
+        self._on_space()
 
     @property
     def is_open(self) -> bool:
@@ -187,7 +187,7 @@ class Connection(asyncssh.SSHServerConnection):
         return self._transport is not None
 
     @property
-    def has_room(self) -> bool:
+    def has_space(self) -> bool:
         """Whether data may be handed over now: nothing waits in the transport, and no keys are being exchanged."""
         return self._transport is not None and not self._is_full and self._kex_complete
 
@@ -216,13 +216,13 @@ class Connection(asyncssh.SSHServerConnection):
         """Send data on a channel; what the client's window has no room for waits in the channel."""
         left = memoryview(data)
         fits = min(len(left), channel.window_bytes)
-        if fits and self._takes_short_way(channel, fits):
+        if fits and self._is_direct(channel, fits):
             self._send_packets(channel, left[:fits])
             left = left[fits:]
         if left:
             channel.write(bytes(left))
 
-    def _takes_short_way(self, channel: "Channel", size: int) -> bool:
+    def _is_direct(self, channel: "Channel", size: int) -> bool:
         needs_keys = self._rekey_bytes_sent + size >= self._rekey_bytes
         return (
             self._kex_complete
@@ -269,7 +269,7 @@ class Channel(asyncssh.SSHServerChannel[bytes]):
         super().process_open(send_chan, send_window, send_pktsize, session)
 
     def can_send(self, size: int) -> bool:
-        """Tell whether so much data may go at once: within the window, and nothing waits before it."""
+        """Return whether so much data may go at once: within the window, and nothing waits before it."""
         return self.takes_data and size <= self._send_window
 
     @property

@@ -23,7 +23,7 @@ class Dialogue(Protocol):
     """What is spoken on one session."""
 
     def begin(self) -> None:
-        """Begin: the client was told that it is served."""
+        """Start: the client knows that it is served."""
 
     def take(self, data: bytes) -> None:
         """Take the client's bytes.
@@ -52,7 +52,7 @@ class ScpDialogue:
         self._step: Callable[[], None] = self._ready
 
     def begin(self) -> None:
-        """Look the image up and announce it; whoever asks for another one hears the same words whatever there is."""
+        """Look the image up and announce it; a request for any other gets the same answer, whatever there is."""
         session = self._session
         image = session.client.image(self._name)
         self._retrieval = session.retrieve(image, "scp") if image is not None else None
@@ -146,13 +146,13 @@ class SftpDialogue:
     def go_on(self) -> None:
         """Answer requests while there is room; a client that asks for more than that is not read from meanwhile."""
         session = self._session
-        if session.has_room:
+        if session.has_space:
             answers = self._turn()
             if answers and session.client.connection.is_open:
                 session.client.connection.send_data(session.channel, b"".join(answers))
                 # There may be more of them.
-                session.on_room()
-        # Behind the end of a channel nothing is kept back: its end is told when all of it was read.
+                session.on_space()
+        # After the end of a channel nothing is kept back: its end comes when all of it was read.
         self._pause(session.channel.is_open and self._requests.waiting_bytes > _MOST_WAITING_BYTES)
 
     def _turn(self) -> list[bytes]:

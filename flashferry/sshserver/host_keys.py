@@ -1,4 +1,4 @@
-"""The keys that devices know this server by: made once, kept, and nobody else's to read.
+"""The keys that devices know this server by: made once, kept, and readable by their owner alone.
 
 Facts
 -----
@@ -141,7 +141,7 @@ def _require_private(path: Path, status: os.stat_result, wanted: str) -> None:
     if mode & 0o077:
         raise SettingsInvalid(
             f"SSH host keys: expected {path} to be readable by its owner alone, found mode {mode:o}",
-            hint=f"If nobody else has read it: chmod {wanted} {path}. Else remove it; a new key is made, and devices "
+            hint=f"If no other user has read it: chmod {wanted} {path}. Else remove it; a new key is made, and devices "
             "that keep the old one must forget it",
         )
 

@@ -103,7 +103,7 @@ class SshListener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError:
-                # No descriptors or memory are left: whoever waits has to wait on.
+                # No descriptors or memory are left: clients that wait keep waiting.
                 self._loop.remove_reader(self._listening.fileno())
                 self._loop.call_later(_PAUSE_S, self._listen_again)
                 return
@@ -148,7 +148,7 @@ class SshListener:
 def _quieten() -> None:
     """Have asyncssh log nothing, for it would log user names, and have no warning of old algorithms be an error.
 
-    Whoever asks for `legacy` knows: cryptography warns that finite-field Diffie-Hellman is to go.
+    `legacy` is asked for: cryptography warns that finite-field Diffie-Hellman is to go.
     """
     logging.getLogger("asyncssh").setLevel(logging.CRITICAL + 1)
     warnings.filterwarnings("ignore", message=".*(FFDH|Diffie-Hellman|TripleDES|has been moved).*")

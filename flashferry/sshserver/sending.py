@@ -55,13 +55,13 @@ class ChannelWriter:
         self.payload_bytes = 0
 
     @property
-    def has_room(self) -> bool:
+    def has_space(self) -> bool:
         """Whether a piece may be handed over now."""
-        return self._connection.has_room and self._channel.takes_data
+        return self._connection.has_space and self._channel.takes_data
 
     def send(self, file_descriptor: int, offset_bytes: int, most_bytes: int) -> int:
         """Hand over a piece, see `Writer`."""
-        if not self.has_room:
+        if not self.has_space:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         self._note_window()
         data = os.pread(file_descriptor, min(most_bytes, self._connection.piece_bytes(self._channel)), offset_bytes)
@@ -153,7 +153,7 @@ class ChannelSending(ImageSending):
         self._lift_abort()
 
     def give_up(self, silent_s: float) -> None:
-        """End a transfer of which nothing was acknowledged for so long, or that nobody confirmed."""
+        """End a transfer of which nothing was acknowledged for so long, or that the client did not confirm."""
         if self.transfer.all_acked:
             self._fail(f"all was sent, and the client confirmed nothing for {silent_s:.0f} s", Ending.SILENT)
         else:
@@ -168,7 +168,7 @@ class ChannelSending(ImageSending):
         self._channel_writer.finish()
 
     def _has_everything(self) -> bool:
-        """Tell that it has not: who has, says so."""
+        """Return that it has not: a client that has it confirms."""
         return False
 
     def _read_channel(self) -> ChannelReading | None:
@@ -215,7 +215,7 @@ class AnsweredSending(ChannelSending):
             self.refused(f"the client closed the file behind {sent} of {size} bytes")
 
     def _has_everything(self) -> bool:
-        """Tell whether the client has all of it, whatever else it did since."""
+        """Return whether the client has all of it, whatever else it did since."""
         self._take_reading()
         return self.transfer.all_acked and not self.retrieval.file_changed()
 

@@ -9,7 +9,7 @@ import asyncssh
 
 from flashferry.fileserver import sockets
 from flashferry.fileserver.image_stream import Ending, Retrieval
-from flashferry.fileserver.protocol import tell_loop_error
+from flashferry.fileserver.protocol import report_loop_error
 from flashferry.fileserver.records import EventKind, TransferState
 from flashferry.sshserver.dialogues import Dialogue, ScpDialogue, SftpDialogue
 from flashferry.sshserver.scp import requested_name
@@ -26,7 +26,7 @@ _TO_COME = "the client left before it took the image"
 
 
 class Session(asyncssh.SSHServerSession[bytes]):
-    """One session of a client; asyncssh tells it what the client asks for, and calls it for data.
+    """One session of a client; asyncssh reports what the client asks for, and calls it for data.
 
     Args:
         client: Whose it is.
@@ -45,7 +45,7 @@ class Session(asyncssh.SSHServerSession[bytes]):
         self._retrieval: Retrieval | None = None
         self._sending: ChannelSending | None = None
         self._first_window_bytes = 0
-        self._wants_room = self._is_called = self._is_over = False
+        self._wants_space = self._is_called = self._is_over = False
 
     # What asyncssh calls.
 
@@ -107,7 +107,7 @@ class Session(asyncssh.SSHServerSession[bytes]):
 
     def resume_writing(self) -> None:
         """Go on: nothing waits for the client's window any more."""
-        self.on_room()
+        self.on_space()
 
     # Requests for the image.
 
@@ -146,7 +146,7 @@ class Session(asyncssh.SSHServerSession[bytes]):
 
     @property
     def waits_to_send(self) -> bool:
-        """Whether one was granted that has not begun."""
+        """Whether one was granted that has not started."""
         return self._retrieval is not None and self._sending is None
 
     def fail(self, reason: str) -> None:
@@ -156,7 +156,7 @@ class Session(asyncssh.SSHServerSession[bytes]):
             sending.refused(reason)
         elif retrieval is not None:
             self._release()
-            self._tell_failure(retrieval.account, reason)
+            self._report_failure(retrieval.account, reason)
 
     def cut(self, reason: str) -> None:
         """End the transfer at once, with a reason, and the connection with it; nothing happens without one."""
@@ -165,10 +165,10 @@ class Session(asyncssh.SSHServerSession[bytes]):
         else:
             self.fail(reason)
 
-    def give_way(self, reason: str) -> None:
+    def yield_to_newer(self, reason: str) -> None:
         """End the transfer for a newer one of its ticket, and the connection with it."""
         if self._sending is not None:
-            self._sending.give_way(reason)
+            self._sending.yield_to_newer(reason)
         elif self._retrieval is not None:
             self.fail(reason)
             # Left open, a client that says next that it is ready would wait for a file that never comes.
@@ -182,33 +182,33 @@ class Session(asyncssh.SSHServerSession[bytes]):
         if self._sending is not None:
             self._sending.settle(f"the client closed the {NAME} early")
         elif self._retrieval is not None:
-            self._tell_failure(self._retrieval.account, _TO_COME)
+            self._report_failure(self._retrieval.account, _TO_COME)
         self._release()
         self.client.forget(self)
 
-    def _tell_failure(self, account: "Account", reason: str) -> None:
+    def _report_failure(self, account: "Account", reason: str) -> None:
         self.client.tickets.change(account, EventKind.FAILED, reason, state=TransferState.FAILED)
 
     def _release(self) -> None:
         if self._retrieval is not None:
             self._retrieval.file.close()
         self._retrieval = self._sending = None
-        self._wants_room = False
+        self._wants_space = False
 
     # The host of what is sent.
 
-    def await_room(self) -> None:
+    def await_space(self) -> None:
         """Call for more while the connection has room."""
-        self._wants_room = True
-        self.on_room()
+        self._wants_space = True
+        self.on_space()
 
     def leave_loop(self) -> None:
         """Call for nothing more."""
-        self._wants_room = False
+        self._wants_space = False
 
     def handle_error(self) -> None:
         """Name an error of ours as such, and end the connection."""
-        tell_loop_error("ssh session")
+        report_loop_error("ssh session")
         self.client.connection.abort()
 
     def sending_ended(self, ending: Ending) -> None:
@@ -220,9 +220,9 @@ class Session(asyncssh.SSHServerSession[bytes]):
             self.client.forget(self)
             self.client.connection.abort()
 
-    def on_room(self) -> None:
+    def on_space(self) -> None:
         """Send more, in a turn of the loop of its own."""
-        if not self._is_called and (self._wants_room or isinstance(self._dialogue, SftpDialogue)):
+        if not self._is_called and (self._wants_space or isinstance(self._dialogue, SftpDialogue)):
             self._is_called = True
             self.ioloop.asyncio.call_soon(self._go_on)
 
@@ -231,13 +231,13 @@ class Session(asyncssh.SSHServerSession[bytes]):
         if self._dialogue is not None and not self._is_over:
             self._dialogue.go_on()
         for _ in range(_TURNS):
-            if self._sending is None or not self._wants_room or not self.has_room:
+            if self._sending is None or not self._wants_space or not self.has_space:
                 return
             self._sending.write()
         # Others of this process have their turn.
-        self.on_room()
+        self.on_space()
 
     @property
-    def has_room(self) -> bool:
+    def has_space(self) -> bool:
         """Whether data may be handed over now."""
-        return self.client.connection.has_room and self.channel.takes_data
+        return self.client.connection.has_space and self.channel.takes_data

@@ -140,7 +140,7 @@ def _request(body: bytes) -> Request:
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What is told of a file or folder: size in bytes and mode."""
+    """The attributes of a file or folder: size in bytes and mode."""
 
     size_bytes: int
     mode: int
@@ -155,7 +155,7 @@ FOLDER = Attributes(0, 0o040555)
 
 
 def image_attributes(size_bytes: int) -> Attributes:
-    """Return what is told of an image."""
+    """Return the attributes of an image."""
     return Attributes(size_bytes, 0o100444)
 
 
@@ -193,7 +193,7 @@ def name(number: int, path: bytes) -> bytes:
 
 
 def attributes(number: int, of: Attributes) -> bytes:
-    """Answer by what is told of a file."""
+    """Answer with the attributes of a file."""
     return _packet(105, number, of.encoded())
 
 

@@ -1,7 +1,7 @@
-"""What keeps a catalogue from taking an image in: somebody else is at it, or the disk has no room.
+"""What keeps a catalogue from taking an image in: another process uses it, or the disk is full.
 
 Both leave everything as it is: what was verified stays, and the next sync goes on behind it. Other errors of the disk
-are told as what the operator gave being of no use: a folder that cannot be written is one to be changed.
+are reported as unusable settings: a folder that cannot be written is one to be changed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import ClassVar
 from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind
 from flashferry.core.units import size
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class CatalogueBusy(FlashferryError):
@@ -32,22 +32,22 @@ class CatalogueFull(FlashferryError):
     advice: ClassVar[str | None] = "Make room there, then sync again: it goes on behind what is there"
 
 
-def no_room(folder: Path, name: str, wanted_bytes: int, free_bytes: int | None = None) -> CatalogueFull:
-    """Return the error that tells of a full disk.
+def disk_full(folder: Path, name: str, needed_bytes: int, free_bytes: int | None = None) -> CatalogueFull:
+    """Return the error for a full disk.
 
     Args:
         folder: The catalogue.
         name: The image.
-        wanted_bytes: What is still to be written of it.
+        needed_bytes: What is still to be written of it.
         free_bytes: What there is; None where the disk said no without a number.
     """
     found = "the disk says that it is full" if free_bytes is None else f"found {size(free_bytes)}"
-    return CatalogueFull(f"catalogue {folder}: expected room for {size(wanted_bytes)} of {name}, {found}")
+    return CatalogueFull(f"catalogue {folder}: expected room for {size(needed_bytes)} of {name}, {found}")
 
 
 @contextmanager
-def told(folder: Path, name: str, wanted_bytes: int = 0) -> Iterator[None]:
-    """Have an error of the disk in the block told as one of ours.
+def disk_errors(folder: Path, name: str, needed_bytes: int = 0) -> Iterator[None]:
+    """Raise an error of the disk in the block as one of ours.
 
     Raises:
         CatalogueFull: There is no room.
@@ -56,8 +56,8 @@ def told(folder: Path, name: str, wanted_bytes: int = 0) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _NO_ROOM:
-            raise no_room(folder, name, wanted_bytes) from None
+        if error.errno in _NO_SPACE:
+            raise disk_full(folder, name, needed_bytes) from None
         raise ConfigInvalid(
             f"catalogue {folder}: {name}: {error.strerror or error}",
             hint="Look at the disk and the folder's rights; what was verified is kept",

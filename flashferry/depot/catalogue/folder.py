@@ -20,7 +20,7 @@ from pathlib import Path
 from flashferry.core.atomic_write import sync_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import lock, open_private
-from flashferry.depot.catalogue.errors import CatalogueBusy, told
+from flashferry.depot.catalogue.errors import CatalogueBusy, disk_errors
 from flashferry.depot.catalogue.part import (
     Part,
     here_bytes_of,
@@ -93,7 +93,7 @@ class CatalogueFolder:
         Raises:
             ConfigInvalid: It cannot be made, or it is no folder.
         """
-        with told(self.path, "the folder"):
+        with disk_errors(self.path, "the folder"):
             self.path.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
@@ -105,12 +105,11 @@ class CatalogueFolder:
             ConfigInvalid: The folder cannot be written.
         """
         self.make()
-        with told(self.path, _LOCK), open_private(self.path / _LOCK, "a+") as held:
+        with disk_errors(self.path, _LOCK), open_private(self.path / _LOCK, "a+") as held:
             if not lock(held):
                 held.seek(0)
-                raise CatalogueBusy(
-                    f"catalogue {self.path}: expected nobody at it, found process {held.read(20).strip() or '?'}"
-                )
+                other = held.read(20).strip() or "?"
+                raise CatalogueBusy(f"catalogue {self.path}: expected no other process using it, found process {other}")
             held.truncate(0)
             held.write(f"{os.getpid()}\n")
             held.flush()
@@ -132,7 +131,7 @@ class CatalogueFolder:
         """
         if not is_image_name(name):
             return None
-        with told(self.path, name):
+        with disk_errors(self.path, name):
             proof = load_proof(self.path, name)
             if proof is None or not (path := self.path / name).exists():
                 return None
@@ -153,7 +152,7 @@ class CatalogueFolder:
             ConfigInvalid: The folder cannot be read.
         """
         found: dict[str, ProvenImage] = {}
-        with told(self.path, "the folder"):
+        with disk_errors(self.path, "the folder"):
             for name in names_with(self.path, PROOF) if self.path.exists() else ():
                 proof, path = load_proof(self.path, name), self.path / name
                 with suppress(FileNotFoundError):
@@ -170,7 +169,7 @@ class CatalogueFolder:
         if not self.path.exists():
             return CatalogueSummary(folder=self.path)
         proven = tuple(one.proof.manifest.name for one in self.unchanged())
-        with told(self.path, "the folder"):
+        with disk_errors(self.path, "the folder"):
             under_way = tuple(filter(None, (self.under_way(name) for name in names_with(self.path, STATE))))
             others = {*self._files(), *names_with(self.path, PROOF)} - set(proven)
         return CatalogueSummary(folder=self.path, proven=proven, under_way=under_way, others=tuple(sorted(others)))
@@ -183,11 +182,11 @@ class CatalogueFolder:
         """
         if not self.path.exists():
             return ()
-        with told(self.path, "the folder"):
+        with disk_errors(self.path, "the folder"):
             names = sorted({*self._files(), *names_with(self.path, PROOF)})
             found = [self._held(name) for name in names]
-            begun = [self.under_way(name) for name in names_with(self.path, STATE)]
-            return tuple(sorted([*found, *filter(None, begun)], key=lambda held: (held.name, held.state)))
+            started = [self.under_way(name) for name in names_with(self.path, STATE)]
+            return tuple(sorted([*found, *filter(None, started)], key=lambda held: (held.name, held.state)))
 
     def _files(self) -> Iterator[str]:
         for path in self.path.iterdir():
@@ -213,7 +212,7 @@ class CatalogueFolder:
         Raises:
             ConfigInvalid: The folder cannot be read.
         """
-        with told(self.path, name):
+        with disk_errors(self.path, name):
             data = load_json(beside(self.path, name, STATE), _PART_SCHEMA)
             if data is None or not beside(self.path, name, PART).exists():
                 return None
@@ -235,7 +234,7 @@ class CatalogueFolder:
 
         Args:
             names: The images; none: all that have a proof.
-            on_read: Told of what is read; what it raises ends the verification.
+            on_read: Called with what is read; what it raises ends the verification.
 
         Returns:
             How each stands now, with the numbers of its bad chunks.
@@ -246,12 +245,12 @@ class CatalogueFolder:
         """
         if not self.path.exists() and not names:
             return ()
-        with self.locked(), told(self.path, "the folder"):
+        with self.locked(), disk_errors(self.path, "the folder"):
             known = sorted({*self._files(), *names_with(self.path, PROOF)})
             if unknown := [name for name in names if name not in known]:
                 raise ConfigInvalid(
                     f"catalogue {self.path}: expected {unknown[0][:80]!r} in it, found no such image",
-                    hint="'flashferry depot list' tells what there is",
+                    hint="'flashferry depot list' shows what there is",
                 )
             return tuple(self._verified(name, on_read) for name in names or known)
 
@@ -271,7 +270,7 @@ class CatalogueFolder:
     def settle(self, name: str) -> None:
         """Take the name away from an image that is not what was proven; what is right of it is gone on with."""
         if self.proven(name) is None and (self.path / name).exists():
-            with told(self.path, name):
+            with disk_errors(self.path, name):
                 self._verified(name, None)
 
     def adopted(self, manifest: Manifest, source: str) -> ProvenImage | None:
@@ -283,7 +282,7 @@ class CatalogueFolder:
         name = manifest.name
         if not os.path.lexists(self.path / name):
             return None
-        with told(self.path, name):
+        with disk_errors(self.path, name):
             reading = self._read(name, manifest.chunk_bytes)
             if reading is not None and reading.manifest == manifest:
                 return self._proved(Proof(manifest=manifest, proven_at=now(), source=source, identity=reading.identity))
@@ -296,16 +295,16 @@ class CatalogueFolder:
         return None
 
     def taken_in(self, name: str, sha512: str, *, on_read: OnRead | None = None) -> ProvenImage | None:
-        """Return the file that somebody laid here by hand as proven, where it is what was published; it is read whole.
+        """Return the file that was put here by hand as proven, where it is what was published; it is read whole.
 
         Args:
             name: Its name.
             sha512: The published SHA-512.
-            on_read: Told of what is read; what it raises ends the reading.
+            on_read: Called with what is read; what it raises ends the reading.
         """
         if not is_image_name(name) or load_proof(self.path, name) is not None or not (self.path / name).exists():
             return None
-        with told(self.path, name):
+        with disk_errors(self.path, name):
             found = self._read(name, CHUNK_BYTES, on_read)
             if found is None or found.manifest.sha512 != sha512:
                 return None
@@ -324,7 +323,7 @@ class CatalogueFolder:
         manifest, path = part.manifest, self.path / part.manifest.name
         part.finish()
         proof = Proof(manifest=manifest, proven_at=now(), source=source)
-        with told(self.path, manifest.name):
+        with disk_errors(self.path, manifest.name):
             save_proof(self.path, proof)
             part.path.replace(path)
             sync_folder(self.path)
@@ -334,13 +333,13 @@ class CatalogueFolder:
 
     def forget_part(self, name: str) -> None:
         """Remove what is under way of an image."""
-        with told(self.path, name):
+        with disk_errors(self.path, name):
             remove_part(self.path, name)
 
     # Inside
 
     def _read(self, name: str, chunk_bytes: int, on_read: OnRead | None = None) -> Reading | None:
-        """Read an image; None where it cannot be read whole: it is gone, empty, or somebody writes to it."""
+        """Read an image; None where it cannot be read whole: it is gone, empty, or being written to."""
 
         def read(done: int, size_bytes: int) -> None:
             if on_read is not None:

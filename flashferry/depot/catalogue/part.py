@@ -25,7 +25,7 @@ from typing import Self
 
 from flashferry.core.atomic_write import write_whole
 from flashferry.core.state_folder import check_regular
-from flashferry.depot.catalogue.errors import no_room, told
+from flashferry.depot.catalogue.errors import disk_errors, disk_full
 from flashferry.depot.catalogue.proof import PART, PLACE, STATE, beside, load_json
 from flashferry.images.manifest import Manifest
 
@@ -55,7 +55,7 @@ class Part:
         self.folder, self.manifest = folder, manifest
         self.path = beside(folder, manifest.name, PART)
         self._verified = [False] * len(manifest.chunks)
-        with told(folder, manifest.name):
+        with disk_errors(folder, manifest.name):
             bits = verified_of(folder, manifest)
             self._descriptor = _opened(self.path)
             self._place = _opened(beside(folder, manifest.name, PLACE))
@@ -112,10 +112,10 @@ class Part:
         return self.manifest.span(first)[0] + self._written_of(first), self.manifest.span(last)[1]
 
     def _written_of(self, number: int) -> int:
-        begun, written = self._placed()
+        started, written = self._placed()
         first, end = self.manifest.span(number)
         # A chunk that was written to its end and not verified was wrong, see `regain`.
-        is_usable = begun == number and written < end - first and first + written <= self.size_bytes
+        is_usable = started == number and written < end - first and first + written <= self.size_bytes
         return written if is_usable else 0
 
     def _placed(self) -> tuple[int, int]:
@@ -123,7 +123,7 @@ class Part:
 
     def read(self, offset: int, size_bytes: int) -> bytes:
         """Return bytes of the file."""
-        with told(self.folder, self.manifest.name):
+        with disk_errors(self.folder, self.manifest.name):
             return os.pread(self._descriptor, size_bytes, offset)
 
     def is_right(self, number: int) -> bool:
@@ -151,8 +151,8 @@ class Part:
         room = os.fstatvfs(self._descriptor)
         missing_bytes, free_bytes = size_bytes - status.st_blocks * 512, room.f_bavail * room.f_frsize
         if missing_bytes > free_bytes:
-            raise no_room(self.folder, self.manifest.name, missing_bytes, free_bytes)
-        with told(self.folder, self.manifest.name, max(0, missing_bytes)):
+            raise disk_full(self.folder, self.manifest.name, missing_bytes, free_bytes)
+        with disk_errors(self.folder, self.manifest.name, max(0, missing_bytes)):
             try:
                 os.posix_fallocate(self._descriptor, 0, size_bytes)
             except OSError:
@@ -172,7 +172,7 @@ class Part:
         assert first <= offset
         assert offset + len(data) <= end
         rest, at = memoryview(data), offset
-        with told(self.folder, self.manifest.name, self.manifest.size_bytes - self.verified_bytes):
+        with disk_errors(self.folder, self.manifest.name, self.manifest.size_bytes - self.verified_bytes):
             while rest:
                 done = os.pwrite(self._descriptor, rest, at)
                 rest, at = rest[done:], at + done
@@ -185,42 +185,42 @@ class Part:
             CatalogueFull: There is no room for the state.
         """
         self._verified[number] = True
-        with told(self.folder, self.manifest.name, self.manifest.size_bytes - self.verified_bytes):
+        with disk_errors(self.folder, self.manifest.name, self.manifest.size_bytes - self.verified_bytes):
             os.fdatasync(self._descriptor)
             self._save()
 
     def regain(self) -> None:
         """Have a chunk count that a killed process had written to its end, and had no time to keep, if it is right."""
-        begun, written = self._placed()
-        if begun < len(self._verified) and not self._verified[begun]:
-            first, end = self.manifest.span(begun)
-            if written == end - first and self.is_right(begun):
-                self.keep(begun)
+        started, written = self._placed()
+        if started < len(self._verified) and not self._verified[started]:
+            first, end = self.manifest.span(started)
+            if written == end - first and self.is_right(started):
+                self.keep(started)
 
     def drop(self, *numbers: int) -> None:
         """Have chunks that were found wrong count no more."""
         for number in numbers:
             self._verified[number] = False
-        with told(self.folder, self.manifest.name):
+        with disk_errors(self.folder, self.manifest.name):
             os.pwrite(self._place, _PLACE.pack(0, 0), 0)
             self._save()
 
     def start_over(self) -> None:
         """Have nothing count."""
         self._verified = [False] * len(self.manifest.chunks)
-        with told(self.folder, self.manifest.name):
+        with disk_errors(self.folder, self.manifest.name):
             os.ftruncate(self._place, 0)
             self._save()
             os.ftruncate(self._descriptor, 0)
 
     def cut(self, size_bytes: int) -> None:
         """Shorten the file: what stands behind does not count."""
-        with told(self.folder, self.manifest.name):
+        with disk_errors(self.folder, self.manifest.name):
             os.ftruncate(self._descriptor, size_bytes)
 
     def finish(self) -> None:
         """Have the file as long as the image, readable as new files are, and on disk."""
-        with told(self.folder, self.manifest.name):
+        with disk_errors(self.folder, self.manifest.name):
             os.ftruncate(self._descriptor, self.manifest.size_bytes)
             os.fchmod(self._descriptor, 0o644)
             os.fsync(self._descriptor)
@@ -263,13 +263,13 @@ def here_bytes_of(folder: Path, name: str, size_bytes: int, verified_bytes: int,
     raw = b""
     with suppress(OSError):
         raw = beside(folder, name, PLACE).read_bytes()
-    begun, written = _place_in(raw)
-    return verified_bytes + (written if verified[begun : begun + 1] == "0" else 0)
+    started, written = _place_in(raw)
+    return verified_bytes + (written if verified[started : started + 1] == "0" else 0)
 
 
 def _place_in(raw: bytes) -> tuple[int, int]:
-    begun, written = _PLACE.unpack(raw) if len(raw) == _PLACE.size else (0, 0)
-    return int(begun), int(written)
+    started, written = _PLACE.unpack(raw) if len(raw) == _PLACE.size else (0, 0)
+    return int(started), int(written)
 
 
 def verified_bytes_of(manifest: Manifest, verified: list[bool]) -> int:

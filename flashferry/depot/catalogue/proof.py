@@ -4,9 +4,9 @@ Facts
 -----
 
 - A proof belongs to a state of a file: device, inode, size, modification and change time. Giving a file its name moves
-  its change time, so a proof is begun before the name is there, without a state, and completed behind it.
+  its change time, so a proof is started before the name is there, without a state, and completed after it.
 - All names beside images begin with a dot, and no image's does (`flashferry.images.manifest.is_image_name`). None of
-  the endings here is the end of another, so a hidden file tells whose it is.
+  the endings here is the end of another, so a hidden file shows what it belongs to.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class HeldState(StrEnum):
 
     PROVEN = "proven"
     UNPROVEN = "not proven"
-    """A file is there that no sync has put there, and nobody knows what it should be."""
+    """A file is there that no sync has put there, and what it should be is not known."""
     DAMAGED = "damaged"
     """It is not what was proven any more: 'depot verify' takes its name, the next sync what is wrong with it."""
     PARTIAL = "under way"
@@ -108,7 +108,7 @@ class Held:
         name: The image's name.
         state: How it stands.
         size_bytes: Its size, as it should be.
-        sha512: What was proven, or is to be; empty where nobody knows.
+        sha512: What was proven, or is to be; empty where that is not known.
         verified_bytes: How much of it is verified.
         here_bytes: How much of it is on the disk, verified or not: the chunk at hand counts once it is whole.
         proven_at: When it was proven, last; None where it is not.
@@ -148,7 +148,7 @@ def load_proof(folder: Path, name: str) -> Proof | None:
     """Return the proof that is kept for a name; None where there is none, or it is none of ours.
 
     Raises:
-        ConfigInvalid: A link or somebody else's file stands in its place.
+        ConfigInvalid: A link or another user's file is in its place.
         OSError: It cannot be read.
     """
     data = load_json(beside(folder, name, PROOF), SCHEMA)
@@ -173,7 +173,7 @@ def load_json(path: Path, schema: str) -> dict[str, object] | None:
     """Return the object in a file of ours with that schema; None where there is no such thing.
 
     Raises:
-        ConfigInvalid: A link or somebody else's file stands in its place.
+        ConfigInvalid: A link or another user's file is in its place.
         OSError: It cannot be read.
     """
     try:

@@ -62,7 +62,7 @@ class Mirror:
 
     @property
     def cap_bytes_per_s(self) -> int | None:
-        """Return what all copies to the site may take together, as payload; None where nobody said."""
+        """Return what all copies to the site may take together, as payload; None where no cap is set."""
         if self.cap_mbps is not None:
             return payload_cap_bytes_per_s(self.cap_mbps * 1e6)
         return None if self.link_mbps is None else payload_cap_bytes_per_s(self.link_mbps * 1e6 * self.cap_share)
@@ -80,7 +80,7 @@ def load_mirrors(path: Path) -> dict[str, tuple[Mirror, FixedLogin]]:
     """Return the sites of a file, each with its login, by the sites' names: those of the inventory.
 
     Raises:
-        ConfigInvalid: It cannot be read, others can read it, or something in it is wrong: told with the key.
+        ConfigInvalid: It cannot be read, others can read it, or something in it is wrong: reported with the key.
     """
     data = parsed_toml(_secret(path, f"--mirrors {path}"), where=f"--mirrors {path}", has_secrets=True)
     sites = data.pop("sites", None)

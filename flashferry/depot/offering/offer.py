@@ -3,7 +3,7 @@
 Facts
 -----
 
-- A file that is being copied into the folder looks like an image. It is offered once nobody has written to it for a
+- A file that is being copied into the folder looks like an image. It is offered once it has not been written to for a
   while, and it was read without a change; what a sync put there has a proof, and is not read again.
 - The small files lie in a folder of ours, with links to the images beside them, so that the same folder serves for
   rsync over SSH.
@@ -48,7 +48,7 @@ PLANS = "plans"
 """Folder of plans in the catalogue, `plan-DIGEST.json` each."""
 
 REST_S = 2.0
-"""So long nobody may have written to a file."""
+"""Seconds without a write after which a file is offered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class Offering:
         self._kept = JsonCache(folders.kept, unread="manifests are made anew", unwritten="manifests will be made again")
         self._made = _loaded(self._kept.load())
         self._seen: dict[str, FileIdentity] = {}
-        self._told: object = None
+        self._latest: object = None
 
     def look(self, interrupted: Interrupted = never) -> Offer | None:
         """Look, read one image that is new at most; return what is offered where that is something new.
@@ -118,10 +118,10 @@ class Offering:
         The first time nothing is read: what is known is offered at once, be it nothing.
 
         Args:
-            interrupted: Whether somebody wants to stop.
+            interrupted: Whether to stop.
 
         Raises:
-            SyncStopped: Somebody does.
+            SyncStopped: It was asked to stop.
             OSError: A folder of ours cannot be written.
             ConfigInvalid: Something else stands in the place of a file of ours.
         """
@@ -130,13 +130,13 @@ class Offering:
         plans = self._plans()
         now = (made, tuple(plans), left_out, is_more)
         self._seen = found
-        if now == self._told:
+        if now == self._latest:
             return None
         files = (*(self._image(one) for one in made.values()), *self._small(made), *plans)
         self._link(
             {one.name for one in files} | {f"{name}{SUFFIX}" for name in made}, (*made, *(p.name for p in plans))
         )
-        self._told = now
+        self._latest = now
         return Offer(files=files, images=len(made), plans=len(plans), left_out=left_out, is_more=is_more)
 
     def _found(self) -> tuple[dict[str, FileIdentity], tuple[str, ...]]:
@@ -161,11 +161,11 @@ class Offering:
         self._made = {name: one for name, one in self._made.items() if name in found}
         new = [name for name, identity in found.items() if not self._is_known(name, identity)]
         ready = [name for name in new if self._is_at_rest(name, found[name])]
-        if ready and self._told is None:
+        if ready and self._latest is None:
             return dict(self._made), True
         if ready and self._read_one(ready, interrupted):
             self._kept.store({name: to_json(one) for name, one in self._made.items()})
-        # Those whose file is another one by now are offered still: who asks for them is told that they changed.
+        # Images whose file changed since are still offered: a client that asks for one learns that it changed.
         return dict(self._made), len(ready) > 1
 
     def _is_known(self, name: str, identity: FileIdentity) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from flashferry.depot.shared_state import SharedState
     from flashferry.fileserver import FileServer, FixedLogin, LoginFailure, ServerEvent
 
-LOOK_EVERY_S = 1.0
+SCAN_EVERY_S = 1.0
 _JOIN_S = 5.0
 
 _ENDS = frozenset({EventKind.DONE, EventKind.FAILED})
@@ -36,7 +36,7 @@ class Publisher:
         shared: What they share with the runs of this host: each site's cap.
         sites: The sites' logins and caps.
         offering: What looks at the catalogue.
-        tell: Takes what happened (`fetched`, `refused`) and a sentence; called from other threads.
+        report: Takes what happened (`fetched`, `refused`) and a sentence; called from other threads.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class Publisher:
         shared: SharedState,
         sites: Mapping[str, tuple[Mirror, FixedLogin]],
         offering: Offering,
-        tell: Callable[[str, str], None],
+        report: Callable[[str, str], None],
     ) -> None:
         self._server, self._shared, self._sites, self._offering = server, shared, sites, offering
-        self._tell = tell
+        self._report = report
         self._is_over = threading.Event()
         self._said: set[str] = set()
         self._refusals, self._refusing = Refusals(), threading.Lock()
@@ -79,19 +79,19 @@ class Publisher:
     def _live(self) -> None:
         pause_s = 0.0
         while not self._is_over.wait(pause_s):
-            self._tell_refusals()
+            self._report_refusals()
             try:
                 offer = self._offering.look(self._is_over.is_set)
-                pause_s = 0.0 if offer is not None and offer.is_more else LOOK_EVERY_S
+                pause_s = 0.0 if offer is not None and offer.is_more else SCAN_EVERY_S
                 if offer is not None:
                     self._publish(offer)
             except SyncStopped:
                 return
             except ServerGone:
-                # One that died is replaced, with what it was told; one that ended for good ends us.
-                pause_s = LOOK_EVERY_S
+                # One that died is replaced, with its settings; one that ended for good ends us.
+                pause_s = SCAN_EVERY_S
             except (FlashferryError, OSError) as error:
-                pause_s = LOOK_EVERY_S
+                pause_s = SCAN_EVERY_S
                 self._once(f"what the catalogue offers could not be looked at: {error}")
 
     def _publish(self, offer: Offer) -> None:
@@ -109,7 +109,7 @@ class Publisher:
             self._server.note(text)
 
     def _hear(self, event: ServerEvent) -> None:
-        """Tell of transfers that are no run's, and of logins that are no ticket's."""
+        """Report transfers that are no run's, and logins that are no ticket's."""
         progress = event.progress
         if event.kind is EventKind.LOGIN_FAILED and progress is None and self._server.unattributed_failures:
             self._take_refusal(self._server.unattributed_failures[-1])
@@ -118,7 +118,7 @@ class Publisher:
         if self._shared.is_owned(progress.ticket_id):
             return
         record = progress.record
-        self._tell(
+        self._report(
             "fetched",
             f"site {progress.site} ({record.peer_address}) fetched {record.image_name} from byte "
             f"{record.offset_bytes}: {record.bytes_acked} bytes, {record.outcome}",
@@ -128,10 +128,10 @@ class Publisher:
         with self._refusing:
             text = self._refusals.take(failure, time.monotonic())
         if text:
-            self._tell("refused", text)
+            self._report("refused", text)
 
-    def _tell_refusals(self) -> None:
+    def _report_refusals(self) -> None:
         with self._refusing:
             texts = tuple(self._refusals.due(time.monotonic()))
         for text in texts:
-            self._tell("refused", text)
+            self._report("refused", text)

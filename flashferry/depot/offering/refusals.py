@@ -1,6 +1,6 @@
-"""Logins that a source refused, told without a flood: of each address and user once in a minute, then with a count.
+"""Reports of logins that a source refused: one a minute for each address and user, then with a count.
 
-Neither a password nor the whole name of a user that nobody has is in it: such a name may be a password that was typed
+Neither a password nor the whole name of an unknown user is in it: such a name may be a password that was typed
 into the wrong place.
 """
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from flashferry.fileserver import LoginFailure
 
 EVERY_S = 60.0
-"""So long a refusal is counted, and not told again."""
+"""Seconds for which a refusal is counted, and not reported again."""
 
 MOST_APART = 200
-"""So many addresses and users are told apart within that time; what comes besides is counted together."""
+"""So many addresses and users are counted singly within that time; all others together."""
 
 _OTHERS = ("", "", "")
 
 
 @dataclass(slots=True)
-class _Told:
-    """What was told of an address and user, and how often it came since."""
+class _Reported:
+    """The last report about an address and user, and how many refusals came since."""
 
     at_s: float
     text: str
@@ -35,33 +35,33 @@ class _Told:
 
 
 class Refusals:
-    """Decides what is told of refused logins. Times are seconds of a clock that never goes back."""
+    """Decide which refused logins are reported. Times are seconds of a clock that never goes back."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[str, str, str], _Told] = {}
+        self._reported: dict[tuple[str, str, str], _Reported] = {}
 
     def take(self, failure: LoginFailure, now_s: float) -> str:
-        """Return what is told of a refusal at once; empty: it is counted."""
+        """Return the report of a refusal; empty where it is only counted."""
         key = (failure.peer_address, failure.site, failure.username_masked)
-        if key not in self._told and len(self._told) >= MOST_APART:
+        if key not in self._reported and len(self._reported) >= MOST_APART:
             key = _OTHERS
-        if (told := self._told.get(key)) is not None:
-            told.more += 1
+        if (reported := self._reported.get(key)) is not None:
+            reported.more += 1
             return ""
-        text = "login refused: more addresses and users than are told apart" if key == _OTHERS else _text(failure)
-        self._told[key] = _Told(at_s=now_s, text=text)
+        text = "login refused: more addresses and users than are counted singly" if key == _OTHERS else _text(failure)
+        self._reported[key] = _Reported(at_s=now_s, text=text)
         return text
 
     def due(self, now_s: float) -> Iterator[str]:
-        """Yield what is told of refusals that were counted until their time was over."""
-        for key, told in tuple(self._told.items()):
-            if now_s - told.at_s < EVERY_S:
+        """Yield a report for each group of refusals whose time is over."""
+        for key, reported in tuple(self._reported.items()):
+            if now_s - reported.at_s < EVERY_S:
                 continue
-            if not told.more:
-                del self._told[key]
+            if not reported.more:
+                del self._reported[key]
                 continue
-            yield f"{told.text}; {counted(told.more, 'more time')} since that was told"
-            self._told[key] = _Told(at_s=now_s, text=told.text)
+            yield f"{reported.text}; {counted(reported.more, 'more time')} since the last report"
+            self._reported[key] = _Reported(at_s=now_s, text=reported.text)
 
 
 def _text(failure: LoginFailure) -> str:

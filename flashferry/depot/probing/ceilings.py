@@ -104,23 +104,23 @@ def disk_here(folder: Path, size_bytes: int) -> tuple[float, float]:
 
 
 def _wrote_s(path: Path, blocks: int) -> float:
-    block, begun_s = os.urandom(_BLOCK), time.monotonic()
+    block, started_s = os.urandom(_BLOCK), time.monotonic()
     with path.open("wb") as out:
         for _ in range(blocks):
             out.write(block)
         out.flush()
         os.fsync(out.fileno())
-    return time.monotonic() - begun_s
+    return time.monotonic() - started_s
 
 
 def _read_s(path: Path) -> tuple[float, int]:
     with path.open("rb", buffering=0) as back:
         # What is clean in the cache is dropped, so that it comes from the disk again.
         os.posix_fadvise(back.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        begun_s, room, count = time.monotonic(), bytearray(_BLOCK), 0
+        started_s, room, count = time.monotonic(), bytearray(_BLOCK), 0
         while got := back.readinto(room):
             count += got
-        return time.monotonic() - begun_s, count
+        return time.monotonic() - started_s, count
 
 
 def rate_by_dd(text: str) -> float | None:
@@ -135,10 +135,10 @@ def connect_s(host: str, port: int, *, limit_s: float = 5.0) -> float | None:
     """Return the least time of some TCP connects, which is about a round trip; None: the port is not reached so."""
     found = []
     for _ in range(_CONNECTS):
-        begun_s = time.monotonic()
+        started_s = time.monotonic()
         try:
             socket.create_connection((host, port), limit_s).close()
         except OSError:
             return None
-        found.append(time.monotonic() - begun_s)
+        found.append(time.monotonic() - started_s)
     return min(found)

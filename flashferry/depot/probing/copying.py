@@ -20,7 +20,7 @@ LISTENING = (
 )
 """Shell: wait until something listens on a port, four seconds at most (/proc/net/tcp, state 0A)."""
 
-_MOST_TOLD = 300
+_MOST_SHOWN = 300
 
 
 class FarSide(Protocol):
@@ -87,7 +87,7 @@ class Copier:
     interrupted: Callable[[], bool] = field(default=lambda: False)
 
     def copy(self, method: Method, number: int) -> Trial:
-        """Copy once; a fault is told in the trial, never raised."""
+        """Copy once; a fault is recorded in the trial, never raised."""
         sample = self.samples[method.data]
         is_pull = self.direction == "pull"
         here, far = (self.target, sample.source) if is_pull else (sample.source, self.target)
@@ -106,8 +106,8 @@ class Copier:
                 interrupted=self.interrupted,
             )
         except OSError as error:
-            told = f"{error.filename or method.name}: {error.strerror}"
-            return Trial(key=method.key, number=number, size_bytes=sample.size_bytes, error=told)
+            text = f"{error.filename or method.name}: {error.strerror}"
+            return Trial(key=method.key, number=number, size_bytes=sample.size_bytes, error=text)
         # The look at its size waits for what still writes there, so it comes first.
         fault = self._fault(ran.code, ran.error, sample.size_bytes)
         after_s = self.far.cpu_s()
@@ -134,7 +134,7 @@ class Copier:
         """Return what went wrong in a sentence; empty: nothing."""
         if code:
             lines = [line.strip() for line in error.splitlines() if line.strip()]
-            return f"ended with {code}: {lines[-1] if lines else 'no word'}"[:_MOST_TOLD]
+            return f"ended with {code}: {lines[-1] if lines else 'no word'}"[:_MOST_SHOWN]
         there = self._size()
         if there is not None and there != size_bytes:
             return f"expected {size_bytes} bytes at the other end, found {there}"

@@ -59,7 +59,7 @@ class FarShell:
         sees_cpu: Whether processor time of the far end is seen.
 
     Raises:
-        ConfigInvalid: Nobody can log in, or there is no shell.
+        ConfigInvalid: The login fails, or there is no shell.
     """
 
     sees_commands = False
@@ -113,7 +113,7 @@ class FarShell:
 
     def _find_listener(self) -> None:
         chain = [int(word) for word in self.ask(_FIND_LISTENER).split() if word.isdigit()]
-        # One alone is a session that nobody of its kind has started.
+        # One alone is a session that no other of its kind has started.
         self._listener = chain[-1] if len(chain) >= _LEAST_CHAIN else 0
 
     def ask(self, command: str, *, limit_s: float = _ANSWER_S) -> str:

@@ -23,7 +23,7 @@ CHANNEL_WINDOW_BYTES = 2 << 20
 _WINDOW_RATIOS = (0.4, 1.15)
 """Of window over round trip: a channel that is opened again half empty carries half of it."""
 _LEAST_RTT_S = 0.002
-"""Below it a window is no limit that could be told from others."""
+"""Below it a window is no limit that could be distinguished from others."""
 _LEAST_S = 0.001
 SAME_SHARE = 0.05
 """Costs that differ by no more are alike: the better rate decides between them."""

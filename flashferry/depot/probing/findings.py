@@ -185,4 +185,4 @@ def best_with_mac(rows: Iterable[Row], ciphers: Iterable[str]) -> str:
     return next((name for name in known if best is not None and name in best.key.split(" ")), "")
 
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]

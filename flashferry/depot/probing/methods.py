@@ -116,7 +116,7 @@ class SshAccess:
         return (f"{self.user}@" if self.user else "") + host + (f":{self.port}" if self.port else "")
 
     def options(self, method: Method | None = None) -> list[str]:
-        """Return the options of ssh, scp and sftp: nobody is asked, and host keys have to be known."""
+        """Return the options of ssh, scp and sftp: no question is asked, and host keys have to be known."""
         settings = [
             "BatchMode=yes",
             "StrictHostKeyChecking=yes",

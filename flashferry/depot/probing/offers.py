@@ -53,12 +53,12 @@ class Offers:
 
     def refusals(self) -> tuple[str, ...]:
         """Say what is left out, in sentences."""
-        told = []
+        notes = []
         if self.not_theirs:
-            told.append(f"left out, as the source does not propose them: {', '.join(self.not_theirs)}")
+            notes.append(f"left out, as the source does not propose them: {', '.join(self.not_theirs)}")
         if self.not_ours:
-            told.append(f"left out, as our ssh does not have them: {', '.join(self.not_ours)}")
-        return tuple(told)
+            notes.append(f"left out, as our ssh does not have them: {', '.join(self.not_ours)}")
+        return tuple(notes)
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -146,8 +146,8 @@ _REFUSALS = (
     ),
     (
         "Host key verification failed",
-        "its host key is not known here, and nobody is asked",
-        "Compare its fingerprint with the one its owner tells, and put it into known_hosts (--known-hosts FILE)",
+        "its host key is not known here, and no question is asked",
+        "Compare its fingerprint with the one its owner states, and put it into known_hosts (--known-hosts FILE)",
     ),
     (
         "Permission denied",
@@ -155,7 +155,7 @@ _REFUSALS = (
         "Give the key by --identity, and have its public half in the source's authorized_keys",
     ),
     ("Could not resolve hostname", "there is no host of that name", "Check the name in --ssh USER@HOST"),
-    ("Connection refused", "nobody listens there", "Check the port in --ssh USER@HOST:PORT, and that sshd runs"),
+    ("Connection refused", "nothing listens there", "Check the port in --ssh USER@HOST:PORT, and that sshd runs"),
     ("timed out", "it did not answer in time", "Check the address, and what filters between here and there"),
     ("No route to host", "there is no way to it", "Check the address, and the routes of this host"),
     ("Network is unreachable", "there is no way to it", "Check the address, and the routes of this host"),

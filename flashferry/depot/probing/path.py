@@ -24,7 +24,7 @@ from flashferry.depot.probing import ceilings as measured
 from flashferry.depot.probing.copying import Copier, Sample
 from flashferry.depot.probing.far import FarShell
 from flashferry.depot.probing.figures import Ceilings, Row, Trial, best_of, in_order
-from flashferry.depot.probing.findings import Group, PathFound, ProbeAsked, Tell, best_with_mac
+from flashferry.depot.probing.findings import Group, PathFound, ProbeAsked, Report, best_with_mac
 from flashferry.depot.probing.methods import COPIERS, SQUEEZERS, Method, SshAccess
 from flashferry.depot.probing.offers import Offers, common, names_in, proposal_in, refusal_in
 from flashferry.depot.probing.rounds import in_rounds
@@ -45,7 +45,7 @@ def look_at(access: SshAccess) -> Offers:
     """Log in once, and return which ciphers and MACs both ends have.
 
     Raises:
-        ConfigInvalid: There is no ssh here, nobody can log in there, or there is no cipher in common.
+        ConfigInvalid: There is no ssh here, the login there fails, or there is no cipher in common.
     """
     ours, macs = (_own(kind) for kind in ("cipher", "mac"))
     done = _logged_in(access, ours, macs)
@@ -91,13 +91,13 @@ class PathProbe:
     Args:
         asked: What is asked.
         tell: Takes a line of what is going on.
-        interrupted: Whether to break off; what was measured until then is told.
+        interrupted: Whether to break off; what was measured until then is returned.
     """
 
     def __init__(
-        self, asked: ProbeAsked, *, tell: Tell = lambda _: None, interrupted: Callable[[], bool] = lambda: False
+        self, asked: ProbeAsked, *, report: Report = lambda _: None, interrupted: Callable[[], bool] = lambda: False
     ) -> None:
-        self._asked, self._tell, self._interrupted = asked, tell, interrupted
+        self._asked, self._report, self._interrupted = asked, report, interrupted
         self._notes: list[str] = []
         self._ceilings = Ceilings()
         self._groups: list[Group] = []
@@ -137,7 +137,7 @@ class PathProbe:
         )
 
     def _measure_to_the_end(self, room: Path, stack: ExitStack) -> None:
-        """Measure, until somebody breaks it off: what was ended for that refuses nothing."""
+        """Measure, until it is interrupted: what was ended for that refuses nothing."""
         try:
             self._measure(room, stack)
         except ConfigInvalid:
@@ -147,11 +147,11 @@ class PathProbe:
     def _measure(self, room: Path, stack: ExitStack) -> None:
         far: FarShell | None = None
         if self._asked.access is not None:
-            self._tell(f"{self._asked.access.shown}: what both ends have")
+            self._report(f"{self._asked.access.shown}: what both ends have")
             self._offers = look_at(self._asked.access)
             far = stack.enter_context(FarShell(self._asked.access))
-        self._tell("ceilings of disk and link")
-        self._look_at_ceilings(room, far)
+        self._report("ceilings of disk and link")
+        self._measure_ceilings(room, far)
         self._ceiling_notes = len(self._notes)
         if self._interrupted():
             return
@@ -168,7 +168,7 @@ class PathProbe:
 
     # What path and ends carry.
 
-    def _look_at_ceilings(self, room: Path, far: FarShell | None) -> None:
+    def _measure_ceilings(self, room: Path, far: FarShell | None) -> None:
         wrote, read = measured.disk_here(room, _DISK_BYTES)
         found = replace(self._ceilings, write_here_bytes_per_s=wrote, read_here_bytes_per_s=read)
         if far is None:
@@ -178,7 +178,7 @@ class PathProbe:
             return
         wrote_far, read_far = _disk_far(far)
         if wrote_far is None:
-            self._notes.append("The source's disk: its dd does not tell its rate.")
+            self._notes.append("The source's disk: its dd does not print its rate.")
         if not far.sees_cpu:
             self._notes.append(
                 "Processor time at the source: not seen, for its sshd has no listener that we could read."
@@ -204,7 +204,7 @@ class PathProbe:
         return found
 
     def _bare_tcp(self, far: FarShell, host: str, port: int) -> float | None:
-        """Return what bare TCP carries: a small stream tells how long the one that counts has to be."""
+        """Return what bare TCP carries: a small stream shows how long the one that counts has to be."""
         size = PILOT_BYTES
         for _ in range(2):
             rate = measured.bare_tcp(
@@ -219,7 +219,7 @@ class PathProbe:
 
     def _prepare(self, room: Path, far: FarShell | None) -> None:
         if self._asked.web is not None:
-            self._look_at_web(self._asked.web)
+            self._measure_web(self._asked.web)
         if far is None:
             self._size_bytes = min(self._size_bytes, MOST_BYTES)
             return
@@ -231,7 +231,7 @@ class PathProbe:
             size = far.size_bytes(path) or 0
             self._shrinking = shrinking_of(size, lambda number: far.piece(path, number, PIECE_BYTES))
 
-    def _look_at_web(self, web: WebSource) -> None:
+    def _measure_web(self, web: WebSource) -> None:
         whole = web.size_bytes()
         self._shrinking = shrinking_of(whole, lambda number: web.piece(number, PIECE_BYTES))
         self._controls = web.controls()
@@ -271,14 +271,14 @@ class PathProbe:
     def _sample_there(self, far: FarShell, path: str, size_bytes: int) -> int:
         """Make the sample, and return its size: a file of the operator's may have less."""
         of = shlex.quote(self._asked.sample or "/dev/urandom")
-        told = far.ask(f"head -c {size_bytes} {of} > {path} && wc -c < {path}", limit_s=_LOGIN_S * 4)
-        if not told.isdigit() or int(told) == 0:
+        printed = far.ask(f"head -c {size_bytes} {of} > {path} && wc -c < {path}", limit_s=_LOGIN_S * 4)
+        if not printed.isdigit() or int(printed) == 0:
             option = f"--sample {self._asked.sample}" if self._asked.sample else self._asked.source
             raise ConfigInvalid(
-                f"{option}: expected a sample of {size_bytes} bytes at the source, found: {told}",
+                f"{option}: expected a sample of {size_bytes} bytes at the source, found: {printed}",
                 hint="Name a file with --sample that the login may read there",
             )
-        return int(told)
+        return int(printed)
 
     # Group by group.
 
@@ -298,7 +298,7 @@ class PathProbe:
         Raises:
             ConfigInvalid: It is the one that was asked for.
         """
-        # sftp needs no program there that could be found: its subsystem is told by the first copy.
+        # sftp needs no program there that could be found: its subsystem shows in the first copy.
         lacking = [end for end, has in (("here", shutil.which(name)), ("at the source", name in far.tools)) if not has]
         if name == "sftp":
             lacking = [end for end in lacking if end == "here"]
@@ -359,20 +359,20 @@ class PathProbe:
     def _group(self, name: str, methods: Sequence[Method], room: Path | None = None) -> None:
         if not methods or self._interrupted():
             return
-        self._tell(f"{name}: {len(methods)} methods, {units.megabytes(self._size_bytes)} each")
+        self._report(f"{name}: {len(methods)} methods, {units.megabytes(self._size_bytes)} each")
 
         done = in_rounds(
             methods,
             lambda method, number: self._copy(method, number, room),
             rounds=self._asked.rounds,
             seed=self._asked.seed,
-            tell=lambda text: self._tell(f"{name}: {text}"),
+            report=lambda text: self._report(f"{name}: {text}"),
             interrupted=self._interrupted,
         )
         login_s = {one.name: round(done.login(one).wall_s, 4) for one in methods if one.name != "http"}
         rows = done.rows(self._ceilings)
         if self._interrupted():
-            # What was not begun has not failed.
+            # What was not started has not failed.
             rows = [row for row in rows if row.rate is not None or row.error]
         self._notes += [f"{row.key}: {row.error}" for row in rows if row.rate is None and row.error]
         if rows:
@@ -398,7 +398,7 @@ def _is_by(row: Row, program: str) -> bool:
 
 
 def _disk_far(far: FarShell) -> tuple[float | None, float | None]:
-    """Return what the source's disk takes and gives, by its own dd; None: that does not tell."""
+    """Return what the source's disk takes and gives, by its own dd; None: that does not print it."""
     path, count = shlex.quote(f"{far.folder}/disk"), _DISK_BYTES >> 20
     wrote = measured.rate_by_dd(far.ask(f"dd if=/dev/zero of={path} bs=1048576 count={count} conv=fsync"))
     # The first one drops what is in the cache, so that it comes from the disk again.
@@ -419,12 +419,12 @@ def _resolved(access: SshAccess) -> tuple[str, int, bool]:
 
 
 def probe_path(
-    asked: ProbeAsked, *, tell: Tell = lambda _: None, interrupted: Callable[[], bool] = lambda: False
+    asked: ProbeAsked, *, tell: Report = lambda _: None, interrupted: Callable[[], bool] = lambda: False
 ) -> PathFound:
     """Measure a path; see `PathProbe`."""
-    begun_s = time.monotonic()
-    found = PathProbe(asked, tell=tell, interrupted=interrupted).run()
+    started_s = time.monotonic()
+    found = PathProbe(asked, report=tell, interrupted=interrupted).run()
     if not found.is_whole:
         return found
-    tell(f"measured in {time.monotonic() - begun_s:.0f} s")
+    tell(f"measured in {time.monotonic() - started_s:.0f} s")
     return found

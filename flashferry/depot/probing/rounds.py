@@ -48,7 +48,7 @@ def in_rounds(
     *,
     rounds: int,
     seed: int,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
     interrupted: Callable[[], bool] = lambda: False,
     warms_up: bool = True,
 ) -> Measured:
@@ -59,7 +59,7 @@ def in_rounds(
         copy: Copies once.
         rounds: How many rounds count, >= 1.
         seed: Of their orders.
-        tell: Takes a line of what is going on.
+        report: Takes a line of what is going on.
         interrupted: Whether the rest is to be left out.
         warms_up: Whether a round that does not count comes first.
     """
@@ -69,14 +69,14 @@ def in_rounds(
     for number in range(0 if warms_up else 1, rounds + 1):
         order = [*methods, *nothing.values()]
         chance.shuffle(order)
-        tell(f"round {number} of {rounds}" if number else "a round to warm up, which does not count")
+        report(f"round {number} of {rounds}" if number else "a round to warm up, which does not count")
         for method in order:
             if interrupted():
                 return Measured(methods=tuple(methods), trials=tuple(trials))
             if _has_failed(trials, method.key):
                 continue
             trial = copy(method, number)
-            # One that was ended for us tells nothing of its method.
+            # One that was ended for us shows nothing of its method.
             if (number or trial.error) and not (trial.error and interrupted()):
                 trials.append(trial)
     return Measured(methods=tuple(methods), trials=tuple(trials))

@@ -38,7 +38,7 @@ class Shrinking:
     def told(self) -> str:
         """Say it in a sentence."""
         if not self.sample_bytes:
-            return "Compression: off, for nothing of the file could be read to tell whether it shrinks."
+            return "Compression: off, for nothing of the file could be read to see whether it shrinks."
         share = f"a sample of {size(self.sample_bytes)} shrinks by a ratio of {self.ratio:.2f} (deflate)"
         if self.helps:
             return (

@@ -1,10 +1,10 @@
-"""Commands that are run while somebody looks what processor time they take, each process by itself.
+"""Run commands and measure the processor time of each of their processes.
 
 Facts (proc(5), getrusage(2), Documentation/scheduler/sched-stats.rst)
 -----
 
-- wait4(2) tells the processor time of a child and of all children that it has waited for itself, in microseconds.
-- /proc/PID/schedstat tells, in nanoseconds, how long a process ran, and how long it waited for a processor. On a
+- wait4(2) reports the processor time of a child and of all children that it has waited for itself, in microseconds.
+- /proc/PID/schedstat shows, in nanoseconds, how long a process ran, and how long it waited for a processor. On a
   machine that is shared, one that would fill a core is seen by both together, not by the first alone.
 - /proc/PID/task/PID/children names the children of a process; looking there costs less than reading all of /proc.
 """
@@ -23,8 +23,8 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_LOOK_EVERY_S = 0.04
-_KILL_LOOK_S = 0.05
+_SAMPLE_EVERY_S = 0.04
+_KILL_CHECK_S = 0.05
 _MOST_ERROR = 4000
 
 
@@ -58,17 +58,17 @@ class _Tree:
     roots: tuple[int, ...]
     first: dict[int, float] = field(default_factory=dict)
     last: dict[int, float] = field(default_factory=dict)
-    begun: bool = False
+    started: bool = False
 
     def look(self) -> None:
         for pid in _below(self.roots):
-            wanted = _wanted_s(pid)
+            wanted = _waited_s(pid)
             if wanted is None:
                 continue
             # What was there before has its past; what comes later is counted from nothing.
-            self.first.setdefault(pid, 0.0 if self.begun else wanted)
+            self.first.setdefault(pid, 0.0 if self.started else wanted)
             self.last[pid] = wanted
-        self.begun = True
+        self.started = True
 
     def busiest_s(self) -> float | None:
         if not self.last:
@@ -87,7 +87,7 @@ def _below(roots: Iterable[int]) -> list[int]:
     return found
 
 
-def _wanted_s(pid: int) -> float | None:
+def _waited_s(pid: int) -> float | None:
     try:
         ran, waited, _ = (_PROC / str(pid) / "schedstat").read_text(encoding="ascii").split()
     except (OSError, ValueError):
@@ -113,7 +113,7 @@ class _Watcher:
     """Looks at processes for the length of a with block."""
 
     def __init__(self, own: Sequence[int], watched: Sequence[int]) -> None:
-        self._own, self._watched = _Tree(tuple(own), begun=True), _Tree(tuple(watched))
+        self._own, self._watched = _Tree(tuple(own), started=True), _Tree(tuple(watched))
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="probe-watcher", daemon=True)
 
@@ -127,7 +127,7 @@ class _Watcher:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._over.wait(_LOOK_EVERY_S):
+        while not self._over.wait(_SAMPLE_EVERY_S):
             self._own.look()
             self._watched.look()
 
@@ -163,13 +163,13 @@ def run_pipeline(
     with tempfile.TemporaryFile() as errors, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as given:
         given.write(stdin.encode())
         given.seek(0)
-        begun_s = time.monotonic()
+        started_s = time.monotonic()
         running = _started(
             commands, given.fileno(), out.fileno() if keeps_output else None, errors.fileno(), environment
         )
         with _Watcher([one.pid for one in running], watched) as watcher:
-            ended = _waited(running, begun_s + limit_s, interrupted)
-            wall_s = time.monotonic() - begun_s
+            ended = _waited(running, started_s + limit_s, interrupted)
+            wall_s = time.monotonic() - started_s
         own, theirs = watcher.busiest_s()
         errors.seek(0)
         out.seek(0)
@@ -197,7 +197,7 @@ def _started(
         for number, words in enumerate(commands):
             is_last = number == len(commands) - 1
             target = (stdout if stdout is not None else subprocess.DEVNULL) if is_last else subprocess.PIPE
-            # In a session of its own it can ask nobody for anything on the terminal.
+            # In a session of its own it can ask for nothing on the terminal.
             one = subprocess.Popen(
                 list(words), stdin=source, stdout=target, stderr=stderr, env=environment, start_new_session=True
             )
@@ -218,7 +218,7 @@ def _waited(
     done = threading.Event()
 
     def guard() -> None:
-        while not done.wait(_KILL_LOOK_S):
+        while not done.wait(_KILL_CHECK_S):
             if time.monotonic() > until_s or interrupted():
                 _killed(running)
                 return

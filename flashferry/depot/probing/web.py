@@ -1,7 +1,7 @@
 """Copies of a sample from our own source by HTTP(S), over the line by which a sync fetches: its way is measured.
 
-TLS, login, patience, and that nobody is followed are those of `flashferry.depot.sync.source`; here a part of one file
-is asked for, and thrown away.
+TLS, login, patience and redirects are handled as in `flashferry.depot.sync.source`; here a part of one file is asked
+for, and thrown away.
 
 A source may let a client choose its congestion control for a request: it is asked for by the header
 `Flashferry-Congestion-Control`, and the answer's header of the same name says what it sends with. A source that does
@@ -42,7 +42,7 @@ class WebSource:
 
     Attributes:
         url: Its address, without a login.
-        user: Who fetches; empty: nobody is named.
+        user: Who fetches; empty: no user is named.
         password: The password.
         ca: File of the issuers that are trusted, in place of the system's.
     """
@@ -117,14 +117,14 @@ class WebSource:
         """Return the size of the file.
 
         Raises:
-            ConfigInvalid: As of `answer`; or the source does not tell it.
+            ConfigInvalid: As of `answer`; or the source does not state it.
         """
         with self.answer(0, 0) as answer:
             whole = (answer.getheader("Content-Range") or "").rpartition("/")[2]
             answer.read()
         if not whole.isdecimal():
             raise ConfigInvalid(
-                f"{self.url}: expected a source that tells the size of the file, found none told",
+                f"{self.url}: expected a source that states the size of the file, found none stated",
                 hint="Name a source that answers a Range",
             )
         return int(whole)
@@ -147,8 +147,8 @@ class WebSource:
     def copy(
         self, method: Method, number: int, *, size_bytes: int, target: Path, interrupted: Interrupted = never
     ) -> Trial:
-        """Copy a part of the file from its beginning; a fault is told in the trial, never raised."""
-        begun_s, before = time.monotonic(), os.times()
+        """Copy a part of the file from its beginning; a fault is recorded in the trial, never raised."""
+        started_s, before = time.monotonic(), os.times()
         error = self._fault_of_copy(method, size_bytes, target, interrupted)
         after = os.times()
         cpu_s = after.user + after.system - before.user - before.system
@@ -157,7 +157,7 @@ class WebSource:
             number=number,
             size_bytes=size_bytes,
             # The first bytes are timed too: this way has next to no login.
-            wall_s=time.monotonic() - begun_s,
+            wall_s=time.monotonic() - started_s,
             here_cpu_s=cpu_s,
             here_busy_s=cpu_s,
             error=error,

@@ -1,6 +1,6 @@
-"""What keeps an image from coming, by who must act: the line, the source's owner, whoever planned, or nobody.
+"""What keeps an image from coming, by who must act: the network, the source's owner, the planner, or no one.
 
-What was verified is kept in every case; the same sync, begun again, goes on behind it.
+What was verified is kept in every case; the same sync, started again, goes on after it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from flashferry.core.errors import FlashferryError, Kind
 
 
 class SourceUnreachable(FlashferryError):
-    """The line to the source broke, or nobody answers there: worth another try.
+    """The line to the source broke, or nothing answers there: worth another try.
 
     Attributes:
         has_answered: Whether it began to answer: then it is there, and will be again.
@@ -26,7 +26,7 @@ class SourceRefused(FlashferryError):
     """The source answers, and refuses: who we are, what we ask for, or we it, by its certificate or host key.
 
     Attributes:
-        may_pass: Whether a source says so, too, that was started this moment, and is not told yet whom it lets in.
+        may_pass: Whether a source says so, too, that was started this moment, and does not know its logins yet.
     """
 
     kind: ClassVar[Kind] = Kind.SOURCE_REFUSED

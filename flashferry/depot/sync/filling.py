@@ -59,7 +59,7 @@ OnProgress = Callable[[SyncProgress], None]
 
 
 def silent(progress: SyncProgress) -> None:
-    """Tell nobody."""
+    """Ignore the progress."""
 
 
 class Filling:
@@ -67,8 +67,8 @@ class Filling:
 
     Args:
         part: What is there of it.
-        on_progress: Told of what comes.
-        interrupted: Whether somebody wants to stop.
+        on_progress: Called with what comes.
+        interrupted: Whether to stop.
         where: The source in words, for complaints.
 
     Attributes:
@@ -92,8 +92,8 @@ class Filling:
         """Return how often a chunk came wrong."""
         return self._wrong.total()
 
-    def tell(self, phase: SyncPhase, done_bytes: int, text: str = "") -> None:
-        """Tell how far it is."""
+    def report(self, phase: SyncPhase, done_bytes: int, text: str = "") -> None:
+        """Report the progress."""
         manifest = self.part.manifest
         self._on_progress(
             SyncProgress(
@@ -112,7 +112,7 @@ class Filling:
         Raises:
             SourceUnreachable: They ended before.
             SourceWrong: A chunk came wrong for the third time.
-            SyncStopped: Somebody wants to stop.
+            SyncStopped: It was asked to stop.
             CatalogueFull: The disk has no room.
         """
         while first < end:
@@ -125,16 +125,16 @@ class Filling:
             first = chunk_end
 
     def _take_chunk(self, read: Callable[[int], bytes], number: int, first: int) -> None:
-        part, begun = self.part, self.part.manifest.span(number)[0]
-        found, is_from_before = part.hash_of(begun, first), first > begun
-        there_bytes = part.verified_bytes - begun
+        part, started = self.part, self.part.manifest.span(number)[0]
+        found, is_from_before = part.hash_of(started, first), first > started
+        there_bytes = part.verified_bytes - started
         end = part.manifest.span(number)[1]
         while first < end:
             piece = self._piece(read, end - first)
             part.write(number, first, piece)
             found.update(piece)
             first += len(piece)
-            self.tell(SyncPhase.COPY, there_bytes + first)
+            self.report(SyncPhase.COPY, there_bytes + first)
         if found.hexdigest() == part.manifest.chunks[number]:
             part.keep(number)
         else:
@@ -180,20 +180,20 @@ class Filling:
                     f"{self._where}: {manifest.name}: expected chunk {number} (bytes {first}-{end - 1}) to be what "
                     f"the manifest says, found other bytes at each of {MOST_TRIES} tries"
                 )
-            self.tell(SyncPhase.COPY, self.part.verified_bytes, f"chunk {number} is wrong; it is fetched again")
+            self.report(SyncPhase.COPY, self.part.verified_bytes, f"chunk {number} is wrong; it is fetched again")
 
     def prove(self) -> bool:
         """Read the whole from the disk; return whether it is right. Chunks that are not count no more.
 
         Raises:
             SourceWrong: All chunks are right and the whole is not: the manifest contradicts itself.
-            SyncStopped: Somebody wants to stop.
+            SyncStopped: It was asked to stop.
         """
         manifest, path = self.part.manifest, self.part.path
 
         def read(done_bytes: int, _size_bytes: int) -> None:
             check(self.interrupted)
-            self.tell(SyncPhase.PROVE, done_bytes)
+            self.report(SyncPhase.PROVE, done_bytes)
 
         try:
             found = read_manifest(path, name=manifest.name, chunk_bytes=manifest.chunk_bytes, on_progress=read).manifest

@@ -4,7 +4,7 @@ Facts
 -----
 
 - Python's reader of a response gives a socket up for good after its first timeout. So what it reads from is a reader of
-  ours, which waits in short turns and asks between them whether somebody wants to stop.
+  ours, which waits in short turns and asks between them whether to stop.
 - The kernel sizes the receive buffer as the path needs it; who sets SO_RCVBUF switches that off (tcp(7)).
 """
 
@@ -25,7 +25,7 @@ from typing import Any
 from flashferry.depot.sync.errors import SourceUnreachable, SyncStopped
 
 TURN_S = 0.25
-"""So often it is asked whether somebody wants to stop."""
+"""So often it is asked whether to stop."""
 
 LEAST_BYTES_PER_S = 10
 """A source that sends less, over as long as a silent one is waited for, is one that is away: it would hold the
@@ -35,15 +35,15 @@ Interrupted = Callable[[], bool]
 
 
 def never() -> bool:
-    """Return that nobody wants to stop."""
+    """Return False: nothing asks to stop."""
     return False
 
 
 def check(interrupted: Interrupted) -> None:
-    """Ask whether somebody wants to stop.
+    """Ask whether to stop.
 
     Raises:
-        SyncStopped: Somebody does.
+        SyncStopped: It was asked to stop.
     """
     if interrupted():
         raise SyncStopped("interrupted: what is verified is kept")
@@ -57,7 +57,7 @@ class Connection(http.client.HTTPConnection):
         port: Its port.
         context: What TLS is spoken with, which checks who answers; None: clear text.
         stall_s: So long a silent source is waited for.
-        interrupted: Whether somebody wants to stop.
+        interrupted: Whether to stop.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class Connection(http.client.HTTPConnection):
         """Connect, and shake hands where it is TLS.
 
         Raises:
-            SourceUnreachable: Nobody answers there.
+            SourceUnreachable: Nothing answers there.
             OSError: The line breaks, or the certificate is not to be trusted.
-            SyncStopped: Somebody wants to stop.
+            SyncStopped: It was asked to stop.
         """
         try:
             plain = _connected(self.host, self.port, self._stall_s, self._interrupted)

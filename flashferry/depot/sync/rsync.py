@@ -7,7 +7,7 @@ Facts
   (rsync(1)); what we have is therefore cut to chunks that are verified, and its own file is ours, in its place
   (`--inplace`). It takes no `-W` with it, and looks for no deltas, which find nothing in compressed images; where
   something in the middle is wrong, deltas do find what is right.
-- A child that outlives us would go on writing. It is told to end with the thread that began it (PR_SET_PDEATHSIG,
+- A child that outlives us would go on writing. It ends with the thread that started it (PR_SET_PDEATHSIG,
   prctl(2)); were it not, what it writes is held against the whole's SHA-512 like all else.
 - Paths behind the host go to a shell there unless they are sent apart (`-s`).
 - Its rate is the business of the host that sends: its congestion control, and no cap of ours, so `--bwlimit` is given
@@ -131,12 +131,12 @@ class RsyncSource:
         most = f"--max-size={part.manifest.size_bytes}"
         self._look(filling, is_new=False)
         while (gap := part.gap()) is not None:
-            before_bytes, before = part.size_bytes, _standing(filling)
+            before_bytes, before = part.size_bytes, _existing(filling)
             ways = ("--append-verify",) if gap[1] == part.manifest.size_bytes else ("--no-W", "--ignore-times")
             command = self.command(part.manifest.name, part.path, "--partial", "--inplace", most, *ways)
 
             def look(before_bytes: int = before_bytes) -> None:
-                filling.tell(SyncPhase.COPY, max(part.verified_bytes, part.size_bytes))
+                filling.report(SyncPhase.COPY, max(part.verified_bytes, part.size_bytes))
                 if part.size_bytes > before_bytes + filling.came_bytes:
                     filling.came(part.size_bytes - before_bytes - filling.came_bytes)
 
@@ -146,7 +146,7 @@ class RsyncSource:
                 self._look(filling, is_new=False)
                 raise
             self._look(filling, is_new=True)
-            if _standing(filling) == before:
+            if _existing(filling) == before:
                 raise SourceWrong(
                     f"{self.where}: {part.manifest.name}: expected {part.manifest.size_bytes} bytes, as the manifest "
                     f"says, found a file of another size; {part.size_bytes} bytes came of it"
@@ -192,7 +192,7 @@ class RsyncSource:
             raise self._complaint(process.returncode, name, said)
 
     def _complaint(self, code: int, name: str, said: str) -> Exception:
-        # The first line tells what happened, the others what became of it.
+        # The first line has the cause, the others the consequences.
         line = next((one.strip() for one in said.splitlines() if one.strip()), f"rsync ended with {code}")
         text = f"{self.where}: {name}: {line[:_MOST_WORDS]}"
         if code == _IN_FILE_IO and "No space left" in said:
@@ -206,7 +206,7 @@ class RsyncSource:
         return SourceUnreachable(text)
 
 
-def _standing(filling: Filling) -> tuple[object, ...]:
+def _existing(filling: Filling) -> tuple[object, ...]:
     """Return what a run of rsync changes, if it brings anything at all."""
     return filling.part.size_bytes, filling.part.verified, filling.wrong_chunks
 

@@ -6,9 +6,9 @@ Facts
 - One connection carries one request there, and an image comes in one answer: a range with an open end, so that a copy
   of many chunks costs one login and one start of TCP.
 - With `If-Range` a part comes only of the image that is meant; of any other the whole does, with 200 (RFC 9110 13.1.5).
-  Whoever answers a range by the whole, and means the same image, is read from the beginning: what is verified already
+  A source that answers a range with the whole of the same image is read from the beginning: what is verified already
   is passed over.
-- Nobody is followed who sends us elsewhere: the login would go with us.
+- No redirect is followed: the login would go with it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Source:
 
     Attributes:
         url: Where it is: `https://HOST[:PORT][/FOLDER]`, or `http://`, without a login.
-        login: Who we are there; None: nobody.
+        login: Our login there; None: none.
         ca: Certificates, PEM, one of which must have issued the source's; None: those that the system trusts.
         stall_s: So long a silent source is waited for, in seconds, > 0.
 
@@ -98,13 +98,13 @@ class Source:
         Args:
             name: Its name, one word.
             most_bytes: It may have so many.
-            interrupted: Whether somebody wants to stop.
+            interrupted: Whether to stop.
 
         Raises:
-            SourceUnreachable: The line broke, or nobody answers.
+            SourceUnreachable: The line broke, or nothing answers.
             SourceRefused: It refuses, or is not who it should be.
             SourceWrong: The file has more.
-            SyncStopped: Somebody wants to stop.
+            SyncStopped: It was asked to stop.
         """
         with self.asked(name, {}, interrupted) as answer:
             self.check_status(answer, name, {HTTPStatus.OK})
@@ -170,12 +170,12 @@ class Source:
         Args:
             name: Its name below the source's URL.
             more: Header fields beside the login.
-            interrupted: Whether somebody wants to stop.
+            interrupted: Whether to stop.
 
         Raises:
-            SourceUnreachable: The line broke, or nobody answers; an OSError of the block is told as that, too.
+            SourceUnreachable: The line broke, or nothing answers; an OSError of the block is raised as that, too.
             SourceRefused: It is not who it should be.
-            SyncStopped: Somebody wants to stop.
+            SyncStopped: It was asked to stop.
         """
         check(interrupted)
         parts = _split(self.url)
@@ -188,29 +188,29 @@ class Source:
         )
         fields = {"User-Agent": "flashferry-depot", "Connection": "close", **self._authorization(), **more}
         try:
-            with self._told():
+            with self._own_errors():
                 connection.request("GET", f"{parts.path.rstrip('/')}/{name}", headers=fields)
                 answer = connection.getresponse()
-            with self._told(has_answered=True):
+            with self._own_errors(has_answered=True):
                 yield answer
         finally:
             connection.end()
 
     @contextmanager
-    def _told(self, *, has_answered: bool = False) -> Iterator[None]:
-        """Have what the line says told as one of our errors."""
+    def _own_errors(self, *, has_answered: bool = False) -> Iterator[None]:
+        """Raise errors of the connection as ours."""
         try:
             yield
         except (SourceUnreachable, OSError, http.client.HTTPException) as error:
-            told = self._error_for(error)
-            if isinstance(told, SourceUnreachable):
-                told.has_answered = has_answered
-            raise told from None
+            raised = self._error_for(error)
+            if isinstance(raised, SourceUnreachable):
+                raised.has_answered = has_answered
+            raise raised from None
 
     def _error_for(self, error: Exception) -> SourceUnreachable | SourceRefused:
         if isinstance(error, SourceUnreachable):
-            is_told = error.message.startswith(self.where)
-            return error if is_told else SourceUnreachable(f"{self.where}: {error.message}")
+            is_named = error.message.startswith(self.where)
+            return error if is_named else SourceUnreachable(f"{self.where}: {error.message}")
         if isinstance(error, ssl.SSLCertVerificationError):
             found = error.verify_message.rstrip(".")
             return SourceRefused(
@@ -241,7 +241,7 @@ class Source:
         if status // 100 == 3:
             raise SourceRefused(
                 f"{self.where}: {name}: expected the file, found {said}: it sends us elsewhere",
-                hint="Nobody is followed with a login: give the URL at which the files themselves are",
+                hint="No redirect is followed with a login: give the URL at which the files themselves are",
             )
         found, hint = self._refusal(status, name, said)
         refused = SourceRefused(f"{self.where}: {name}: {found}", hint=hint)
@@ -286,7 +286,7 @@ class Source:
         except (OSError, ssl.SSLError) as error:
             raise ConfigInvalid(
                 f"--ca {self.ca}: expected certificates in PEM, found: {error.strerror or error}",
-                hint="Give the certificate of whoever issued the source's",
+                hint="Give the certificate of the issuer of the source's",
             ) from None
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         return context

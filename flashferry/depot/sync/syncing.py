@@ -43,8 +43,8 @@ GIVE_UP_S = 600.0
 """So long without a byte a broken line is waited for."""
 
 RESTART_S = 60.0
-"""So long a source that had let us in, and sent some of the image, may refuse: it was started anew, and is not told yet
-whom it lets in and what it offers."""
+"""Seconds for which a source that sent some of the image before may refuse: it restarted, and has not read its logins
+and images yet."""
 
 _NEVER_REACHED = (
     "Look at its address and port, and whether the depot there runs. A source that never answered is not waited for"
@@ -57,8 +57,8 @@ _Asked = TypeVar("_Asked")
 assert MOST_CHUNKS * 70 < MOST_SMALL_BYTES
 
 
-class Wanted(Protocol):
-    """What is to be fetched: an image of a plan, of a catalogue, or one that somebody named."""
+class ExpectedImage(Protocol):
+    """What is to be fetched: an image of a plan, of a catalogue, or one that was named."""
 
     @property
     def name(self) -> str:
@@ -110,7 +110,7 @@ class Synced:
         kept_bytes: How much was there already, verified.
         wrong_chunks: How often a chunk came wrong.
         breaks: How often the line broke.
-        seconds: How long it took, all told.
+        seconds: How long it took in all.
         copying_s: How long of that it was asked of the source and came, broken lines apart.
         by: By what it came: `https`, `http`, `rsync`.
         replaced_sha512: SHA-512 of the proven image that had the name before and is gone now; empty: none had it.
@@ -166,17 +166,17 @@ def offered_as(source: AnySource, name: str, *, interrupted: Interrupted = never
 def patiently(
     ask: Callable[[], _Asked], on_progress: OnProgress, interrupted: Interrupted, *, give_up_s: float, is_known: bool
 ) -> _Asked:
-    """Ask a source something before any image is begun, and wait where it is there and does not answer now.
+    """Ask a source something before any image is started, and wait where it is there and does not answer now.
 
     Args:
         ask: Asks it.
-        on_progress: Told of what is waited for.
-        interrupted: Whether somebody wants to stop.
+        on_progress: Called with what is waited for.
+        interrupted: Whether to stop.
         give_up_s: So long it is waited for, in seconds, from 0.
         is_known: Whether it has answered us before.
 
     Raises:
-        SourceUnreachable: It never answered, which is told at once; or not in that time.
+        SourceUnreachable: It never answered, which is raised at once; or not in that time.
     """
     patience = _Patience(give_up_s, interrupted)
     while True:
@@ -191,7 +191,7 @@ def patiently(
 
 def sync_image(
     source: AnySource,
-    expected: Wanted,
+    expected: ExpectedImage,
     catalogue: CatalogueFolder,
     on_progress: OnProgress = silent,
     interrupted: Interrupted = never,
@@ -204,8 +204,8 @@ def sync_image(
         source: Where it comes from.
         expected: What it is to be; its SHA-512 decides.
         catalogue: Where it is to be.
-        on_progress: Told of what comes.
-        interrupted: Whether somebody wants to stop; asked some times a second, from this thread.
+        on_progress: Called with what comes.
+        interrupted: Whether to stop; asked some times a second, from this thread.
         give_up_s: So long without a byte a broken line is waited for, in seconds, from 0.
 
     Raises:
@@ -217,7 +217,7 @@ def sync_image(
         CatalogueBusy: Another process has the catalogue.
         CatalogueFull: The disk has no room.
         ConfigInvalid: The catalogue cannot be written, or has a file of that name that is not ours to replace.
-        SyncStopped: Somebody wants to stop.
+        SyncStopped: It was asked to stop.
     """
     sync = _Sync(source, expected, catalogue, on_progress, _Patience(give_up_s, interrupted))
     with catalogue.locked():
@@ -243,7 +243,7 @@ class _Patience:
         """Return whether a refusal in the midst of an image may be that of a source that was started just now."""
         return error.may_pass and time.monotonic() - self.moved_at_s < RESTART_S
 
-    def wait(self, error: SourceUnreachable | SourceChanged | SourceRefused, tell: Callable[[str], None]) -> None:
+    def wait(self, error: SourceUnreachable | SourceChanged | SourceRefused, report: Callable[[str], None]) -> None:
         """Wait before the next try; where that would be too late, raise what happened."""
         self.breaks += 1
         pause_s = self._next_s * random.uniform(0.8, 1.2)  # noqa: S311 -- spreads sites in time, no secret
@@ -251,7 +251,7 @@ class _Patience:
         until_s = time.monotonic() + pause_s
         if until_s - self.moved_at_s > self.give_up_s:
             raise error
-        tell(f"{error.message}; tried again in {duration(pause_s)}")
+        report(f"{error.message}; tried again in {duration(pause_s)}")
         while (left_s := until_s - time.monotonic()) > 0:
             check(self.interrupted)
             time.sleep(min(TURN_S, left_s))
@@ -263,7 +263,7 @@ class _Sync:
     def __init__(
         self,
         source: AnySource,
-        expected: Wanted,
+        expected: ExpectedImage,
         catalogue: CatalogueFolder,
         on_progress: OnProgress,
         patience: _Patience,
@@ -271,7 +271,7 @@ class _Sync:
         self._source, self._expected, self._catalogue = source, expected, catalogue
         self._on_progress, self._patience = on_progress, patience
         self._place = source.where.removeprefix("source ")
-        self._begun_s, self._copying_s = time.monotonic(), 0.0
+        self._started_s, self._copying_s = time.monotonic(), 0.0
         self._replaced_sha512 = ""
 
     def run(self) -> Synced:
@@ -297,12 +297,12 @@ class _Sync:
 
     def _filled(self, filling: Filling) -> ProvenImage:
         while True:
-            begun_s = time.monotonic()
+            started_s = time.monotonic()
             try:
                 try:
                     self._source.fill(filling)
                 finally:
-                    self._copying_s += time.monotonic() - begun_s
+                    self._copying_s += time.monotonic() - started_s
             except (SourceUnreachable, SourceChanged, SourceRefused) as error:
                 self._patience.moved(filling.moved_at_s)
                 if isinstance(error, SourceRefused) and not self._patience.is_passing(error):
@@ -310,7 +310,7 @@ class _Sync:
                 if isinstance(error, SourceChanged):
                     self._check_same(filling.part.manifest)
                 done_bytes = filling.part.verified_bytes
-                self._patience.wait(error, lambda text, done=done_bytes: filling.tell(SyncPhase.WAIT, done, text))  # type: ignore[misc] # bound at once
+                self._patience.wait(error, lambda text, done=done_bytes: filling.report(SyncPhase.WAIT, done, text))  # type: ignore[misc] # bound at once
                 continue
             if filling.prove():
                 return self._catalogue.place(filling.part, self._place)
@@ -341,9 +341,9 @@ class _Sync:
             try:
                 return self._source.fetch_small(name, MOST_SMALL_BYTES, interrupted=self._patience.interrupted)
             except SourceUnreachable as error:
-                self._patience.wait(error, self._tell_waiting)
+                self._patience.wait(error, self._report_waiting)
 
-    def _tell_waiting(self, text: str) -> None:
+    def _report_waiting(self, text: str) -> None:
         self._on_progress(_waiting_for(self._expected.name, self._expected.size_bytes, text))
 
     def _synced(self, image: ProvenImage, filling: Filling | None, kept_bytes: int) -> Synced:
@@ -353,7 +353,7 @@ class _Sync:
             kept_bytes=image.size_bytes if filling is None else kept_bytes,
             wrong_chunks=0 if filling is None else filling.wrong_chunks,
             breaks=self._patience.breaks,
-            seconds=time.monotonic() - self._begun_s,
+            seconds=time.monotonic() - self._started_s,
             copying_s=self._copying_s,
             by=self._source.by,
             replaced_sha512=self._replaced_sha512,

@@ -6,7 +6,7 @@ Facts
 -----
 
 - A session that was counted is taken off the books once, however it ends, and also when it was never let stay.
-- Whoever looks an image up gets one that the login allows, or none; no path is ever resolved.
+- A lookup returns an image that the login allows, or none; no path is ever resolved.
 - No object of its own beside the session: the two would refer to each other, and a session with all it holds would
   stay until a collection of garbage.
 """
@@ -64,7 +64,7 @@ class Visitor(ABC):
         """Give the place up, now."""
 
     @abstractmethod
-    def give_way(self, reason: str) -> None:
+    def yield_to_newer(self, reason: str) -> None:
         """End its transfer, whether it runs or waits to begin; the session stays where the protocol allows it."""
 
     @abstractmethod
@@ -79,7 +79,7 @@ class Visitor(ABC):
         return self.settings.limits.sessions or MOST_SESSIONS
 
     def take_place(self) -> bool:
-        """Take a place, if there is one, perhaps that of one that has not logged in; tell whether it may stay.
+        """Take a place, if there is one, perhaps that of one that has not logged in; return whether it may stay.
 
         It is counted in either case, until `leave_place`.
         """
@@ -116,12 +116,12 @@ class Visitor(ABC):
     # Its login.
 
     def log_in(self, result: "Account | FixedGrant") -> None:
-        """Take what the ticket service granted; that the client is in is told."""
+        """Take what the ticket service granted, and report the login."""
         self._no_longer_anonymous()
         audit = self.control_syn.describe() if self.control_syn else "SYN not kept by the kernel"
         if isinstance(result, FixedGrant):
             self.fixed = result
-            self.tickets.tell(EventKind.LOGIN, f"fixed login; {audit}", self.client_address)
+            self.tickets.report(EventKind.LOGIN, f"fixed login; {audit}", self.client_address)
             return
         self.account = result
         result.sessions.add(self)
@@ -138,7 +138,7 @@ class Visitor(ABC):
         }
 
     def leave_account(self, why: str = "") -> None:
-        """Tell that the client is gone, if it had logged in and nobody else goes on with its ticket.
+        """Report that the client is gone, if it had logged in and no other session uses its ticket.
 
         Args:
             why: Why it got no image; empty: what the ticket's books say, or that it asked for none.
@@ -193,7 +193,7 @@ class Visitor(ABC):
             end_bytes: Where it ends, the first byte that is not of it; None: with the image.
 
         Returns:
-            What is to be sent; None where the image is not any more what it was, which is told.
+            What to send; None where the image has changed, which is reported.
         """
         image = account.grant.image
         try:

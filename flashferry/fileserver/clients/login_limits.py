@@ -64,7 +64,7 @@ class FailureBook:
         self._seen.pop(address, None)
 
     def locked_out(self, address: str, now_s: float) -> bool:
-        """Tell whether an address is locked out."""
+        """Return whether an address is locked out."""
         return self._recent(address, now_s)[0] >= self._failures
 
     def _recent(self, address: str, now_s: float) -> tuple[int, float]:
@@ -167,7 +167,7 @@ class PendingLogins:
 
         Args:
             newcomer: The address, whose own session is in already.
-            is_named: Tells whether a live ticket names an address.
+            is_named: Returns whether a live ticket names an address.
         """
         own, right = self.count(newcomer), is_named(newcomer)
         most = max(self._by_address, key=self.count)

@@ -7,7 +7,7 @@ Facts
   descriptor, of epoll; that becomes readable when one of its sockets has an event (epoll(7), "Can I add an epoll file
   descriptor to another epoll instance"). So asyncio watches that descriptor, and has the guest take a turn then, or
   when its next timer is due.
-- asyncio tells of an exception in a callback by a handler of the loop; nothing of it is lost, and nothing of it ends
+- asyncio reports an exception in a callback to a handler of the loop; none is lost, and none ends
   the process.
 """
 
@@ -35,20 +35,20 @@ class AsyncioLoop(IOLoop):
     def __init__(self) -> None:
         super().__init__()
         self.asyncio = asyncio.new_event_loop()
-        self.asyncio.set_exception_handler(_tell)
+        self.asyncio.set_exception_handler(_report)
         self.asyncio.add_reader(self.fileno(), self._take_turn)
-        self._is_wanted: Callable[[], bool] = lambda: True
+        self._is_running: Callable[[], bool] = lambda: True
         self._timer: asyncio.TimerHandle | None = None
 
     def call_later(self, seconds: float, target: "Callable[..., Any]", *args: Any, **kwargs: Any) -> Any:
-        """Call something after some seconds, see pyftpdlib; asyncio is told when to wake up for it."""
+        """Call something after some seconds, see pyftpdlib; asyncio wakes up for it."""
         call = super().call_later(seconds, target, *args, **kwargs)
         self._wake_in(seconds)
         return call
 
-    def run_while(self, is_wanted: "Callable[[], bool]") -> None:
+    def run_while(self, is_running: "Callable[[], bool]") -> None:
         """Run both loops until that says no, which is asked behind each turn of the guest."""
-        self._is_wanted = is_wanted
+        self._is_running = is_running
         asyncio.set_event_loop(self.asyncio)
         self._wake_in(0.0)
         self.asyncio.run_forever()
@@ -59,12 +59,12 @@ class AsyncioLoop(IOLoop):
         The guest goes on taking its turns meanwhile, such as when the parent's end of the line closes. None of them
         stops the loop again: the wait for that fifth of a second would end as an error, and the process with it.
         """
-        self._is_wanted = lambda: True
+        self._is_running = lambda: True
         self.asyncio.run_until_complete(asyncio.sleep(_PARTING_S))
 
     def _take_turn(self) -> None:
         wait_s = self.loop(0, blocking=False)
-        if not self._is_wanted():
+        if not self._is_running():
             self.asyncio.stop()
             return
         if self._timer is not None:
@@ -85,7 +85,7 @@ class AsyncioLoop(IOLoop):
         self._take_turn()
 
 
-def _tell(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Have an exception that nobody took told where the errors of the other loop are."""
+def _report(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an unhandled exception where the errors of the other loop go."""
     error = context.get("exception")
     _LOG.error(context.get("message", "asyncio"), exc_info=error if isinstance(error, BaseException) else None)

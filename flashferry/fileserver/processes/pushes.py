@@ -1,9 +1,9 @@
-"""Transfers that this process sends by itself, to a device's own server: told, capped and judged as all others.
+"""Transfers that this process sends itself, to a device's own server: reported, capped and judged as all others.
 
-The serving processes answer devices that fetch. A push is the other way round: somebody else opens a connection to the
+The serving processes answer devices that fetch. A push is the other way round: the sender opens a connection to the
 device, and hands it over once it is ready for the image. From then on it is a transfer as any other: a ticket by which
-its progress is asked for, a share of its site's cap, readings of TCP_INFO, a record and a verdict. Nobody can log in
-with its ticket.
+its progress is asked for, a share of its site's cap, readings of TCP_INFO, a record and a verdict. No login uses
+its ticket.
 
 Facts
 -----
@@ -11,7 +11,7 @@ Facts
 - What goes over an SSH connection is more than the image: each packet has its length, padding and MAC besides
   (RFC 4253 6). So the acknowledged bytes are counted down by what a packet adds at most, until the device has said that
   it has the file; then all of it is there.
-- What a serving process does at a site is told to the others on the thread that reads it. It is only put down here, and
+- What a serving process does at a site is reported on the thread that reads it. It is only queued here, and
   read when a push is looked at, once a second: two threads that waited for each other would wait for ever.
 """
 
@@ -56,15 +56,15 @@ class PushAccount:
     """One image on its way to a device. Its methods may be called from any thread.
 
     Args:
-        desk: Whose it is.
+        service: The run's pushes.
         account: Its ticket.
-        close: Ends the connection of whoever sends; called where it is to end before its time.
+        close: Ends the sender's connection; called where it has to end early.
     """
 
     control_syn: SynOptions | None = None
 
-    def __init__(self, desk: PushDesk, account: Account, close: Callable[[], None]) -> None:
-        self._desk, self._account, self._close = desk, account, close
+    def __init__(self, service: PushService, account: Account, close: Callable[[], None]) -> None:
+        self._service, self._account, self._close = service, account, close
         self._connection: socket.socket | None = None
         self._transfer: Transfer | None = None
         self._tuning: Tuning | None = None
@@ -81,18 +81,18 @@ class PushAccount:
 
     @property
     def cut_because(self) -> str:
-        """Why somebody ended it before its time; empty where nobody did."""
+        """Why it was ended early; empty where it was not."""
         return self._cut_because
 
     @property
     def tickets(self) -> TicketService:
-        """The desk's ticket service."""
-        return self._desk.tickets
+        """The ticket service of all pushes."""
+        return self._service.tickets
 
     @property
     def settings(self) -> ServerSettings:
         """How the server runs."""
-        return self._desk.tickets.settings
+        return self._service.tickets.settings
 
     def begin(
         self,
@@ -115,14 +115,14 @@ class PushAccount:
             channel: The SSH channel as it is.
 
         Raises:
-            OSError: The connection is gone, or somebody ended the push.
+            OSError: The connection is gone, or the push was ended.
         """
         raw_info = sockets.read_info_bytes(connection)
         if raw_info is None:
             raise OSError("the connection was lost before the first byte")
         if self._cut_because:
             raise OSError(self._cut_because)
-        with self._desk.lock:
+        with self._service.lock:
             self._connection, self.client_address = connection, peer_address
             tickets = self.tickets
             start = TransferStart(
@@ -145,7 +145,7 @@ class PushAccount:
 
     def wrote(self, count: int) -> None:
         """Note that so many more bytes of the image were handed over."""
-        with self._desk.lock:
+        with self._service.lock:
             if self._transfer is not None:
                 self._transfer.wrote(count, self.tickets.clock())
 
@@ -155,22 +155,22 @@ class PushAccount:
         Args:
             channel: The SSH channel at the same time.
         """
-        with self._desk.lock:
-            self._desk.read_loads()
+        with self._service.lock:
+            self._service.read_loads()
             transfer, tuning, reporter = self._transfer, self._tuning, self._reporter
             raw_info = self._read()
             if transfer is None or tuning is None or reporter is None or reporter.concluded or raw_info is None:
                 return
             now_s = self.tickets.clock()
             transfer.take(raw_info, now_s, is_sample=True, channel=channel)
-            tuning.look_at_pace(transfer.info, now_s)
+            tuning.check_pace(transfer.info, now_s)
             if transfer.zero_window:
                 tuning.be_patient()
             if transfer.loses_heavily(now_s, self.settings.profile.fall_back_after_s):
                 tuning.give_up_bbr()
-            tuning.reconsider(transfer.loss_sight)
+            tuning.reconsider(transfer.loss_estimate)
             reporter.progress(now_s)
-            self.tickets.tell_loads()
+            self.tickets.report_loads()
 
     def conclude(self, failure: str = "", channel: ChannelReading | None = None) -> None:
         """Close the account, once.
@@ -179,14 +179,14 @@ class PushAccount:
             failure: Why it failed; empty where the device has said that it has the file.
             channel: The SSH channel at the end.
         """
-        with self._desk.lock:
+        with self._service.lock:
             self._is_confirmed = not failure
             reporter = self._reporter
             if reporter is None:
-                self._desk.give_up(self._account, failure or "no byte was sent")
+                self._service.give_up(self._account, failure or "no byte was sent")
             elif not reporter.concluded:
                 reporter.conclude(failure, self._read(), channel)
-            self._desk.forget(self)
+            self._service.forget(self)
 
     # What the ticket service calls.
 
@@ -196,12 +196,12 @@ class PushAccount:
             self._tuning.apply_cap(cap)
 
     def cut(self, reason: str) -> None:
-        """End it with a reason: whoever sends finds its connection closed."""
+        """End it with a reason: the sender finds its connection closed."""
         if not self._cut_because:
             self._cut_because = reason
             self._close()
 
-    def give_way(self, reason: str) -> None:
+    def yield_to_newer(self, reason: str) -> None:
         """End it with a reason."""
         self.cut(reason)
 
@@ -229,7 +229,7 @@ class PushAccount:
         return tuning
 
 
-class PushDesk:
+class PushService:
     """All pushes of a run.
 
     Args:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.telemetry import Telemetry
     from flashferry.fileserver.tickets import TicketGrant
-    from flashferry.fileserver.wire import ForSender, Message, Request, Standing
+    from flashferry.fileserver.wire import ForSender, Lasting, Message, Request
 
 _WATCH_S = 1.0
 
@@ -138,7 +138,7 @@ class WorkerPool:
         self._starting = threading.Lock()
         self._children: dict[str, Child] = {}
         # What a new process has to receive: the latest cap and link of each site, and each fixed login.
-        self._standing: dict[tuple[type, str], Standing] = {}
+        self._lasting: dict[tuple[type, str], Lasting] = {}
         self._attempt_lock = threading.Lock()
         # The newest attempt of each ticket that waits for its turn.
         self._pending: dict[str, _PendingAttempt] = {}
@@ -223,10 +223,10 @@ class WorkerPool:
             raise gone
         self._telemetry.add(first, tuple(living))
 
-    def ask_standing(self, request: "Standing") -> None:
+    def ask_lasting(self, request: "Lasting") -> None:
         """Send a request to all processes and local senders, and later to each new one; raises what `ask_all` does."""
         self.ask_all(request)
-        self._standing[type(request), request.subject] = request
+        self._lasting[type(request), request.subject] = request
         for sender in tuple(self._senders.values()):
             sender.take(request)
 
@@ -255,7 +255,7 @@ class WorkerPool:
 
     def join(self, name: str, sender: LocalSender) -> None:
         """Let a local sender share sites with the processes: it gets their caps, links and loads."""
-        for request in tuple(self._standing.values()):
+        for request in tuple(self._lasting.values()):
             sender.take(request)
         with self._load_lock:
             self._senders[name] = sender
@@ -403,7 +403,7 @@ class WorkerPool:
     def _send(self, name: str, request: SetLoadElsewhere | AttemptsElsewhere | DecideAttempt) -> bool:
         """Send a request to a process, and return whether it runs; one that has just ended does not need it."""
         try:
-            self._children[name].tell(request)
+            self._children[name].post(request)
         except OSError:
             return False
         return True
@@ -458,7 +458,7 @@ class WorkerPool:
             dead.close()
             settings = self._settings.of_process(name).at_ports(dead.ports)
             self._children[name] = child = self._started(name, settings)
-            for request in tuple(self._standing.values()):
+            for request in tuple(self._lasting.values()):
                 child.ask(request)
             self._send_loads(name)
             # Last: a client that comes before its login is known would be refused, and banned after a few tries.

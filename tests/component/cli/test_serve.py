@@ -183,7 +183,7 @@ def test_a_certificate_for_another_name_is_refused(images, tmp_path):
     given = ("--transports", "https", "--https-port", "0", "--certificate", paths[0], "--key", paths[1])
     found = run("serve", "--image-dir", images, "--listen", "127.0.0.1", *given)
     assert found.returncode == 2
-    assert "expected it to be for 127.0.0.1, which devices are told, found 192.0.2.1" in " ".join(found.stderr.split())
+    assert "expected it to be for 127.0.0.1, which devices use, found 192.0.2.1" in " ".join(found.stderr.split())
 
 
 def test_metrics_are_served_beside_the_images(images):

@@ -476,7 +476,7 @@ def test_a_name_that_is_none_is_not_asked_for(trial: Trial, name: str) -> None:
 def test_two_at_once_are_refused(trial: Trial) -> None:
     """The second, at once."""
     with trial.catalogue.locked():
-        trial.refused(CatalogueBusy, "expected nobody at it")
+        trial.refused(CatalogueBusy, "expected no other process using it")
 
 
 @pytest.mark.parametrize(

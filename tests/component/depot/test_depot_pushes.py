@@ -40,7 +40,7 @@ def test_a_push_and_another_run_s_copy_share_a_cap(shared_depot):
 def test_pushes_are_offered_beforehand(shared_depot):
     """A run that did not say so has no desk for them."""
     run = shared_depot.run()
-    with pytest.raises(SettingsInvalid, match="expected images offered for pushes"):
+    with pytest.raises(SettingsInvalid, match="expected a server that was opened for pushes"):
         run.open_push(TicketRequest(image_name=IMAGE), lambda: None)
 
 

@@ -168,7 +168,7 @@ def test_a_host_that_is_not_there_is_refused(sshd, run):
     """Its port is closed."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with pytest.raises(ConfigInvalid, match="nobody listens there"):
+    with pytest.raises(ConfigInvalid, match="nothing listens there"):
         run("--ssh", f"{getpass.getuser()}@127.0.0.1:{port}", *at(sshd)[2:])
 
 

@@ -110,6 +110,6 @@ def test_a_plan_says_that_the_depot_does_not_answer(ground: Path, tmp_path: Path
     with socket.socket(socket.AF_UNIX) as line:
         line.bind(str(tmp_path / "depot.sock"))
     (told,) = (one for one in planned(ground, tmp_path, "auto").assumptions if "depot" in one)
-    assert told.endswith("nobody serves this socket; planned as though the run brings its own file server")
-    with pytest.raises(ConfigInvalid, match=r"--depot: depot .*nobody serves this socket"):
+    assert told.endswith("no depot is running there; planned as though the run brings its own file server")
+    with pytest.raises(ConfigInvalid, match=r"--depot: depot .*no depot is running there"):
         planned(ground, tmp_path, "auto", str(tmp_path / "depot.sock"))

@@ -125,7 +125,7 @@ def test_giving_bbr_up_ends_the_slow_pace(kernel: _Kernel) -> None:
 def test_who_is_looked_at_early(kernel: _Kernel, options: int, control: str, early: bool) -> None:
     """Only where losses change something, and there they do: without SACK or scaling, and where `auto` is asked for."""
     tuning = _tuning(options, control)
-    assert tuning.looks_early is early
+    assert tuning.samples_early is early
     tuning.reconsider(_sight(losses=20, acked_segments=2000))
     assert (kernel.caps[-1] != _CAP.bytes_per_s) is early
 
@@ -136,7 +136,7 @@ def test_losses_turn_a_flow_with_an_unscaled_window_to_bbr_once(kernel: _Kernel)
     assert kernel.control == "cubic"
     tuning.reconsider(_sight(losses=20, acked_segments=2000, window_bytes=64_240, rtt_s=0.01))
     assert (kernel.control, kernel.caps) == ("bbr", [_CAP.bytes_per_s])
-    assert not tuning.looks_early
+    assert not tuning.samples_early
 
 
 def _through_channel(window_bytes: int, cap: Cap = _CAP, control: str = "auto") -> Tuning:
@@ -182,7 +182,7 @@ def test_a_channel_that_is_widened_in_mid_flow_is_capped_then(kernel: _Kernel, g
 def test_losses_turn_a_flow_through_a_narrow_channel_to_bbr(kernel: _Kernel) -> None:
     """It is paced then, by the cap too."""
     tuning = _through_channel(131_072)
-    assert tuning.looks_early
+    assert tuning.samples_early
     tuning.reconsider(_sight(losses=20, acked_segments=2000, window_bytes=131_072))
     assert (kernel.control, kernel.caps) == ("bbr", [_CAP.bytes_per_s])
 
@@ -216,7 +216,7 @@ def test_without_bbr_there_is_no_pace_and_the_reason_is_told(kernel: _Kernel, mo
     tuning = _finding(kernel, SitePace())
     assert not tuning.wants_pace
     assert kernel.caps == []
-    assert tuning.look_at_pace(_info(_SACK), 1.0) is None
+    assert tuning.check_pace(_info(_SACK), 1.0) is None
     assert tuning.report().reason.endswith("bbr is not in this kernel (modprobe tcp_bbr)")
 
 
@@ -230,7 +230,7 @@ def test_beside_somebody_else_it_goes_on_under_cubic_and_comes_back(kernel: _Ker
     tuning = _finding(kernel, SitePace())
     tuning._follow(1_000_000, Phase.YIELD)
     assert (kernel.control, kernel.caps[-1]) == ("cubic", 1_000_000)
-    assert "at the end CUBIC, for somebody else's queue stood on it" in tuning.report().reason
+    assert "at the end CUBIC, for another flow's queue stood on it" in tuning.report().reason
     tuning._follow(900_000, Phase.HOLD)
     assert (kernel.control, kernel.caps[-1]) == ("bbr", 900_000)
 

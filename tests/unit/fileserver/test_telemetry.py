@@ -66,7 +66,7 @@ def test_a_ticket_under_way_is_never_forgotten() -> None:
     snapshots.put(_progress("again", TransferState.TRANSFERRING))
     for number in range(WHOLE_RECORDS + BRIEF_RECORDS + 1):
         snapshots.put(_progress(str(number), TransferState.FAILED))
-    assert {progress.ticket_id for progress in snapshots.under_way()} == {"waiting", "again"}
+    assert {progress.ticket_id for progress in snapshots.in_progress()} == {"waiting", "again"}
     assert snapshots.get("waiting").state is TransferState.WAITING
 
 

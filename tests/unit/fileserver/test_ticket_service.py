@@ -68,7 +68,7 @@ class _Channel:
     def cut(self, reason: str) -> None:
         self.cuts.append(reason)
 
-    def give_way(self, reason: str) -> None:
+    def yield_to_newer(self, reason: str) -> None:
         self.cut(reason)
 
     def go_on(self) -> None:
@@ -79,7 +79,7 @@ class _Session:
     def __init__(self) -> None:
         self.ends: list[str] = []
 
-    def give_way(self, reason: str) -> None:
+    def yield_to_newer(self, reason: str) -> None:
         self.ends.append(f"gave way: {reason}")
 
     def send_away(self, reason: str) -> None:
@@ -477,8 +477,8 @@ def test_a_site_s_cap_is_shared_with_other_processes() -> None:
     assert channel.caps == [3000, 3000, 9000]
     member = room.tickets.site_member_of(account)
     member.note(70)
-    room.tickets.tell_loads()
-    room.tickets.tell_loads()
+    room.tickets.report_loads()
+    room.tickets.report_loads()
     room.tickets.end(account, channel)
     assert [(load.transfers, load.moved_bytes) for load in loads] == [(1, 0), (1, 70), (0, 70)]
 
@@ -496,7 +496,7 @@ def test_a_ticket_of_one_process_sends_at_once() -> None:
     room.tickets.use(account)
     room.tickets.await_turn(account, channel)
     assert channel.goes_on
-    assert room.tickets.under_way == 0
+    assert room.tickets.in_progress == 0
 
 
 def test_a_shared_ticket_sends_when_its_last_try_was_decided_on() -> None:
@@ -507,9 +507,9 @@ def test_a_shared_ticket_sends_when_its_last_try_was_decided_on() -> None:
     room.tickets.use(account)
     room.tickets.await_turn(account, channel)
     room.tickets.decide_try(account.grant.ticket_id, 1, goes_on=True)
-    assert (channel.goes_on, room.tickets.under_way) == (False, 1)
+    assert (channel.goes_on, room.tickets.in_progress) == (False, 1)
     room.tickets.decide_try(account.grant.ticket_id, 2, goes_on=True)
-    assert (channel.goes_on, room.tickets.under_way) == (True, 0)
+    assert (channel.goes_on, room.tickets.in_progress) == (True, 0)
 
 
 def test_a_try_that_is_refused_gives_way_if_it_is_the_last() -> None:
@@ -530,7 +530,7 @@ def test_others_hear_that_nothing_is_sent_after_the_end_of_what_was() -> None:
     room, channel = _Room(), _Channel()
     account = _shared(room)
     heard: list[str] = []
-    room.tickets.on_gave_way = heard.append
+    room.tickets.on_yielded = heard.append
     room.tickets.begin(account, channel)
     room.tickets.use_elsewhere(account.grant.ticket_id, 1)
     assert heard == []

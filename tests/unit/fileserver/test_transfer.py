@@ -201,7 +201,7 @@ def test_no_more_is_counted_as_repaired_than_one_a_round_trip() -> None:
         (109.4, 250, 5),
     ):
         transfer.take(_info(all_again=all_again, rtt=100_000), at_s)
-        assert (transfer.loss_sight.losses, transfer.loss_sight.repairs) == (all_again, repairs)
+        assert (transfer.loss_estimate.losses, transfer.loss_estimate.repairs) == (all_again, repairs)
 
 
 def test_a_transfer_that_never_began_has_a_record_too() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flashferry.fileserver.transfer_monitor import to_next_early_look_s, to_next_moment_s, to_next_sample_s
+from flashferry.fileserver.transfer_monitor import to_next_early_sample_s, to_next_moment_s, to_next_sample_s
 
 
 @pytest.mark.parametrize("now_s", [0.0, 12.34, 99.999, 1e6 + 0.05])
@@ -18,7 +18,7 @@ def test_ticks_fall_on_ten_moments_of_an_interval(now_s: float, interval_s: floa
 @pytest.mark.parametrize("now_s", [0.0, 0.05, 12.34, 1e6 + 0.05])
 def test_early_looks_fall_on_tenths_of_a_second(now_s: float) -> None:
     """The next is at most a tenth away, never at once, and on a moment that all transfers share."""
-    wait_s = to_next_early_look_s(now_s)
+    wait_s = to_next_early_sample_s(now_s)
     assert 0 < wait_s <= 0.1 + 1e-6
     assert (now_s + wait_s) * 10 == pytest.approx(round((now_s + wait_s) * 10), abs=1e-3)
 

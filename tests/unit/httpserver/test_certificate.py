@@ -29,7 +29,7 @@ def test_a_good_pair_is_taken(pair: Pair, tmp_path: Path) -> None:
 def test_another_name_is_refused(pair: Pair, tmp_path: Path, told: str) -> None:
     """With both: what devices are told, and what the certificate is for."""
     error = complaint(*pair(tmp_path), told)
-    assert f"expected it to be for {told}, which devices are told, found ferry.example, *.hq.example, 192.0.2.1" in (
+    assert f"expected it to be for {told}, which devices use, found ferry.example, *.hq.example, 192.0.2.1" in (
         error.message
     )
 

@@ -88,7 +88,7 @@ def test_nothing_is_sent_on_a_channel_that_the_client_has_ended(by: str, tmp_pat
         channel = channel_of(connection)
         # As behind the login, and behind the client's last word on the channel.
         connection._kex_complete = True
-        assert (connection.has_room, channel.is_open) == (True, False)
+        assert (connection.has_space, channel.is_open) == (True, False)
         if by == "scp":
             writer = ChannelWriter(connection, channel)
             with (tmp_path / "image").open("w+b") as file, pytest.raises(BlockingIOError):

@@ -271,7 +271,7 @@ def _play_one(
             return trial
 
         try:
-            in_rounds(series.methods, copy, rounds=rounds, seed=seed, tell=tell, interrupted=interrupted)
+            in_rounds(series.methods, copy, rounds=rounds, seed=seed, report=tell, interrupted=interrupted)
         finally:
             far.close()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot.catalogue.errors import CatalogueBusy, CatalogueFull, told
+from flashferry.depot.catalogue.errors import CatalogueBusy, CatalogueFull, disk_errors
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.depot.catalogue.part import Part
 from flashferry.depot.catalogue.proof import HeldState
@@ -246,7 +246,7 @@ def test_what_a_killed_process_left_half_written_goes(catalogue: CatalogueFolder
 )
 def test_an_error_of_the_disk_is_told(tmp_path: Path, number: int, kind: type[Exception]) -> None:
     """No room is one thing, a disk or folder that will not do another."""
-    with pytest.raises(kind, match=r"image\.bin"), told(tmp_path, NAME, 5000):
+    with pytest.raises(kind, match=r"image\.bin"), disk_errors(tmp_path, NAME, 5000):
         raise OSError(number, os.strerror(number))
 
 

@@ -15,7 +15,7 @@ def test_the_first_is_told_at_once_and_the_rest_counted():
     assert refusals.take(failure(), 0.0) == told
     assert [refusals.take(failure(), 1.0 + number) for number in range(12)] == [""] * 12
     assert list(refusals.due(EVERY_S - 1)) == []
-    assert list(refusals.due(EVERY_S)) == [f"{told}; 12 more times since that was told"]
+    assert list(refusals.due(EVERY_S)) == [f"{told}; 12 more times since the last report"]
     assert list(refusals.due(2 * EVERY_S)) == []
     assert refusals.take(failure(), 2 * EVERY_S + 1) == told
 
@@ -36,5 +36,5 @@ def test_a_flood_of_addresses_is_one_line():
     told = [refusals.take(failure(f"10.1.{number // 250}.{number % 250}"), 0.0) for number in range(MOST_APART + 50)]
     assert len([one for one in told if one]) == MOST_APART + 1
     assert list(refusals.due(EVERY_S)) == [
-        "login refused: more addresses and users than are told apart; 49 more times since that was told"
+        "login refused: more addresses and users than are counted singly; 49 more times since the last report"
     ]

@@ -87,7 +87,7 @@ def test_no_cipher_in_common_is_refused_with_both_lists():
             "expected the host key that is known, found another one",
         ),
         ("root@h: Permission denied (publickey).", "the login was refused"),
-        ("ssh: connect to host h port 22: Connection refused", "nobody listens there"),
+        ("ssh: connect to host h port 22: Connection refused", "nothing listens there"),
         ("ssh: connect to host h port 22: Connection timed out", "it did not answer in time"),
         ("ssh: Could not resolve hostname h: Name or service not known", "there is no host of that name"),
         (

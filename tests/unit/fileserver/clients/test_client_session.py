@@ -83,11 +83,11 @@ class LocalSender(Visitor):
         self.was_displaced = True
         self.leave_place()
 
-    def give_way(self, reason: str) -> None:
+    def yield_to_newer(self, reason: str) -> None:
         self.gave_way.append(reason)
 
     def send_away(self, reason: str) -> None:
-        self.give_way(reason)
+        self.yield_to_newer(reason)
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def house(tmp_path: Path) -> Iterator[House]:
         visitor.socket.close()
 
 
-@pytest.mark.parametrize("name", ["tickets", "settings", "evict", "give_way", "send_away"])
+@pytest.mark.parametrize("name", ["tickets", "settings", "evict", "yield_to_newer", "send_away"])
 def test_a_protocol_that_forgets_its_part_makes_no_client(house: House, name: str) -> None:
     """It is told when the first client comes, and not when one is to be sent away."""
     forgetful = type("Forgetful", (LocalSender,), {name: getattr(Visitor, name)})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.fileserver.processes.pushes import PushAccount, PushDesk
+from flashferry.fileserver.processes.pushes import PushAccount, PushService
 from flashferry.fileserver.rate_limits import SiteLoad
 from flashferry.fileserver.records import EventKind, ServerEvent, TransferState
 from flashferry.fileserver.settings import ListenerSettings, ServerSettings
@@ -23,13 +23,13 @@ _SIZE = 200_000
 
 
 class Desk:
-    """A desk whose words are kept, with a connection over loopback that somebody reads."""
+    """A service whose words are kept, with a connection over loopback that somebody reads."""
 
     def __init__(self) -> None:
         self.events: list[ServerEvent] = []
         self.loads: list[SiteLoad] = []
         settings = ServerSettings(image_paths=(Path("/x"),), listeners=(ListenerSettings(protocol="a.b:C"),))
-        self.desk = PushDesk(settings, self._keep)
+        self.service = PushService(settings, self._keep)
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.ours = socket.create_connection(listener.getsockname())
             self.theirs, _ = listener.accept()
@@ -50,7 +50,9 @@ class Desk:
             path=Path("/a.bin"),
             identity=FileIdentity(device=1, inode=2, size_bytes=_SIZE, mtime_ns=3, ctime_ns=4),
         )
-        push, _ = self.desk.open(issue(TicketRequest(image_name="a.bin", site=site, **request), image)[1], self.close)
+        push, _ = self.service.open(
+            issue(TicketRequest(image_name="a.bin", site=site, **request), image)[1], self.close
+        )
         return push
 
     def begin(self, push: PushAccount) -> None:
@@ -75,10 +77,10 @@ class Desk:
 
 @pytest.fixture
 def at() -> Iterator[Desk]:
-    desk = Desk()
-    yield desk
-    desk.ours.close()
-    desk.theirs.close()
+    service = Desk()
+    yield service
+    service.ours.close()
+    service.theirs.close()
 
 
 def test_a_push_is_told_as_any_transfer(at: Desk) -> None:
@@ -121,19 +123,19 @@ def test_a_push_that_ended_before_its_first_byte_has_its_reason(at: Desk) -> Non
         None,
         "the device's SCP server says: no",
     )
-    assert not at.desk.has(push.ticket_id)
+    assert not at.service.has(push.ticket_id)
 
 
 def test_a_push_has_its_share_of_what_its_site_may_take(at: Desk) -> None:
     """The cap is divided among pushes and what the serving processes have under way there; what ends gives it back."""
-    at.desk.take(SetSiteCap(site="s1", cap_bytes_per_s=900_000, source="given"))
-    at.desk.take(SetLoadElsewhere(load=SiteLoad(site="s1", transfers=2, moved_bytes=0)))
+    at.service.take(SetSiteCap(site="s1", cap_bytes_per_s=900_000, source="given"))
+    at.service.take(SetLoadElsewhere(load=SiteLoad(site="s1", transfers=2, moved_bytes=0)))
     push = at.open()
     at.begin(push)
     assert at.loads[-1] == SiteLoad(site="s1", transfers=1, moved_bytes=0)
     assert push._tuning is not None
     assert push._tuning.cap_bytes_per_s == 300_000
-    at.desk.take(SetLoadElsewhere(load=SiteLoad(site="s1", transfers=0, moved_bytes=0)))
+    at.service.take(SetLoadElsewhere(load=SiteLoad(site="s1", transfers=0, moved_bytes=0)))
     push.look()
     assert push._tuning.cap_bytes_per_s == 900_000
     push.conclude()
@@ -146,7 +148,7 @@ def test_revoking_closes_the_senders_connection(at: Desk, has_begun: bool) -> No
     push = at.open()
     if has_begun:
         at.begin(push)
-    at.desk.revoke(push.ticket_id)
+    at.service.revoke(push.ticket_id)
     push.conclude(push.cut_because or "ended")
     assert at.closed == 1
     told = at.events[-1].progress

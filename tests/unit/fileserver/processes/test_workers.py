@@ -27,7 +27,7 @@ class Asking:
         self._telemetry = telemetry
         self.heard: list[tuple[Any, TransferProgress]] = []
 
-    def tell(self, request: Any) -> None:
+    def post(self, request: Any) -> None:
         self.heard.append((request, self._telemetry.progress("t")))
 
 
@@ -173,7 +173,7 @@ def test_a_process_in_the_place_of_another_opens_last(monkeypatch: pytest.Monkey
     starting: Any = iter(made)
     monkeypatch.setattr(workers, "_started", lambda *_: next(starting))
     workers.start()
-    workers.ask_standing(SetSiteCap(site="AMS", cap_bytes_per_s=1, source=""))
+    workers.ask_lasting(SetSiteCap(site="AMS", cap_bytes_per_s=1, source=""))
     assert first.asked == ["cap"]
     workers.open()
     telemetry.take_end("killed", False)
