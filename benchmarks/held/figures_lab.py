@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.held.figure import figure
 from flashferry.lab.authority import Authority
-from flashferry.lab.cml.routers.host_process import started_house
+from flashferry.lab.cml.routers.host_process import started_controller
 from flashferry.lab.cml.routers.path import LatencyCounts
 from flashferry.lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
 from flashferry.lab.experiment.measured import Measured
@@ -22,7 +22,7 @@ from flashferry.lab.experiment.pool import play_all
 from flashferry.lab.link import load_profile
 from flashferry.lab.web import running_web
 from flashferry.lab.world import DepotSpec, DeviceSpec, SiteSpec, World, WorldSpec, in_core, in_depot, start_world
-from tests.component.lab.cml.house_client import LATENCY_MS, QUICK, STATIC, Client, topology
+from tests.component.lab.cml.process_client import LATENCY_MS, QUICK, STATIC, Client, topology
 from tests.component.lab.conftest import copy, plain_ftp, session
 from tests.component.lab.transfers import at_site, fetch
 from tests.patience import PATIENCE_S, until
@@ -186,7 +186,7 @@ def cml_round_trip_without_latency() -> float:
 @figure("ratio")
 def cml_latency_each_way_of_model() -> float:
     """Measure the round trip where latency counts in each direction, against twice the latency."""
-    with _booted_lab(LatencyCounts.EACH_WAY) as (client, _):
+    with _booted_lab(LatencyCounts.EACH_DIRECTION) as (client, _):
         return client.rtt_s(STATIC) * 1e3 / (2 * LATENCY_MS)
 
 
@@ -260,8 +260,8 @@ def _least_handshake_s(world: World) -> float:
 def _booted_lab(counts: LatencyCounts | None = None) -> Iterator[tuple[Client, str]]:
     """Start a controller's lab of two routers; yield a client and the lab's id once the first has booted."""
     more: dict[str, Any] = {} if counts is None else {"counts": counts}
-    with started_house(boot=QUICK, **more) as house:
-        client = Client(house)
+    with started_controller(boot=QUICK, **more) as process:
+        client = Client(process)
         lab = client.ask("POST", "import", topology())["id"]
         client.ask("PUT", f"labs/{lab}/start")
         until(lambda: client.states(lab)[0] == "BOOTED", "a router booted")

@@ -17,12 +17,12 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from flashferry.lab.cml.routers.host_process import House
+    from flashferry.lab.cml.routers.host_process import ControllerProcess
 
 LATENCIES = ("once", "each-way")
 _IMAGE_BYTES = 6_000_000
 _IMAGE = "flashferry-night.bin"
-_LOOK_S = 0.2
+_POLL_S = 0.2
 
 LatencyOption = Annotated[
     str,
@@ -67,7 +67,7 @@ def keep_up(latency: str, *, json: bool) -> None:
     Raises:
         ConfigInvalid: It cannot be built here, another lab is running, or the latency is no way to count.
     """
-    from flashferry.lab.cml.routers.host_process import started_house
+    from flashferry.lab.cml.routers.host_process import started_controller
     from flashferry.lab.cml.routers.path import LatencyCounts
     from flashferry.lab.errors import LabError
     from flashferry.lab.namespaces import become_root_in_user_namespace
@@ -78,15 +78,15 @@ def keep_up(latency: str, *, json: bool) -> None:
     try:
         with (
             stop_on_signals(signals=(signal.SIGINT, signal.SIGTERM)) as stop,
-            started_house(counts=LatencyCounts(latency)) as house,
+            started_controller(counts=LatencyCounts(latency)) as controller,
         ):
-            description = write_description(house, Path("nights").absolute())
-            write_state(house.state())
+            description = write_description(controller, Path("nights").absolute())
+            write_state(controller.state())
             try:
                 if json:
-                    typer.echo(result_document("lab", ExitCode.OK, _described(house, description)))
+                    typer.echo(result_document("lab", ExitCode.OK, _described(controller, description)))
                 else:
-                    for line in _introduction(house, description):
+                    for line in _introduction(controller, description):
                         echo(line)
                 stop.wait()
             finally:
@@ -104,7 +104,7 @@ def night(
     latency: LatencyOption = LATENCIES[0],
 ) -> None:
     """Play a whole night: a controller with stand-in routers, 'flashferry nightly run' on it, its report; all goes."""
-    from flashferry.lab.cml.routers.host_process import started_house
+    from flashferry.lab.cml.routers.host_process import started_controller
     from flashferry.lab.cml.routers.path import LatencyCounts
     from flashferry.lab.errors import LabError
     from flashferry.lab.namespaces import become_root_in_user_namespace
@@ -112,9 +112,9 @@ def night(
     check_latency(latency)
     become_root_in_user_namespace()
     try:
-        with started_house(counts=LatencyCounts(latency)) as house:
-            description = write_description(house, folder.absolute(), copies=copies, count=routers)
-            echo(f"A stand-in of a CML controller is up at {house.url}. What it is asked for tonight:")
+        with started_controller(counts=LatencyCounts(latency)) as controller:
+            description = write_description(controller, folder.absolute(), copies=copies, count=routers)
+            echo(f"A stand-in of a CML controller is up at {controller.url}. What it is asked for tonight:")
             echo()
             for line in description.read_text(encoding="utf-8").splitlines():
                 echo(line)
@@ -122,18 +122,14 @@ def night(
             command = ["flashferry", "nightly", "run", str(description), "--state-dir", str(folder / "state")]
             echo(f"$ {' '.join(command)}")
             sys.stdout.flush()  # before the night's own lines, also in a file
-            code = _played(house, [sys.executable, "-P", "-m", *command])
+            code = _played(controller, [sys.executable, "-P", "-m", *command])
     except LabError as error:
         raise ConfigInvalid(str(error).rstrip(".")) from None
     raise typer.Exit(code)
 
 
 def check_latency(latency: str) -> None:
-    """Refuse what is no way to count a latency.
-
-    Raises:
-        ConfigInvalid: It is none.
-    """
+    """Refuse what is no way to count a latency. Raises ConfigInvalid: it is none."""
     if latency not in LATENCIES:
         raise ConfigInvalid(
             f"--latency: expected {' or '.join(LATENCIES)}, found {latency!r}",
@@ -141,51 +137,51 @@ def check_latency(latency: str) -> None:
         )
 
 
-def write_description(house: House, folder: Path, *, copies: int = 5, count: int = 2) -> Path:
+def write_description(controller: ControllerProcess, folder: Path, *, copies: int = 5, count: int = 2) -> Path:
     """Write the description of a night on a stand-in controller, and an image of random bytes, into its folder.
 
     Args:
-        house: The controller.
+        controller: The controller.
         folder: Where the nights' artefacts go.
         copies: Timed copies of each router.
         count: Routers on each of the two conditions.
     """
     from flashferry.planning.local_images import fill_randomly
 
-    image = house.directory / _IMAGE
+    image = controller.directory / _IMAGE
     fill_randomly(image, _IMAGE_BYTES)
     text = _DESCRIPTION.format(
-        url=house.url, ca_file=house.ca_file, image=image, folder=folder, copies=copies, count=count
+        url=controller.url, ca_file=controller.ca_file, image=image, folder=folder, copies=copies, count=count
     )  # fmt: skip
-    path = house.directory / "nightly.yaml"
+    path = controller.directory / "nightly.yaml"
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def _played(house: House, command: list[str]) -> int:
+def _played(controller: ControllerProcess, command: list[str]) -> int:
     """Run a command in the core until it ends; Ctrl-C is for it, so that it can clean up. Return its exit code."""
     from flashferry.lab.enter import enter_core
     from flashferry.lab.helper import end_with_owner
 
     def enter() -> None:
         end_with_owner()
-        enter_core(house.pid)
+        enter_core(controller.pid)
 
     environment = os.environ | {
-        "FLASHFERRY_CML_USERNAME": house.username,
-        "FLASHFERRY_CML_PASSWORD": house.password,
+        "FLASHFERRY_CML_USERNAME": controller.username,
+        "FLASHFERRY_CML_PASSWORD": controller.password,
     }
 
-    def tell(first: bool) -> None:
+    def on_signal(first: bool) -> None:
         if first:
             say("interrupted: the night ends what is under way and removes its lab")
 
-    with stop_on_signals(tell=tell) as stop:
+    with stop_on_signals(tell=on_signal) as stop:
         # A session of its own: the terminal's Ctrl-C would reach it twice.
         process = subprocess.Popen(command, env=environment, preexec_fn=enter, start_new_session=True)  # noqa: PLW1509
         while True:
             try:
-                return _exit_code(process.wait(_LOOK_S))
+                return _exit_code(process.wait(_POLL_S))
             except subprocess.TimeoutExpired:
                 if stop.is_set():
                     process.send_signal(signal.SIGINT)
@@ -197,28 +193,28 @@ def _exit_code(returned: int) -> int:
     return returned if returned >= 0 else 128 - returned
 
 
-def _introduction(house: House, description: Path) -> list[str]:
+def _introduction(controller: ControllerProcess, description: Path) -> list[str]:
     return [
         "The stand-in of a CML controller is up; its nodes are stand-in routers on emulated links.",
         "Ctrl-C here, or 'flashferry lab down', ends it and leaves nothing behind.",
-        f"  url       {house.url}",
-        f"  CA file   {house.ca_file}",
-        f"  user      {house.username}  password {house.password}",
-        f"  switches  curl --unix-socket {house.door} http://standin/standin/faults",
+        f"  url       {controller.url}",
+        f"  CA file   {controller.ca_file}",
+        f"  user      {controller.username}  password {controller.password}",
+        f"  switches  curl --unix-socket {controller.control} http://standin/standin/faults",
         "In another terminal, for example:",
-        f"  export FLASHFERRY_CML_USERNAME={house.username} FLASHFERRY_CML_PASSWORD={house.password}",
+        f"  export FLASHFERRY_CML_USERNAME={controller.username} FLASHFERRY_CML_PASSWORD={controller.password}",
         f"  flashferry lab exec flashferry nightly run {description}",
     ]
 
 
-def _described(house: House, description: Path) -> dict[str, Any]:
+def _described(controller: ControllerProcess, description: Path) -> dict[str, Any]:
     return {
-        "url": house.url,
-        "ca_file": str(house.ca_file),
+        "url": controller.url,
+        "ca_file": str(controller.ca_file),
         # The lab's logins are printed for people too; they open nothing but stand-ins.
-        "username": house.username,
-        "password": house.password,
-        "door": str(house.door),
-        "core_pid": house.pid,
+        "username": controller.username,
+        "password": controller.password,
+        "door": str(controller.control),
+        "core_pid": controller.pid,
         "description": str(description),
     }

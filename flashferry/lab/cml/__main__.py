@@ -25,24 +25,24 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: over.set())
     times = BootTimes(queued_s=arguments.boot_s / 5, started_s=arguments.boot_s, stagger_s=arguments.boot_s / 10)
-    host, _, port = arguments.door.rpartition(":")
-    door_at = (host, int(port)) if port.isdecimal() else Path(arguments.door)
+    host, _, port = arguments.control.rpartition(":")
+    control_at = (host, int(port)) if port.isdecimal() else Path(arguments.control)
     with standin_controller(
         address=arguments.address,
         port=arguments.port,
         runtime=ClockRuntime(times),
         version=arguments.version,
-        door_at=door_at,
+        control_at=control_at,
         folder=arguments.folder,
     ) as running:
-        told = {
+        shown = {
             "url": running.url,
             "ca_file": str(running.ca_file),
             "username": running.username,
             "password": running.password,
-            "door": running.door,
+            "control": running.control,
         }
-        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.write(json.dumps(shown) + "\n")
         sys.stdout.flush()
         over.wait()
 
@@ -54,7 +54,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--version", help="The controller's version (2.10.0+build.5).")
     parser.add_argument("--boot-s", type=float, default=5.0, help="Seconds that a node boots (5).")
     parser.add_argument(
-        "--door", default="127.0.0.1:0", help="Where switches are turned: HOST:PORT, or a path for a unix socket."
+        "--control", default="127.0.0.1:0", help="Where switches are turned: HOST:PORT, or a path for a unix socket."
     )
     parser.add_argument("--folder", type=Path, help="An existing folder for certificates and images (one that goes).")
     parser.add_argument("--switches", action="store_true", help="Show the tables of switches and refusals and end.")

@@ -17,7 +17,7 @@ from flashferry.lab.cml.texts import refused
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """Somebody with an account.
+    """A local account of the stand-in.
 
     Attributes:
         username: The name to log in by.
@@ -56,8 +56,7 @@ class Access:
     def token(self, username: object, password: object) -> str:
         """Return a new token.
 
-        Raises:
-            Refused: 403, as the real one does, not 401: there is no such account, or the password is wrong.
+        Raises Refused: 403, as the real one does, not 401: there is no such account, or the password is wrong.
         """
         user = self._users.get(str(username))
         if user is None or not hmac.compare_digest(user.password, str(password)):
@@ -67,8 +66,7 @@ class Access:
     def user(self, header: str | None) -> User:
         """Return whose token an `Authorization` header holds.
 
-        Raises:
-            Refused: 401: there is none, it is not ours, it was revoked, or its time is over.
+        Raises Refused: 401: there is none, it is not ours, it was revoked, or its time is over.
         """
         scheme, _, token = (header or "").partition(" ")
         if scheme.lower() != "bearer" or not token:

@@ -56,14 +56,14 @@ class ClockRuntime:
         self._conditions: dict[tuple[str, str], Condition | None] = {}
         self._captures: dict[tuple[str, str], float] = {}
 
-    def start(self, lab: LabPlan, node_id: str | None = None) -> None:
+    def start(self, lab: LabPlan) -> None:
         """Start the clock of one node, or of all that stand."""
         self._places.setdefault(lab.lab_id, len(self._places) % 256)
         nodes = self._labs.setdefault(lab.lab_id, {})
         for place, plan in enumerate(lab.nodes):
             node = nodes.setdefault(plan.node_id, _Node(plan=plan, place=place))
             node.plan, node.place = plan, place
-            if node_id in {None, plan.node_id} and not self._state(node).is_running:
+            if not self._state(node).is_running:
                 node.started_at, node.stopped_at = self._clock(), None
         for link in lab.links:
             self._conditions[lab.lab_id, link.link_id] = link.condition
@@ -85,15 +85,15 @@ class ClockRuntime:
         self._conditions[lab_id, link_id] = condition
         return condition if condition is not None and condition.is_enabled else None
 
-    def stop(self, lab_id: str, node_id: str | None = None) -> None:
-        """Stop the clock of one node, or of all."""
-        for node in self._chosen(lab_id, node_id):
+    def stop(self, lab_id: str) -> None:
+        """Stop the clock of all nodes."""
+        for node in self._labs.get(lab_id, {}).values():
             if self._state(node).is_running and node.stopped_at is None:
                 node.stopped_at = self._clock()
 
-    def wipe(self, lab_id: str, node_id: str | None = None) -> None:
-        """Set the clock of one node, or of all, back to the beginning."""
-        for node in self._chosen(lab_id, node_id):
+    def wipe(self, lab_id: str) -> None:
+        """Set the clock of all nodes back to the beginning."""
+        for node in self._labs.get(lab_id, {}).values():
             node.started_at = node.stopped_at = None
 
     def forget(self, lab_id: str) -> None:
@@ -120,10 +120,6 @@ class ClockRuntime:
     def close(self) -> None:
         """Forget everything."""
         self._labs.clear()
-
-    def _chosen(self, lab_id: str, node_id: str | None) -> list[_Node]:
-        nodes = self._labs.get(lab_id, {})
-        return [node for own_id, node in nodes.items() if node_id in {None, own_id}]
 
     def _state(self, node: _Node) -> NodeState:
         if node.started_at is None:

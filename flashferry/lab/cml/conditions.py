@@ -33,29 +33,28 @@ PERCENT = frozenset(
 _NAMED = frozenset({"bandwidth", "latency", "jitter", "loss", "enabled"})
 
 
-def checked(wanted: object) -> dict[str, Any]:
+def checked(requested: object) -> dict[str, Any]:
     """Return a condition as it was sent, if it is one.
 
-    Raises:
-        Refused: It has an unknown key, or a value of a wrong type or out of its bounds.
+    Raises Refused: it has an unknown key, or a value of a wrong type or out of its bounds.
     """
-    if not isinstance(wanted, dict):
-        raise refused("bad_condition", why=f"expected an object, found {type(wanted).__name__}")
-    for key, value in wanted.items():
+    if not isinstance(requested, dict):
+        raise refused("bad_condition", why=f"expected an object, found {type(requested).__name__}")
+    for key, value in requested.items():
         if (why := _objection(str(key), value)) is not None:
             raise refused("bad_condition", why=why)
-    return dict(wanted)
+    return dict(requested)
 
 
 def merged(held: Mapping[str, Any] | None, change: Mapping[str, Any], *, is_enabled_by_default: bool) -> dict[str, Any]:
     """Return a condition after a PATCH: what is not named stays, what is null goes back to nothing."""
     before = {"bandwidth": 0, "latency": 0, "jitter": 0, "loss": 0.0, "enabled": is_enabled_by_default}
     both = {**before, **(held or {}), **change}
-    return {key: before.get(key) if value is None else value for key, value in both.items() if _is_told(key, value)}
+    return {key: before.get(key) if value is None else value for key, value in both.items() if _is_shown(key, value)}
 
 
 def as_condition(held: Mapping[str, Any]) -> Condition:
-    """Return what a runtime is told of it."""
+    """Return it as a runtime takes it."""
     return Condition(
         bandwidth_kbps=held.get("bandwidth") or 0,
         latency_ms=held.get("latency") or 0,
@@ -80,7 +79,7 @@ def as_json(condition: Condition | None) -> dict[str, Any] | None:
     }
 
 
-def _is_told(key: str, value: object) -> bool:
+def _is_shown(key: str, value: object) -> bool:
     return key in _NAMED or value is not None
 
 

@@ -40,7 +40,7 @@ class Controller:
     Args:
         folder: An existing, empty folder of its own, for image files.
         runtime: What runs the nodes; None for nodes that are nothing but a clock.
-        users: The accounts; the first is who owns what nobody made.
+        users: The accounts; the first owns what no account made.
         clock: Seconds, of any beginning; never backwards.
         began: The time at which `clock` showed what it shows now.
     """
@@ -73,7 +73,7 @@ class Controller:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """The version's numbers, to tell apart what came when."""
+        """The version's numbers."""
         return tuple(int(part) for part in str(self.switches.value("version")).partition("+")[0].split("."))
 
     @property
@@ -101,8 +101,7 @@ class Controller:
     def lab(self, lab_id: str, user: User) -> Lab:
         """Return a lab, with its events up to now.
 
-        Raises:
-            Refused: 404: there is none, or it is a stranger's (what the real one says then is not known).
+        Raises Refused: 404: there is none, or it is a stranger's (what the real one says then is not known).
         """
         lab = self._labs.get(lab_id)
         if lab is None or not (user.is_admin or lab.owner_id == user.user_id):
@@ -128,11 +127,7 @@ class Controller:
         return lab
 
     def take(self, text: str, user: User, *, title: str | None) -> Lab:
-        """Make a lab from a topology.
-
-        Raises:
-            Refused: 400: it is none that may be imported; then no lab is made.
-        """
+        """Make a lab from a topology. Raises Refused: 400: it is none that may be imported; then no lab is made."""
         given = parse(text, title=title, definitions=self.definitions, version=self.version)
         lab = self.create(user, title=given.title, description=given.description, notes=given.notes)
         fill(lab, given)
@@ -144,11 +139,7 @@ class Controller:
         return lab
 
     def delete(self, lab: Lab) -> None:
-        """Delete a stopped and wiped lab.
-
-        Raises:
-            Refused: It is not.
-        """
+        """Delete a stopped and wiped lab. Raises Refused: it is not."""
         self.life.check_deletable(lab)
         tile = self.tile(lab)
         del self._labs[lab.lab_id]

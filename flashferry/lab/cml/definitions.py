@@ -7,7 +7,6 @@ definitions show (CiscoDevNet/cml-community, BSD-3-Clause); everything else of a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,36 +19,15 @@ IMAGE_FILES = (".qcow", ".qcow2", ".iol", ".tar", ".tar.gz")
 LONGEST_LABEL = 64
 """Characters of an image definition's label."""
 
-_IMAGE_KEYS = frozenset(
-    [
-        "id",
-        "node_definition_id",
-        "label",
-        "disk_image",
-        "description",
-        "ram",
-        "cpus",
-        "cpu_limit",
-        "data_volume",
-        "boot_disk_size",
-        "configuration",
-        "pyats",
-        "sha256",
-        "read_only",
-        "schema_version",
-        "disk_subfolder",
-        "disk_image_2",
-        "disk_image_3",
-        "efi_boot",
-        "efi_code",
-        "efi_vars",
-        "docker_tag",
-    ]
-)
-_IMAGE_WANTED = ("id", "node_definition_id", "label", "disk_image")
+_IMAGE_KEYS = frozenset({
+    "id", "node_definition_id", "label", "disk_image", "description", "ram", "cpus", "cpu_limit", "data_volume",
+    "boot_disk_size", "configuration", "pyats", "sha256", "read_only", "schema_version", "disk_subfolder",
+    "disk_image_2", "disk_image_3", "efi_boot", "efi_code", "efi_vars", "docker_tag",
+})  # fmt: skip
+_IMAGE_REQUIRED = ("id", "node_definition_id", "label", "disk_image")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class NodeDefinition:
     """A kind of node.
 
@@ -60,18 +38,19 @@ class NodeDefinition:
         port: Its physical interfaces by slot, with `{n}` for the slot, `{m}` for the slot plus one, `{b}` and `{u}`
             for board and unit of four.
         has_loopback: Whether `Loopback0` comes with it.
-        memory_mib: Of one node.
-        is_counted: Whether it counts against the licence's nodes: the external connector does not; of the unmanaged
-            switch it is not confirmed.
     """
 
     definition_id: str
     label: str
-    day0: str = "node.cfg"
-    port: str = "eth{n}"
-    has_loopback: bool = False
-    memory_mib: int = 512
-    is_counted: bool = True
+    day0: str
+    port: str
+    has_loopback: bool
+    memory_mib: int
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it counts against the licence's nodes; of the unmanaged switch it is not confirmed."""
+        return self.definition_id not in _NOT_COUNTED
 
     def interface_label(self, slot: int) -> str:
         """Return the name of the physical interface in a slot."""
@@ -94,79 +73,29 @@ class NodeDefinition:
         }
 
 
-_ROUTERS = (
-    NodeDefinition(
-        definition_id="iosv",
-        label="IOSv",
-        day0="ios_config.txt",
-        port="GigabitEthernet0/{n}",
-        has_loopback=True,
-        memory_mib=768,
-    ),
-    NodeDefinition(
-        definition_id="csr1000v",
-        label="CSR 1000v",
-        day0="iosxe_config.txt",
-        port="GigabitEthernet{m}",
-        has_loopback=True,
-        memory_mib=4096,
-    ),
-    NodeDefinition(
-        definition_id="cat8000v",
-        label="CAT8000V",
-        day0="iosxe_config.txt",
-        port="GigabitEthernet{m}",
-        has_loopback=True,
-        memory_mib=4096,
-    ),
-    NodeDefinition(
-        definition_id="iol-xe",
-        label="IOL-XE",
-        day0="ios_config.txt",
-        port="Ethernet{b}/{u}",
-        has_loopback=True,
-        memory_mib=1024,
-    ),
+_NODES = (
+    # id, label, day-0 file, port, Loopback0, memory in MiB
+    ("iosv", "IOSv", "ios_config.txt", "GigabitEthernet0/{n}", True, 768),
+    ("csr1000v", "CSR 1000v", "iosxe_config.txt", "GigabitEthernet{m}", True, 4096),
+    ("cat8000v", "CAT8000V", "iosxe_config.txt", "GigabitEthernet{m}", True, 4096),
+    ("iol-xe", "IOL-XE", "ios_config.txt", "Ethernet{b}/{u}", True, 1024),
+    ("ioll2-xe", "IOL-L2-XE", "ios_config.txt", "Ethernet{b}/{u}", True, 512),
+    ("iosvl2", "IOSvL2", "ios_config.txt", "GigabitEthernet{b}/{u}", True, 512),
+    ("cat9000v-q200", "CAT9000V Q200", "iosxe_config.txt", "GigabitEthernet1/0/{m}", True, 18432),
+    ("cat9000v-uadp", "CAT9000V UADP", "iosxe_config.txt", "GigabitEthernet1/0/{m}", True, 18432),
+    ("nxosv9000", "NX-OS 9000", "nxos_config.txt", "Ethernet1/{m}", False, 512),
+    ("iosxrv", "IOS XRv", "iosxr_config.txt", "GigabitEthernet0/0/0/{n}", False, 512),
+    ("asav", "ASAv", "day0-config", "GigabitEthernet0/{n}", False, 512),
+    ("external_connector", "External Connector", "default", "port", False, 0),
+    ("unmanaged_switch", "Unmanaged Switch", "node.cfg", "port{n}", False, 0),
+    ("server", "Server", "iosxe_config.txt", "eth{n}", False, 512),
+    ("desktop", "Desktop", "node.cfg", "eth{n}", False, 512),
+    ("alpine", "Alpine", "node.cfg", "eth{n}", False, 512),
+    ("ubuntu", "Ubuntu", "user-data", "ens{m}", False, 2048),
+    ("nginx", "nginx", "boot.sh", "eth{n}", False, 512),
+    ("dnsmasq", "dnsmasq", "dnsmasq.conf", "eth{n}", False, 512),
 )
-_SWITCHES = (
-    NodeDefinition(
-        definition_id="ioll2-xe", label="IOL-L2-XE", day0="ios_config.txt", port="Ethernet{b}/{u}", has_loopback=True
-    ),
-    NodeDefinition(
-        definition_id="iosvl2", label="IOSvL2", day0="ios_config.txt", port="GigabitEthernet{b}/{u}", has_loopback=True
-    ),
-    NodeDefinition(
-        definition_id="cat9000v-q200",
-        label="CAT9000V Q200",
-        day0="iosxe_config.txt",
-        port="GigabitEthernet1/0/{m}",
-        has_loopback=True,
-        memory_mib=18432,
-    ),
-    NodeDefinition(
-        definition_id="cat9000v-uadp",
-        label="CAT9000V UADP",
-        day0="iosxe_config.txt",
-        port="GigabitEthernet1/0/{m}",
-        has_loopback=True,
-        memory_mib=18432,
-    ),
-    NodeDefinition(definition_id="nxosv9000", label="NX-OS 9000", day0="nxos_config.txt", port="Ethernet1/{m}"),
-    NodeDefinition(definition_id="iosxrv", label="IOS XRv", day0="iosxr_config.txt", port="GigabitEthernet0/0/0/{n}"),
-    NodeDefinition(definition_id="asav", label="ASAv", day0="day0-config", port="GigabitEthernet0/{n}"),
-)
-_HOSTS = (
-    NodeDefinition(definition_id="external_connector", label="External Connector", day0="default", port="port",
-                   memory_mib=0, is_counted=False),
-    NodeDefinition(definition_id="unmanaged_switch", label="Unmanaged Switch", port="port{n}",
-                   memory_mib=0, is_counted=False),
-    NodeDefinition(definition_id="server", label="Server", day0="iosxe_config.txt"),
-    NodeDefinition(definition_id="desktop", label="Desktop"),
-    NodeDefinition(definition_id="alpine", label="Alpine"),
-    NodeDefinition(definition_id="ubuntu", label="Ubuntu", day0="user-data", port="ens{m}", memory_mib=2048),
-    NodeDefinition(definition_id="nginx", label="nginx", day0="boot.sh"),
-    NodeDefinition(definition_id="dnsmasq", label="dnsmasq", day0="dnsmasq.conf"),
-)  # fmt: skip
+_NOT_COUNTED = frozenset({"external_connector", "unmanaged_switch"})
 
 _IMAGES = {
     "iosv": ("iosv-158-3", "iosv-159-3-m9"),
@@ -196,8 +125,7 @@ class Definitions:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.nodes = {each.definition_id: each for each in (*_ROUTERS, *_SWITCHES, *_HOSTS)}
-        self._own_nodes: dict[str, dict[str, Any]] = {}
+        self.nodes = {each[0]: NodeDefinition(*each) for each in _NODES}
         self.images: dict[str, dict[str, Any]] = {
             image: _image(image, node) for node, images in _IMAGES.items() for image in images
         }
@@ -213,60 +141,28 @@ class Definitions:
 
     def nodes_as_json(self) -> list[dict[str, Any]]:
         """Return all node definitions as the interface does."""
-        return [self._own_nodes.get(key, each.as_json()) for key, each in self.nodes.items()]
+        return [each.as_json() for each in self.nodes.values()]
 
-    def add_node(self, given: object, *, is_update: bool) -> None:
-        """Add a node definition of somebody's own, or change one.
+    def add_image(self, given: object) -> None:
+        """Add an image definition.
 
-        Raises:
-            Refused: It has no id, or there is one already, or none to change.
-        """
-        if not isinstance(given, dict) or not isinstance(given.get("id"), str):
-            raise refused("bad_definition", why="expected an object with an id")
-        self._check_known(given["id"], self.nodes, is_update=is_update)
-        self._own_nodes[given["id"]] = given
-        self.nodes[given["id"]] = NodeDefinition(definition_id=given["id"], label=given["id"])
-
-    def remove_node(self, definition_id: str) -> None:
-        """Remove a node definition of somebody's own.
-
-        Raises:
-            Refused: There is none, or it was not added by anybody.
-        """
-        if definition_id not in self.nodes:
-            raise refused("definition_not_found", definition_id=definition_id)
-        if definition_id not in self._own_nodes:
-            raise refused("in_use", what=definition_id)
-        del self.nodes[definition_id], self._own_nodes[definition_id]
-
-    def add_image(self, given: object, *, is_update: bool) -> None:
-        """Add an image definition, or change one.
-
-        Raises:
-            Refused: A key is missing, unknown or of a wrong form; its file or node definition is not there.
+        Raises Refused: a key is missing, unknown or of a wrong form; its file or node definition is not there.
         """
         if not isinstance(given, dict):
             raise refused("bad_definition", why=f"expected an object, found {type(given).__name__}")
         if (why := self._objection(given)) is not None:
             raise refused("bad_definition", why=why)
-        self._check_known(given["id"], self.images, is_update=is_update)
+        if given["id"] in self.images:
+            raise refused("bad_definition", why=f"{given['id']} exists already")
         self.images[given["id"]] = {**_image(given["id"], given["node_definition_id"]), "read_only": False, **given}
 
     def remove_image(self, definition_id: str) -> None:
-        """Remove an image definition.
-
-        Raises:
-            Refused: There is none.
-        """
+        """Remove an image definition. Raises Refused: there is none."""
         if self.images.pop(definition_id, None) is None:
             raise refused("definition_not_found", definition_id=definition_id)
 
     def path_for(self, name: str | None) -> Path:
-        """Return where an uploaded file goes.
-
-        Raises:
-            Refused: There is no name, or it is none of an image.
-        """
+        """Return where an uploaded file goes. Raises Refused: there is no name, or it is none of an image."""
         if not name:
             raise refused("no_file_name")
         if Path(name).name != name or not name.endswith(IMAGE_FILES):
@@ -274,24 +170,14 @@ class Definitions:
         return self._folder / name
 
     def remove_file(self, name: str) -> None:
-        """Remove a file from the drop folder.
-
-        Raises:
-            Refused: It is not there.
-        """
+        """Remove a file from the drop folder. Raises Refused: it is not there."""
         path = self._folder / Path(name).name
         if not path.is_file():
             raise refused("not_found", what=name)
         path.unlink()
 
-    def _check_known(self, definition_id: str, held: Mapping[str, object], *, is_update: bool) -> None:
-        if is_update and definition_id not in held:
-            raise refused("definition_not_found", definition_id=definition_id)
-        if not is_update and definition_id in held:
-            raise refused("bad_definition", why=f"{definition_id} exists already")
-
     def _objection(self, given: dict[str, Any]) -> str | None:
-        if missing := [key for key in _IMAGE_WANTED if not isinstance(given.get(key), str)]:
+        if missing := [key for key in _IMAGE_REQUIRED if not isinstance(given.get(key), str)]:
             return f"{missing[0]!r} is a required property"
         if unknown := sorted(set(given) - _IMAGE_KEYS):
             return f"additional properties are not allowed ({unknown[0]!r} was unexpected)"

@@ -74,8 +74,7 @@ class Link:
         two: And at the other.
         condition: As it is stored and read back; None for none.
         operational: As the controller says that it is in force.
-        applied: As the runtime was told it; a switch makes them differ.
-        is_down: Whether it was stopped by itself.
+        applied: As the runtime applies it; a switch makes them differ.
         capture: The last one.
     """
 
@@ -86,7 +85,6 @@ class Link:
     condition: dict[str, Any] | None = None
     operational: dict[str, Any] | None = None
     applied: dict[str, Any] | None = None
-    is_down: bool = False
     capture: Capture | None = None
 
 
@@ -101,7 +99,7 @@ class Lab:
         mappings: External connectors' keys and the bridges they stand for.
         events: What happened, oldest first.
         seen: The state of each node when it was last looked at.
-        stops: Nodes that were told to stop and still show a state: until when, and which.
+        stops: Nodes that were ordered to stop and still show a state: until when, and which.
     """
 
     lab_id: str
@@ -124,31 +122,19 @@ class Lab:
     stops: dict[str, tuple[float, NodeState]] = field(default_factory=dict)
 
     def node(self, node_id: str) -> Node:
-        """Return a node.
-
-        Raises:
-            Refused: 404.
-        """
+        """Return a node. Raises Refused: 404."""
         if (node := self.nodes.get(node_id)) is None:
             raise refused("node_not_found", node_id=node_id)
         return node
 
     def link(self, link_id: str) -> Link:
-        """Return a link.
-
-        Raises:
-            Refused: 404.
-        """
+        """Return a link. Raises Refused: 404."""
         if (link := self.links.get(link_id)) is None:
             raise refused("link_not_found", link_id=link_id)
         return link
 
     def interface(self, interface_id: object) -> Interface:
-        """Return an interface.
-
-        Raises:
-            Refused: 404.
-        """
+        """Return an interface. Raises Refused: 404."""
         for interface in self.interfaces():
             if interface.interface_id == interface_id:
                 return interface
@@ -218,11 +204,7 @@ def populate(node: Node, definition: NodeDefinition, ports: int = 4) -> None:
 
 
 def add_link(lab: Lab, one: Interface, two: Interface, label: str = "") -> Link:
-    """Put a link between two interfaces.
-
-    Raises:
-        Refused: One has a link already, or both are one.
-    """
+    """Put a link between two interfaces. Raises Refused: one has a link already, or both are one."""
     for interface in (one, two):
         if lab.link_at(interface) is not None or interface.kind != "physical":
             raise refused("bad_request", why=f"interface {interface.label} cannot take a link")
@@ -253,7 +235,7 @@ def note_tags(lab: Lab, node: Node) -> None:
 
 
 def plan_of(lab: Lab) -> LabPlan:
-    """Return what a runtime is told of a lab."""
+    """Return a lab as a runtime takes it."""
     return LabPlan(
         lab_id=lab.lab_id,
         title=lab.title,
@@ -271,7 +253,7 @@ def plan_of(lab: Lab) -> LabPlan:
 
 
 def _node_plan(lab: Lab, node: Node) -> NodePlan:
-    is_way_out = node.node_definition == "external_connector"
+    is_connector = node.node_definition == "external_connector"
     return NodePlan(
         node_id=node.node_id,
         label=node.label,
@@ -285,7 +267,7 @@ def _node_plan(lab: Lab, node: Node) -> NodePlan:
             for each in node.interfaces
         ),
         tags=tuple(node.tags),
-        bridge=lab.mappings.get(node.day0 or "NAT") if is_way_out else None,
+        bridge=lab.mappings.get(node.day0 or "NAT") if is_connector else None,
     )
 
 

@@ -35,7 +35,7 @@ class Switch:
 
     Attributes:
         kind: What it takes.
-        default: Its value when nobody touched it.
+        default: Its value unless it is set.
         effect: What it does, in one sentence.
     """
 
@@ -175,8 +175,7 @@ class Switches:
     def set(self, **values: Any) -> None:
         """Set switches by name; None puts one back.
 
-        Raises:
-            LabError: There is no such switch, or its value is not of its kind; then none is set.
+        Raises LabError: there is no such switch, or its value is not of its kind; then none is set.
         """
         checked = {name: _checked(name, value) for name, value in values.items()}
         with self._lock:
@@ -229,7 +228,7 @@ def _checked(name: str, value: Any) -> Any:
         raise LabError(f"There is no switch {name!r}; there are: {', '.join(TABLE)}.")
     if value is None:
         return switch.default
-    wanted: dict[Kind, type | tuple[type, ...]] = {
+    requested: dict[Kind, type | tuple[type, ...]] = {
         Kind.FLAG: bool,
         Kind.COUNT: int,
         Kind.SECONDS: (int, float),
@@ -241,7 +240,7 @@ def _checked(name: str, value: Any) -> Any:
     if switch.kind is Kind.ANSWERS:
         return _selectors(name, value)
     is_flag = isinstance(value, bool)
-    if not isinstance(value, wanted[switch.kind]) or is_flag is not (switch.kind is Kind.FLAG):
+    if not isinstance(value, requested[switch.kind]) or is_flag is not (switch.kind is Kind.FLAG):
         raise LabError(f"The switch {name} takes: {switch.kind.value}; found {value!r}.")
     return tuple(value) if isinstance(value, list) else value
 

@@ -1,4 +1,4 @@
-"""The life of a lab: start, stop, wipe; the states that are told of its nodes, links and of itself; its events.
+"""The life of a lab: start, stop, wipe; the reported states of its nodes, links and of itself; its events.
 
 The rules, as far as they are known: stop before wipe before delete; no start without a licence, beyond the quota, with
 an external connector that has no bridge, or while no compute is ready. The runtime knows how far the nodes are; what
@@ -7,7 +7,7 @@ switches make of that is laid over it here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from flashferry.lab.cml.definitions import Definitions
@@ -52,12 +52,12 @@ class Life:
         A switch may hold a node back that runs already: its addresses, too, are seen only once it is BOOTED.
         """
         view = self._runtime.state(lab.lab_id, node.node_id)
-        state = self._told(lab, node, view.state)
+        state = self._reported(lab, node, view.state)
         addresses = view.addresses if state is NodeState.BOOTED else {}
         return NodeView(state=state, addresses=addresses, console=view.console)
 
     def state(self, lab: Lab, node: Node) -> NodeState:
-        """Return the state that is told of a node."""
+        """Return the reported state of a node."""
         return self.view(lab, node).state
 
     def lab_state(self, lab: Lab) -> str:
@@ -72,7 +72,7 @@ class Life:
         states = {self.state(lab, lab.nodes[end.node_id]) for end in (link.one, link.two)}
         if NodeState.DEFINED_ON_CORE in states:
             return "DEFINED_ON_CORE"
-        return "STARTED" if states <= {NodeState.STARTED, NodeState.BOOTED} and not link.is_down else "STOPPED"
+        return "STARTED" if states <= {NodeState.STARTED, NodeState.BOOTED} else "STOPPED"
 
     def interface_state(self, lab: Lab, node_id: str) -> str:
         """Return the state of a node's interfaces."""
@@ -81,67 +81,53 @@ class Life:
             return state.value
         return "STARTED" if state in {NodeState.STARTED, NodeState.BOOTED} else "STOPPED"
 
-    def is_converged(self, lab: Lab, nodes: Iterable[Node] | None = None) -> bool:
+    def is_converged(self, lab: Lab) -> bool:
         """Whether nothing is under way: every node has booted or is at rest."""
         return all(
             node.node_id not in lab.stops and self.state(lab, node) in _AT_REST | {NodeState.BOOTED}
-            for node in (lab.nodes.values() if nodes is None else nodes)
+            for node in lab.nodes.values()
         )
 
     def counted(self, lab: Lab) -> int:
         """Return how many of the lab's running nodes count against the licence."""
         return sum(self.state(lab, node).is_running and self._counts(node) for node in lab.nodes.values())
 
-    def start(self, lab: Lab, node: Node | None = None, *, running: int) -> None:
-        """Start a lab or one node of it.
+    def start(self, lab: Lab, *, running: int) -> None:
+        """Start the nodes of a lab that do not run.
 
         Args:
-            lab: It.
-            node: None for all.
+            lab: The lab.
             running: Nodes of all labs that count and run already.
 
-        Raises:
-            Refused: 400.
+        Raises Refused: 400.
         """
-        chosen = [each for each in self._chosen(lab, node) if not self.state(lab, each).is_running]
+        chosen = [each for each in lab.nodes.values() if not self.state(lab, each).is_running]
         if (why := self._objection(lab, chosen, running)) is not None:
             raise refused("cannot_start", why=f" {why}")
         try:
-            self._runtime.start(plan_of(lab), node.node_id if node else None)
+            self._runtime.start(plan_of(lab))
         except RuntimeError as error:
             raise refused("cannot_start", why=f" {error}") from error
 
-    def stop(self, lab: Lab, node: Node | None = None) -> None:
-        """Stop a lab or one node of it; what stands already is left alone.
-
-        Raises:
-            Refused: The switch says so.
-        """
+    def stop(self, lab: Lab) -> None:
+        """Stop a lab; nodes that do not run are left alone. Raises Refused: the switch says so."""
         self._check_switch("stop")
         takes_s = self._switches.value("stop_takes_s")
-        for each in self._chosen(lab, node):
+        for each in lab.nodes.values():
             state = self.state(lab, each)
             if takes_s and state.is_running:
                 lab.stops.setdefault(each.node_id, (self._clock() + takes_s, state))
-        self._runtime.stop(lab.lab_id, node.node_id if node else None)
+        self._runtime.stop(lab.lab_id)
 
-    def wipe(self, lab: Lab, node: Node | None = None) -> None:
-        """Wipe a lab or one node of it.
-
-        Raises:
-            Refused: Something of it runs, or the switch says so.
-        """
+    def wipe(self, lab: Lab) -> None:
+        """Wipe a lab. Raises Refused: something of it runs, or the switch says so."""
         self._check_switch("wipe")
-        if any(self.state(lab, each).is_running for each in self._chosen(lab, node)):
+        if any(self.state(lab, each).is_running for each in lab.nodes.values()):
             raise refused("wipe_while_running")
-        self._runtime.wipe(lab.lab_id, node.node_id if node else None)
+        self._runtime.wipe(lab.lab_id)
 
     def check_deletable(self, lab: Lab) -> None:
-        """Check that a lab may be deleted.
-
-        Raises:
-            Refused: It is not stopped and wiped, or the switch says so.
-        """
+        """Check that a lab may be deleted. Raises Refused: it is not stopped and wiped, or the switch says so."""
         self._check_switch("delete")
         if self.lab_state(lab) != "DEFINED_ON_CORE":
             raise refused("delete_while_running", lab_id=lab.lab_id)
@@ -181,7 +167,7 @@ class Life:
             }
         )
 
-    def _told(self, lab: Lab, node: Node, state: NodeState) -> NodeState:
+    def _reported(self, lab: Lab, node: Node, state: NodeState) -> NodeState:
         until, last = lab.stops.get(node.node_id, (0.0, state))
         if self._clock() < until:
             return last
@@ -201,9 +187,9 @@ class Life:
             return "No compute host is ready."
         if not self._switches.value("is_licensed"):
             return "The product is not licensed."
-        wanted, quota = sum(self._counts(node) for node in chosen), self._switches.value("quota")
-        if running + wanted > quota:
-            return f"{wanted} more nodes do not fit: {running} of {quota} licensed nodes are started."
+        requested, quota = sum(self._counts(node) for node in chosen), self._switches.value("quota")
+        if running + requested > quota:
+            return f"{requested} more nodes do not fit: {running} of {quota} licensed nodes are started."
         for node in chosen:
             if node.node_definition == "external_connector" and lab.mappings.get(node.day0 or "NAT") is None:
                 return f"External connector {node.label} has no bridge."
@@ -216,9 +202,6 @@ class Life:
     def _check_switch(self, verb: str) -> None:
         if self._switches.take(f"refuse_{verb}"):
             raise refused("refused_by_switch", verb=verb)
-
-    def _chosen(self, lab: Lab, node: Node | None) -> list[Node]:
-        return list(lab.nodes.values()) if node is None else [node]
 
 
 def _place(state: NodeState) -> int:

@@ -1,14 +1,9 @@
-"""Files of captured packets: written, cut, and told packet by packet, as far as a stand-in needs it.
-
-The form is that of libpcap 2.4 with microseconds, link type Ethernet. Short, for nobody needs more of it; by itself,
-for both kinds of nodes, the conditions of links and the interface write or read it.
-"""
+"""Write and read files of captured packets: libpcap 2.4 with microseconds, link type Ethernet."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 _HEADER = struct.Struct("<IHHiIII")
 _RECORD = struct.Struct("<IIII")
@@ -44,11 +39,3 @@ def frames_of(capture: bytes) -> Iterator[tuple[float, bytes]]:
         if place + size <= len(capture):
             yield second + fraction / _MICROSECONDS, capture[place : place + size]
         place += size
-
-
-def decoded(capture: bytes) -> list[dict[str, Any]]:
-    """Return its packets as the interface lists them; the keys of a real controller's list are not known."""
-    return [
-        {"no": str(number), "time": f"{at:.6f}", "length": str(len(frame)), "ether_type": frame[12:14].hex()}
-        for number, (at, frame) in enumerate(frames_of(capture), start=1)
-    ]

@@ -1,32 +1,26 @@
-"""Calls about the licence: its state as the client's own example prints it, registering, and what is only taken."""
+"""Calls about the licence: its state as the client's own example prints it, and registering."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flashferry.lab.cml.routing import Answer, Call, Route, done, said
+from flashferry.lab.cml.routing import ApiRoute, Call
 from flashferry.lab.cml.texts import refused
 
 _SMART_SERVER = "https://smartreceiver.cisco.com/licservice/license"
 _NEVER = "2036-01-01 00:00:00"
 
 
-def _status(call: Call) -> Answer:
-    return said(
-        {
-            "udi": call.controller.compute_id,
-            "registration": _registration(call),
-            "authorization": _authorization(call),
-            "reservation_mode": False,
-            "transport": {
-                "ssms": _SMART_SERVER,
-                "proxy": {"server": None, "port": None},
-                "default_ssms": _SMART_SERVER,
-            },
-            "features": _features(call),
-            "product_license": {"active": "CML_Personal", "is_enterprise": False},
-        }
-    )
+def _status(call: Call) -> dict[str, Any]:
+    return {
+        "udi": call.controller.compute_id,
+        "registration": _registration(call),
+        "authorization": _authorization(call),
+        "reservation_mode": False,
+        "transport": {"ssms": _SMART_SERVER, "proxy": {"server": None, "port": None}, "default_ssms": _SMART_SERVER},
+        "features": _features(call),
+        "product_license": {"active": "CML_Personal", "is_enterprise": False},
+    }
 
 
 def _registration(call: Call) -> dict[str, Any]:
@@ -52,14 +46,7 @@ def _authorization(call: Call) -> dict[str, Any]:
 
 
 def _times(success: str) -> dict[str, str | None]:
-    return {
-        "succeeded": None,
-        "attempted": None,
-        "scheduled": None,
-        "status": None,
-        "failure": None,
-        "success": success,
-    }
+    return {**dict.fromkeys(("succeeded", "attempted", "scheduled", "status", "failure")), "success": success}
 
 
 def _features(call: Call) -> list[dict[str, Any]]:
@@ -76,34 +63,19 @@ def _features(call: Call) -> list[dict[str, Any]]:
     return [feature]
 
 
-def _register(call: Call) -> Answer:
+def _register(call: Call) -> None:
     if not call.object.get("token"):
         raise refused("bad_request", why="registration wants a token")
     call.controller.is_registered = True
-    return done()
 
 
-def _deregister(call: Call) -> Answer:
+def _deregister(call: Call) -> None:
     call.controller.is_registered = False
-    return done()
 
-
-def _taken(_: Call) -> Answer:
-    return done()
-
-
-_ONLY_TAKEN = (
-    ("PUT", "licensing/transport"),
-    ("PUT", "licensing/product_license"),
-    ("PUT", "licensing/authorization/renew"),
-    ("PUT", "licensing/registration/renew"),
-    ("PATCH", "licensing/features"),
-)
 
 ROUTES = (
-    Route("GET", "licensing", _status),
-    Route("POST", "licensing/registration", _register),
-    Route("DELETE", "licensing/deregistration", _deregister),
-    *(Route(method, template, _taken) for method, template in _ONLY_TAKEN),
+    ApiRoute("GET", "licensing", _status),
+    ApiRoute("POST", "licensing/registration", _register),
+    ApiRoute("DELETE", "licensing/deregistration", _deregister),
 )
 """Calls about the licence."""

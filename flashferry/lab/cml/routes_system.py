@@ -1,4 +1,4 @@
-"""Calls about the controller itself: who comes in, health, definitions, images, connectors, users."""
+"""Calls about the controller itself: logins, health, definitions, images, connectors, users."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ruamel.yaml.error import YAMLError
 
 from flashferry.lab.cml.access import User
 from flashferry.lab.cml.controller import OUI
-from flashferry.lab.cml.routing import Answer, Call, Route, done, said
+from flashferry.lab.cml.routing import ApiRoute, Call
 from flashferry.lab.cml.texts import refused
 
 _MEMORY_BYTES = 128 * 2**30
@@ -21,37 +21,31 @@ _CPUS = 32
 _LONGEST_PART_HEAD = 4096
 
 
-def _information(call: Call) -> Answer:
+def _information(call: Call) -> object:
     switches = call.controller.switches
-    return said(
-        {
-            "version": switches.value("version"),
-            "ready": switches.value("is_ready"),
-            "allow_ssh_pubkey_auth": False,
-            "oui": OUI,
-        }
-    )
+    return {
+        "version": switches.value("version"),
+        "ready": switches.value("is_ready"),
+        "allow_ssh_pubkey_auth": False,
+        "oui": OUI,
+    }
 
 
-def _log_in(call: Call) -> Answer:
+def _log_in(call: Call) -> object:
     given = call.object
-    return said(call.controller.access.token(given.get("username"), given.get("password")))
+    return call.controller.access.token(given.get("username"), given.get("password"))
 
 
-def _is_in(_: Call) -> Answer:
-    return said("OK")
+def _own_account(call: Call) -> object:
+    return {"id": call.user.user_id, "username": call.user.username, "admin": call.user.is_admin}
 
 
-def _who(call: Call) -> Answer:
-    return said({"id": call.user.user_id, "username": call.user.username, "admin": call.user.is_admin})
-
-
-def _log_out(call: Call) -> Answer:
+def _log_out(call: Call) -> object:
     call.controller.access.revoke(call.request.headers.get("authorization"))
-    return said(value=True)
+    return True
 
 
-def _health(call: Call) -> Answer:
+def _health(call: Call) -> object:
     controller = call.controller
     is_ready = bool(controller.switches.value("is_ready"))
     compute = {
@@ -63,18 +57,16 @@ def _health(call: Call) -> Answer:
         "is_controller": True,
         "hostname": "cml-standin",
     }
-    return said(
-        {
-            "valid": is_ready and controller.is_licensed,
-            "computes": {controller.compute_id: compute},
-            "is_licensed": controller.is_licensed,
-            "is_enterprise": False,
-            "controller": {"core_connected": True, "nodes_loaded": True, "images_loaded": True, "valid": True},
-        }
-    )
+    return {
+        "valid": is_ready and controller.is_licensed,
+        "computes": {controller.compute_id: compute},
+        "is_licensed": controller.is_licensed,
+        "is_enterprise": False,
+        "controller": {"core_connected": True, "nodes_loaded": True, "images_loaded": True, "valid": True},
+    }
 
 
-def _stats(call: Call) -> Answer:
+def _stats(call: Call) -> object:
     controller = call.controller
     used = _MEMORY_BYTES * controller.switches.value("memory_used_percent") // 100
     figures = {
@@ -84,13 +76,13 @@ def _stats(call: Call) -> Answer:
     }
     nodes = {"running_nodes": controller.counted(), "total_nodes": sum(len(lab.nodes) for lab in controller.labs())}
     compute = {"hostname": "cml-standin", "is_controller": True, "stats": {**figures, "dominfo": nodes}}
-    return said({"computes": {controller.compute_id: compute}, "all": figures, "controller": {"disk": figures["disk"]}})
+    return {"computes": {controller.compute_id: compute}, "all": figures, "controller": {"disk": figures["disk"]}}
 
 
-def _diagnostics(call: Call) -> Answer:
+def _diagnostics(call: Call) -> object:
     controller, category = call.controller, call.names["category"]
     running, quota = controller.counted(), controller.switches.value("quota")
-    told: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "licensing": {"quota": quota, "started": running, "user_quota": quota, "user_started": running},
         "computes": {controller.compute_id: {"identifier": "cml-standin", "is_connected": True}},
         "labs": {
@@ -103,67 +95,29 @@ def _diagnostics(call: Call) -> Answer:
         "user_list": [_user_json(call, user) for user in controller.access.users],
         "startup_scheduler": {},
     }
-    if category not in told:
+    if category not in shown:
         raise refused("not_found", what=category)
-    return said(told[category])
+    return shown[category]
 
 
-def _node_definitions(call: Call) -> Answer:
-    return said(call.controller.definitions.nodes_as_json())
-
-
-def _node_definition(call: Call) -> Answer:
-    wanted = call.names["definition"]
-    for each in call.controller.definitions.nodes_as_json():
-        if each["id"] == wanted:
-            return said(each)
-    raise refused("definition_not_found", definition_id=wanted)
-
-
-def _images_of(call: Call) -> Answer:
-    _node_definition(call)
+def _images_of(call: Call) -> object:
+    requested = call.names["definition"]
+    if requested not in call.controller.definitions.nodes:
+        raise refused("definition_not_found", definition_id=requested)
     images = call.controller.definitions.images.values()
-    return said([each for each in images if each["node_definition_id"] == call.names["definition"]])
+    return [each for each in images if each["node_definition_id"] == requested]
 
 
-def _add_node_definition(call: Call) -> Answer:
-    call.controller.definitions.add_node(_loaded(call), is_update=call.request.method == "PUT")
-    return said("Success")
+def _add_image_definition(call: Call) -> object:
+    call.controller.definitions.add_image(_loaded(call))
+    return "Success"
 
 
-def _remove_node_definition(call: Call) -> Answer:
-    call.controller.definitions.remove_node(call.names["definition"])
-    return done()
-
-
-def _image_definitions(call: Call) -> Answer:
-    return said(list(call.controller.definitions.images.values()))
-
-
-def _image_definition(call: Call) -> Answer:
-    if (held := call.controller.definitions.images.get(call.names["definition"])) is None:
-        raise refused("definition_not_found", definition_id=call.names["definition"])
-    return said(held)
-
-
-def _add_image_definition(call: Call) -> Answer:
-    call.controller.definitions.add_image(_loaded(call), is_update=call.request.method == "PUT")
-    return said("Success")
-
-
-def _remove_image_definition(call: Call) -> Answer:
-    wanted = call.names["definition"]
-    if any(node.image_definition == wanted for lab in call.controller.labs() for node in lab.nodes.values()):
-        raise refused("in_use", what=wanted)
-    call.controller.definitions.remove_image(wanted)
-    return done()
-
-
-def _protect_image(call: Call) -> Answer:
-    _image_definition(call)
-    held = call.controller.definitions.images[call.names["definition"]]
-    held["read_only"] = bool(call.json)
-    return said(held)
+def _remove_image_definition(call: Call) -> None:
+    requested = call.names["definition"]
+    if any(node.image_definition == requested for lab in call.controller.labs() for node in lab.nodes.values()):
+        raise refused("in_use", what=requested)
+    call.controller.definitions.remove_image(requested)
 
 
 def _loaded(call: Call) -> Any:
@@ -173,10 +127,10 @@ def _loaded(call: Call) -> Any:
         raise refused("bad_definition", why=f"no YAML: {str(error).splitlines()[0]}") from error
 
 
-def _upload(call: Call) -> Answer:
+def _upload(call: Call) -> object:
     """Take an image file: of a form with the field `field0`, or the bare body."""
     path = call.controller.definitions.path_for(call.request.headers.get("x-original-file-name"))
-    spool = call.request.spool
+    spool = call.spool
     if spool is None or not spool.stat().st_size:
         raise refused("bad_request", why="there is no file")
     boundary = re.search(r'boundary="?([^";]+)', call.request.headers.get("content-type", ""))
@@ -184,7 +138,7 @@ def _upload(call: Call) -> Answer:
         shutil.copyfile(spool, path)
     else:
         _copy_part(spool, path, boundary.group(1).encode())
-    return said("Success")
+    return "Success"
 
 
 def _copy_part(spool: Path, path: Path, boundary: bytes) -> None:
@@ -205,38 +159,32 @@ def _copy_part(spool: Path, path: Path, boundary: bytes) -> None:
                 left -= len(piece)
 
 
-def _files(call: Call) -> Answer:
-    return said(call.controller.definitions.files)
-
-
-def _remove_file(call: Call) -> Answer:
+def _remove_file(call: Call) -> object:
     call.controller.definitions.remove_file(call.names["file"])
-    return said("Success")
+    return "Success"
 
 
-def _connectors(call: Call) -> Answer:
+def _connectors(call: Call) -> object:
     is_snooping = bool(call.controller.switches.value("is_snooping"))
-    return said(
-        [
-            {
-                "id": key,
-                "tags": [each["label"]],
-                "allowed": True,
-                "protected": False,
-                "snooped": is_snooping,
-                **each,
-                "operational": {
-                    "forwarding": each["forwarding"],
-                    "label": each["label"],
-                    "mtu": 1500,
-                    "exists": True,
-                    "enabled": True,
-                    "ip_networks": ["192.168.255.1/24"] if each["forwarding"] == "NAT" else [],
-                },
-            }
-            for key, each in call.controller.connectors.items()
-        ]
-    )
+    return [
+        {
+            "id": key,
+            "tags": [each["label"]],
+            "allowed": True,
+            "protected": False,
+            "snooped": is_snooping,
+            **each,
+            "operational": {
+                "forwarding": each["forwarding"],
+                "label": each["label"],
+                "mtu": 1500,
+                "exists": True,
+                "enabled": True,
+                "ip_networks": ["192.168.255.1/24"] if each["forwarding"] == "NAT" else [],
+            },
+        }
+        for key, each in call.controller.connectors.items()
+    ]
 
 
 def _user_json(call: Call, user: User) -> dict[str, Any]:
@@ -253,18 +201,7 @@ def _user_json(call: Call, user: User) -> dict[str, Any]:
     }
 
 
-def _users(call: Call) -> Answer:
-    return said([_user_json(call, user) for user in call.controller.access.users])
-
-
-def _user(call: Call) -> Answer:
-    for user in call.controller.access.users:
-        if call.names["user"] in {user.user_id, user.username}:
-            return said(user.user_id if call.request.path.endswith("/id") else _user_json(call, user))
-    raise refused("not_found", what=f"user {call.names['user']}")
-
-
-def _computes(call: Call) -> Answer:
+def _computes(call: Call) -> object:
     controller = call.controller
     counts = {"deployed": controller.counted(), "running": controller.counted(), "orphans": 0}
     host: dict[str, Any] = {
@@ -280,62 +217,30 @@ def _computes(call: Call) -> Answer:
     }
     if controller.version < (2, 10):
         host["nodes"] = [node_id for lab in controller.labs() for node_id in lab.nodes]
-    return said([host])
-
-
-def _maintenance(_: Call) -> Answer:
-    return said({"maintenance_mode": False, "notice": None, "resolved_notice": None})
-
-
-def _nothing(_: Call) -> Answer:
-    return said([])
-
-
-def _no_samples(_: Call) -> Answer:
-    return said({})
-
-
-def _patience(_: Call) -> Answer:
-    return said(3600)
+    return [host]
 
 
 ROUTES = (
-    Route("GET", "system_information", _information, is_open=True),
-    Route("POST", "authenticate", _log_in, is_open=True),
+    ApiRoute("GET", "system_information", _information, is_open=True),
+    ApiRoute("POST", "authenticate", _log_in, is_open=True),
     # Whether 2.10 dropped the older of the two is not confirmed; older clients still ask it.
-    Route("GET", "authok", _is_in),
-    Route("GET", "authentication", _who, since=(2, 10)),
-    Route("DELETE", "logout", _log_out),
-    Route("GET", "system_health", _health),
-    Route("GET", "system_stats", _stats),
-    Route("GET", "diagnostics/{category}", _diagnostics),
-    Route("GET", "node_definitions", _node_definitions),
-    Route("POST", "node_definitions", _add_node_definition),
-    Route("PUT", "node_definitions", _add_node_definition),
-    Route("GET", "node_definitions/{definition}", _node_definition),
-    Route("DELETE", "node_definitions/{definition}", _remove_node_definition),
-    Route("GET", "node_definitions/{definition}/image_definitions", _images_of),
-    Route("GET", "image_definitions", _image_definitions),
-    Route("POST", "image_definitions", _add_image_definition),
-    Route("PUT", "image_definitions", _add_image_definition),
-    Route("GET", "image_definitions/{definition}", _image_definition),
-    Route("DELETE", "image_definitions/{definition}", _remove_image_definition),
-    Route("PUT", "image_definitions/{definition}/read_only", _protect_image),
-    Route("POST", "images/upload", _upload),
-    Route("GET", "list_image_definition_drop_folder", _files),
-    Route("DELETE", "images/manage/{file}", _remove_file),
-    Route("GET", "system/external_connectors", _connectors),
-    Route("PUT", "system/external_connectors", _connectors),
-    Route("GET", "system/compute_hosts", _computes),
-    Route("GET", "system/notices", _nothing),
-    Route("GET", "system/maintenance_mode", _maintenance),
-    Route("GET", "web_session_timeout", _patience),
-    Route("GET", "users", _users),
-    Route("GET", "users/{user}", _user),
-    Route("GET", "users/{user}/id", _user),
-    Route("GET", "groups", _nothing),
-    Route("GET", "resource_pools", _nothing),
-    Route("GET", "lab_repos", _nothing),
-    Route("GET", "sample/labs", _no_samples),
+    ApiRoute("GET", "authok", lambda _: "OK"),
+    ApiRoute("GET", "authentication", _own_account, since=(2, 10)),
+    ApiRoute("DELETE", "logout", _log_out),
+    ApiRoute("GET", "system_health", _health),
+    ApiRoute("GET", "system_stats", _stats),
+    ApiRoute("GET", "diagnostics/{category}", _diagnostics),
+    ApiRoute("GET", "node_definitions", lambda call: call.controller.definitions.nodes_as_json()),
+    ApiRoute("GET", "node_definitions/{definition}/image_definitions", _images_of),
+    ApiRoute("GET", "image_definitions", lambda call: list(call.controller.definitions.images.values())),
+    ApiRoute("POST", "image_definitions", _add_image_definition),
+    ApiRoute("DELETE", "image_definitions/{definition}", _remove_image_definition),
+    ApiRoute("POST", "images/upload", _upload),
+    ApiRoute("GET", "list_image_definition_drop_folder", lambda call: call.controller.definitions.files),
+    ApiRoute("DELETE", "images/manage/{file}", _remove_file),
+    ApiRoute("GET", "system/external_connectors", _connectors),
+    ApiRoute("GET", "system/compute_hosts", _computes),
+    ApiRoute("GET", "users", lambda call: [_user_json(call, user) for user in call.controller.access.users]),
+    ApiRoute("GET", "resource_pools", lambda _: []),
 )
 """Calls about the controller."""

@@ -1,86 +1,61 @@
-"""From a request to its answer: values, a table of routes, who may come in, and refusals as they are written."""
+"""From a request to its answer: the calls of the interface, whose token a request carries, and how refusals read."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from flashferry.lab.cml.access import User
 from flashferry.lab.cml.controller import Controller
 from flashferry.lab.cml.elements import Lab, Link, Node
 from flashferry.lab.cml.texts import Refused, refused
 
-JSON_TYPE = "application/json"
-YAML_TYPE = "text/yaml; charset=utf-8"
-_TRUE = frozenset({"true", "True", "1", "yes"})
+BASE = "/api/v0/"
+"""Where the interface begins."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What came in.
-
-    Attributes:
-        method: ``GET``, ...
-        path: Below ``/api/v0/``, without the question.
-        query: The question; the last of equal names.
-        headers: By name in lower case.
-        body: What came with it; empty where it was spooled.
-        spool: A file with the body of an upload.
-    """
-
-    method: str
-    path: str
-    query: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    spool: Path | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What goes out."""
-
-    status: int = HTTPStatus.OK
-    body: bytes = b""
-    content_type: str = JSON_TYPE
-
-
-def said(value: object, status: int = HTTPStatus.OK) -> Answer:
+def as_json(value: object, status: int = HTTPStatus.OK) -> Response:
     """Return an answer in JSON."""
-    return Answer(status=status, body=json.dumps(value).encode())
+    return Response(json.dumps(value), status, media_type="application/json")
 
 
-def written(text: str, content_type: str = YAML_TYPE) -> Answer:
-    """Return an answer of text."""
-    return Answer(body=text.encode(), content_type=content_type)
+def as_yaml(text: str) -> Response:
+    """Return an answer of YAML."""
+    return Response(text, media_type="text/yaml")
 
 
-def done() -> Answer:
-    """Return the answer without a word."""
-    return Answer(status=HTTPStatus.NO_CONTENT, content_type="")
+def refusal(error: Refused) -> Response:
+    """Return a refusal as the interface writes it."""
+    return as_json({"code": int(error.status), "description": error.description}, error.status)
 
 
 @dataclass(frozen=True)
 class Call:
-    """A request on its way through a route.
+    """A request that has found its handler.
 
     Attributes:
-        controller: The controller.
         request: What came in.
-        names: What the route's template found in the path.
+        names: What stands in the path for the names of the template.
         user: Whose token it carries.
+        body: What came with it.
+        spool: A file with the body of an upload.
     """
 
     controller: Controller
     request: Request
-    names: Mapping[str, str]
+    names: dict[str, str]
     user: User
+    body: bytes = b""
+    spool: Path | None = None
 
     @cached_property
     def lab(self) -> Lab:
@@ -98,20 +73,25 @@ class Call:
         return self.lab.link(self.names["link"])
 
     @property
+    def query(self) -> dict[str, str]:
+        """What follows the question mark; the last of equal names."""
+        return dict(self.request.query_params)
+
+    @property
     def text(self) -> str:
         """The body as text."""
         try:
-            return self.request.body.decode()
+            return self.body.decode()
         except UnicodeDecodeError as error:
             raise refused("bad_request", why="the body is no UTF-8") from error
 
     @property
     def json(self) -> Any:
-        """The body as JSON; nothing for an empty one."""
-        if not self.request.body:
+        """The body as JSON; None for an empty one."""
+        if not self.body:
             return None
         try:
-            return json.loads(self.request.body)
+            return json.loads(self.body)
         except ValueError as error:
             raise refused("bad_request", why="the body is no JSON") from error
 
@@ -124,14 +104,15 @@ class Call:
         return value
 
     def asks(self, name: str) -> bool:
-        """Whether a flag of the question is set."""
-        return self.request.query.get(name) in _TRUE
+        """Return whether a flag of the query is set."""
+        return self.query.get(name) in {"true", "True", "1", "yes"}
 
 
-Handler = Callable[[Call], Answer]
+Handler = Callable[[Call], object]
+"""Returns a response, what is answered in JSON, or None for an answer without a body."""
 
 
-class Route:
+class ApiRoute(Route):
     """One call of the interface.
 
     Args:
@@ -139,59 +120,46 @@ class Route:
         template: The path below ``/api/v0/``, with ``{lab}`` and the like for one part of it.
         handler: What answers.
         since: The version that brought it; empty for all.
-        until: The version that dropped it; empty for none.
-        is_open: Whether it wants no token.
+        is_open: Whether it needs no token.
     """
 
     def __init__(
-        self,
-        method: str,
-        template: str,
-        handler: Handler,
-        *,
-        since: tuple[int, ...] = (),
-        until: tuple[int, ...] = (),
-        is_open: bool = False,
+        self, method: str, template: str, handler: Handler, *, since: tuple[int, ...] = (), is_open: bool = False
     ) -> None:
-        self.method = method
-        self.template = template
-        self.handler = handler
-        self.is_open = is_open
-        self._since = since
-        self._until = until
-        self._pattern = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", template))
-
-    def names(self, request: Request, version: tuple[int, ...]) -> Mapping[str, str] | None:
-        """Return what the template finds in a request; None where it is another's."""
-        if request.method != self.method or version < self._since or (self._until and version >= self._until):
-            return None
-        match = self._pattern.fullmatch(request.path)
-        return None if match is None else match.groupdict()
+        super().__init__(BASE + template, handler, methods=[method])
+        self.method, self.template, self.handler = method, template, handler
+        self.since, self.is_open = since, is_open
 
 
-_NOBODY = User(username="", password="", is_admin=False)
+_NO_USER = User(username="", password="", is_admin=False)
 
 
-def answer(controller: Controller, routes: tuple[Route, ...], request: Request) -> Answer:
-    """Return the answer to a request; never raises for anything that came in."""
+def answer(
+    controller: Controller, routes: tuple[ApiRoute, ...], request: Request, body: bytes = b"", spool: Path | None = None
+) -> Response:
+    """Return the answer to a request; a refusal is one, too."""
     try:
         with controller.lock:
-            return _routed(controller, routes, request)
+            for route in routes:
+                match, scope = route.matches(request.scope)
+                if match is Match.FULL and controller.version >= route.since:
+                    token = request.headers.get("authorization")
+                    user = _NO_USER if route.is_open else controller.access.user(token)
+                    found = route.handler(Call(controller, request, scope["path_params"], user, body, spool))
+                    return _response(found)
+            version = controller.switches.value("version")
+            raise refused("no_route", method=request.method, path=below_base(request), version=version)
     except Refused as error:
         return refusal(error)
 
 
-def refusal(error: Refused) -> Answer:
-    """Return a refusal as the interface writes it."""
-    return said({"code": int(error.status), "description": error.description}, error.status)
+def _response(found: object) -> Response:
+    if isinstance(found, Response):
+        return found
+    return Response(status_code=HTTPStatus.NO_CONTENT) if found is None else as_json(found)
 
 
-def _routed(controller: Controller, routes: tuple[Route, ...], request: Request) -> Answer:
-    for route in routes:
-        names = route.names(request, controller.version)
-        if names is None:
-            continue
-        user = _NOBODY if route.is_open else controller.access.user(request.headers.get("authorization"))
-        return route.handler(Call(controller, request, names, user))
-    version = controller.switches.value("version")
-    raise refused("no_route", method=request.method, path=request.path, version=version)
+def below_base(request: Request) -> str:
+    """Return the path of a request below ``/api/v0/``; empty for any other."""
+    path: str = request.scope["path"]
+    return path.removeprefix(BASE) if path.startswith(BASE) else ""

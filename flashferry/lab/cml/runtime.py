@@ -43,7 +43,6 @@ class Condition:
         bandwidth_kbps: 0 to 10,000,000; 0 for no limit.
         latency_ms: 0 to 10,000, whole.
         jitter_ms: 0 to 10,000, whole.
-        loss_percent: 0 to 100.
         is_enabled: Whether it is in force at all; a condition may be set and lie idle.
         others: The remaining keys of the interface, as they were set: ``delay_corr``, ``limit``, ``gap``, ...
     """
@@ -146,15 +145,14 @@ class NodeRuntime(Protocol):
     The controller calls it from several threads, one call at a time.
     """
 
-    def start(self, lab: LabPlan, node_id: str | None = None) -> None:
-        """Start one node, or all that do not run; those that run are left alone.
+    def start(self, lab: LabPlan) -> None:
+        """Start all nodes that do not run; those that run are left alone.
 
-        Raises:
-            RuntimeError: It cannot; the text is a whole sentence, and the controller answers 400 with it.
+        Raises RuntimeError: it cannot; the text is a whole sentence, and the controller answers 400 with it.
         """
 
     def state(self, lab_id: str, node_id: str) -> NodeView:
-        """Return what is to be seen of a node; of one it never heard of, that it is DEFINED_ON_CORE."""
+        """Return what is to be seen of a node; of an unknown one, that it is DEFINED_ON_CORE."""
 
     def set_condition(self, lab_id: str, link_id: str, condition: Condition | None) -> Condition | None:
         """Put a condition on a link, or none, whether or not the lab runs; it holds for later starts, too.
@@ -163,17 +161,17 @@ class NodeRuntime(Protocol):
             What is in force on the link now, the controller's ``operational``; None for nothing.
         """
 
-    def stop(self, lab_id: str, node_id: str | None = None) -> None:
-        """Stop one node, or all; a lab that never started is none of its affair."""
+    def stop(self, lab_id: str) -> None:
+        """Stop all nodes; a lab that never started is none of its affair."""
 
-    def wipe(self, lab_id: str, node_id: str | None = None) -> None:
-        """Throw away the disks of one stopped node, or of all."""
+    def wipe(self, lab_id: str) -> None:
+        """Throw away the disks of all nodes."""
 
     def forget(self, lab_id: str) -> None:
         """Let go of a lab that was deleted, and of all that it left."""
 
     def start_capture(self, lab_id: str, link_id: str) -> None:
-        """Begin to record what goes over a link, anew if it is under way; whoever can record nothing does nothing."""
+        """Begin to record what goes over a link, anew if it is under way; a runtime that cannot record does nothing."""
 
     def capture(self, lab_id: str, link_id: str) -> bytes | None:
         """Return what went over a link since its capture began, as pcap, while it runs; None where nothing can."""

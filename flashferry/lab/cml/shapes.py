@@ -1,4 +1,4 @@
-"""How labs and their elements are told: as JSON, as YAML to download, as a testbed of pyATS, as addresses."""
+"""Labs and their elements as they are shown: as JSON, as YAML to download, as a testbed of pyATS, as addresses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WITHOUT_ADDRESSES = frozenset({"external_connector", "unmanaged_switch"})
 
 
 class Shapes:
-    """Tells labs.
+    """Shows labs.
 
     Args:
         life: For states.
@@ -75,7 +75,7 @@ class Shapes:
     ) -> dict[str, Any]:
         """Return a node with its interfaces; ``operational`` where it is asked for."""
         state = self._life.state(lab, node)
-        told: dict[str, Any] = {
+        shown: dict[str, Any] = {
             "id": node.node_id,
             "lab_id": lab.lab_id,
             "label": node.label,
@@ -92,12 +92,12 @@ class Shapes:
             "interfaces": [self.interface(lab, each) for each in node.interfaces],
         }
         if configurations == "all":
-            told["configuration"] = [{"name": name, "content": content} for name, content in node.configuration]
+            shown["configuration"] = [{"name": name, "content": content} for name, content in node.configuration]
         elif configurations == "main":
-            told["configuration"] = node.day0
+            shown["configuration"] = node.day0
         if is_operational:
-            told["operational"] = self._operational(node, state)
-        return told
+            shown["operational"] = self._operational(node, state)
+        return shown
 
     def interface(self, lab: Lab, interface: Interface) -> dict[str, Any]:
         """Return an interface."""

@@ -15,16 +15,16 @@ from flashferry.lab.cml.clock_runtime import BootTimes, ClockRuntime
 from flashferry.lab.cml.controller import Controller
 from flashferry.lab.cml.faults import Switches
 from flashferry.lab.cml.runtime import NodeRuntime
-from flashferry.lab.cml.server import Exchange, Web, door, serving
+from flashferry.lab.cml.server import Exchange, Web, serving
 
 USERNAME = "admin"
-"""Who may do everything."""
+"""The administrator."""
 
 PASSWORD = "standin"  # noqa: S105
-"""Of everybody, in a lab."""
+"""The password of every account."""
 
 STRANGER = "stranger"
-"""Somebody else, without rights over others' labs."""
+"""An account without rights over others' labs."""
 
 QUICK = BootTimes(queued_s=0.05, started_s=0.1, stagger_s=0.02)
 """Boot times for tests."""
@@ -61,8 +61,8 @@ class RunningController:
         ca_file: The certificate of its authority, PEM.
         folder: Its own: `images` holds what was uploaded.
         username: The administrator.
-        password: His and everybody's.
-        door: Where its switches are turned from outside: ``http://HOST:PORT``, or the path of a unix socket.
+        password: Of every account.
+        control: Where its switches are turned from outside: ``http://HOST:PORT``, or the path of a unix socket.
         controller: Its state, to look at; hold its lock.
         web: Its exchanges.
     """
@@ -72,7 +72,7 @@ class RunningController:
     folder: Path
     username: str
     password: str
-    door: str
+    control: str
     controller: Controller
     web: Web
 
@@ -94,7 +94,7 @@ def standin_controller(
     port: int = 0,
     runtime: NodeRuntime | None = None,
     version: str | None = None,
-    door_at: tuple[str, int] | Path = ("127.0.0.1", 0),
+    control_at: tuple[str, int] | Path = ("127.0.0.1", 0),
     folder: Path | None = None,
     identity: Identity | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -106,7 +106,7 @@ def standin_controller(
         port: 0 for a free one.
         runtime: What runs the nodes, closed at the end; None for nodes that boot in a moment and are but a clock.
         version: The controller's; None for the switch's default.
-        door_at: Where switches are turned: host and port, or a path for a unix socket.
+        control_at: Where switches are turned: host and port, or a path for a unix socket.
         folder: An existing folder for its certificates and image files; None for one that goes at the end.
         identity: Its certificates; None for new ones, which takes a moment.
         clock: Its seconds, of any beginning; never backwards. A runtime that is given has its own.
@@ -126,15 +126,14 @@ def standin_controller(
         controller.switches.set(version=version)
         shown = identity or new_identity(home, address)
         web = Web(controller=controller, spool=spool)
-        listening = stack.enter_context(serving(web, (address, port), shown.server.context()))
-        opened = stack.enter_context(door(web, door_at))
+        opened, control = stack.enter_context(serving(web, (address, port), shown.server.context(), control_at))
         yield RunningController(
-            url=f"https://{address}:{listening[1]}",
+            url=f"https://{address}:{opened}",
             ca_file=shown.ca_file,
             folder=home,
             username=USERNAME,
             password=PASSWORD,
-            door=opened,
+            control=control,
             controller=controller,
             web=web,
         )

@@ -1,7 +1,7 @@
 """What the stand-in says when it refuses: every status and sentence of it, and whether a real controller was seen so.
 
 The shape is documented for all: ``{"code": int, "description": str}``. Of most sentences only the situation is known;
-those are our own words and marked so. Nobody may hang a decision on them: the status and the lab's state decide.
+those are our own words and marked so. Base no decision on them: the status and the lab's state decide.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ TEXTS = {
         status=HTTPStatus.FORBIDDEN, words="{what} can only be changed while it is wiped", is_status_known=False
     ),
     "refused_by_switch": Text(
-        status=HTTPStatus.FORBIDDEN, words="The stand-in was told to refuse to {verb} labs", is_status_known=False
+        status=HTTPStatus.FORBIDDEN, words="A switch of the stand-in refuses to {verb} labs", is_status_known=False
     ),
     "no_capture": Text(status=HTTPStatus.NOT_FOUND, words="No capture on link {link_id}", is_status_known=False),
     "capture_not_running": Text(

@@ -119,8 +119,7 @@ def parse(
         version: The controller's, for keys that came later.
         is_partial: Whether title and schema may be missing.
 
-    Raises:
-        Refused: 400, with the first objection.
+    Raises Refused: 400, with the first objection.
     """
     whole = _loaded(text)
     _keys("the topology", whole, _TOP_KEYS)
@@ -146,11 +145,7 @@ def parse(
 
 
 def checked_title(title: object) -> str:
-    """Return a title, if it is one.
-
-    Raises:
-        Refused: It is no text of 1 to 64 characters.
-    """
+    """Return a title, if it is one. Raises Refused: it is no text of 1 to 64 characters."""
     if not isinstance(title, str) or not 1 <= len(title) <= LONGEST_TITLE:
         raise refused("bad_topology", why=f"lab.title: expected 1 to {LONGEST_TITLE} characters")
     return title
@@ -159,8 +154,7 @@ def checked_title(title: object) -> str:
 def files_of(configuration: object, day0: str) -> tuple[tuple[str, str], ...]:
     """Return day-0 files by name from what a topology or a call holds: a text, or a list of named files.
 
-    Raises:
-        Refused: It is neither.
+    Raises Refused: it is neither.
     """
     if configuration is None:
         return ()
@@ -175,8 +169,7 @@ def files_of(configuration: object, day0: str) -> tuple[tuple[str, str], ...]:
 def check_definitions(node_definition: object, image: object, label: object, definitions: Definitions) -> None:
     """Check that what a node names is there.
 
-    Raises:
-        Refused: Its definition or its image is missing, or the image is another definition's.
+    Raises Refused: its definition or its image is missing, or the image is another definition's.
     """
     if definitions.node(str(node_definition)) is None:
         raise refused("missing_node_definition", definition=node_definition, label=label)
@@ -190,8 +183,7 @@ def check_definitions(node_definition: object, image: object, label: object, def
 def check_node(given: Mapping[str, Any]) -> None:
     """Check what a topology or a call says of a node: a label if any, whole coordinates, tags of text.
 
-    Raises:
-        Refused: 400.
+    Raises Refused: 400.
     """
     label = given.get("label", "node")
     if not isinstance(label, str) or not label:
@@ -216,9 +208,9 @@ def _node(given: object, definitions: Definitions) -> GivenNode:
     label = node.get("label")
     check_node(node)
     _keys(f"node {label}", node, _NODE_KEYS)
-    for wanted in ("id", "label", "node_definition", "x", "y"):
-        if wanted not in node:
-            raise refused("bad_topology", why=f"node {label}: {wanted!r} is a required property")
+    for requested in ("id", "label", "node_definition", "x", "y"):
+        if requested not in node:
+            raise refused("bad_topology", why=f"node {label}: {requested!r} is a required property")
     check_definitions(node["node_definition"], node.get("image_definition"), label, definitions)
     definition = definitions.nodes[node["node_definition"]]
     interfaces = tuple(_interface(str(label), each) for each in _list("interfaces", node.get("interfaces")))

@@ -25,31 +25,23 @@ class Conditions:
         self._runtime = runtime
         self._switches = switches
 
-    def change(self, lab: Lab, link: Link, wanted: object) -> dict[str, Any]:
-        """Set, or change, the condition of a link, and return it as it is stored.
-
-        Raises:
-            Refused: 400: it is none.
-        """
-        change = checked(wanted)
+    def change(self, lab: Lab, link: Link, requested: object) -> dict[str, Any]:
+        """Set, or change, the condition of a link, and return it as it is stored. Raises Refused: 400: it is none."""
+        change = checked(requested)
         if self._switches.value("condition_refused"):
-            raise refused("bad_condition", why="the stand-in was told to refuse it")
+            raise refused("bad_condition", why="a switch of the stand-in refuses it")
         self._store(lab, link, {**change, **(self._switches.value("wrong_condition") or {})})
         return self.shown(link, is_operational=True)
 
     def take_imported(self, lab: Lab) -> None:
         """Apply what a topology brought, or leave it out, as the switch says: which the real one does is not known."""
         for link in lab.links.values():
-            wanted, link.condition = link.condition, None
-            if wanted and not self._switches.value("import_ignores_conditions"):
-                self._store(lab, link, wanted)
+            requested, link.condition = link.condition, None
+            if requested and not self._switches.value("import_ignores_conditions"):
+                self._store(lab, link, requested)
 
     def remove(self, lab: Lab, link: Link) -> None:
-        """Remove the condition of a link.
-
-        Raises:
-            Refused: 400: there is none.
-        """
+        """Remove the condition of a link. Raises Refused: 400: there is none."""
         if link.condition is None:
             raise refused("no_condition")
         link.condition = link.operational = link.applied = None
@@ -63,11 +55,11 @@ class Conditions:
     def _store(self, lab: Lab, link: Link, change: Mapping[str, Any]) -> None:
         is_enabled = self._switches.value("is_condition_enabled_by_default")
         link.condition = merged(link.condition, change, is_enabled_by_default=is_enabled)
-        wanted = {**link.condition, **(self._switches.value("wrong_operational") or {})}
+        requested = {**link.condition, **(self._switches.value("wrong_operational") or {})}
         hidden = self._switches.value("wrong_on_link")
-        link.applied = {**wanted, **(hidden or {})}
+        link.applied = {**requested, **(hidden or {})}
         in_force = self._runtime.set_condition(lab.lab_id, link.link_id, as_condition(link.applied))
-        link.operational = (wanted if wanted["enabled"] else None) if hidden else as_json(in_force)
+        link.operational = (requested if requested["enabled"] else None) if hidden else as_json(in_force)
 
 
 class Captures:
@@ -88,8 +80,7 @@ class Captures:
             is_up: Whether the link is.
             has_link_key: Whether the key is the link's id, as from 2.10 on.
 
-        Raises:
-            Refused: 400.
+        Raises Refused: 400.
         """
         checked_config = _checked_config(config)
         if not is_up:
@@ -119,19 +110,11 @@ class Captures:
         }
 
     def key(self, link: Link) -> str:
-        """Return the key of the last capture.
-
-        Raises:
-            Refused: 404: there was none.
-        """
+        """Return the key of the last capture. Raises Refused: 404: there was none."""
         return self._of(link).key
 
     def content(self, lab: Lab, link: Link) -> bytes:
-        """Return what it has, as pcap.
-
-        Raises:
-            Refused: 404: there was none.
-        """
+        """Return what it has, as pcap. Raises Refused: 404: there was none."""
         capture = self._of(link)
         self._refresh(lab, link, capture)
         return capture.content or pcap_of([])

@@ -11,7 +11,7 @@ from flashferry.lab.cml.pcap import pcap_of
 
 _EVERY_KIND = 0x0003
 """ETH_P_ALL (linux/if_ether.h): outgoing packets, too."""
-_LOOK_S = 0.2
+_POLL_S = 0.2
 _MOST_BYTES = 256 * 2**20
 _HEADER = bytes.fromhex("525400000002" + "525400000001" + "0800")
 """Of Ethernet, towards the router; the links of the lab carry bare IP packets."""
@@ -26,8 +26,7 @@ class LinkCapture:
     Args:
         interface: The link's end there.
 
-    Raises:
-        OSError: There is no such interface, or the right is missing.
+    Raises OSError: there is no such interface, or the right is missing.
     """
 
     def __init__(self, interface: str) -> None:
@@ -37,7 +36,7 @@ class LinkCapture:
         except OSError:
             self._socket.close()
             raise
-        self._socket.settimeout(_LOOK_S)
+        self._socket.settimeout(_POLL_S)
         self._frames: list[tuple[float, bytes]] = []
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._record, name=f"capture-{interface}")
@@ -62,7 +61,7 @@ class LinkCapture:
                 self._frames.append((time.time(), header + packet))
                 held_bytes += len(packet)
                 continue
-            self._over.wait(_LOOK_S / 10)
+            self._over.wait(_POLL_S / 10)
 
 
 def as_pcap(captures: list[LinkCapture]) -> bytes:

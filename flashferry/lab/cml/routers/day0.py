@@ -7,12 +7,12 @@ Facts
 -----
 - A cat8000v counts as BOOTED by one of ``Would you like to enter the initial configuration dialog?``, ``Press RETURN to
   get started!`` and ``%CVAC-4-CONFIG_DONE:``; the first comes before any configuration (its node definition, public).
-- What CVAC could not apply it tells line by line, and their number at the end: ``%CVAC-4-CLI_FAILURE: Configuration
+- What CVAC could not apply it prints line by line, and their number at the end: ``%CVAC-4-CLI_FAILURE: Configuration
   command failure: '...' was rejected`` and ``%CVAC-3-CONFIG_ERROR: N error(s) while applying configs generated from
   file ...`` (public boot logs of a C8000V). With the line goes whatever secret stands in it.
 - A startup configuration's line that the parser does not know is printed with ``% Invalid input detected at '^'
   marker.`` below it.
-- All else that a real console says while it boots is left out: nobody may hang a decision on it. Lines of the
+- All else that a real console says while it boots is left out: base no decision on it. Lines of the
   stand-in's own begin with ``stand-in:``.
 """
 
@@ -72,8 +72,8 @@ class Day0:
 def read_day0(text: str, kind: Kind) -> Day0:
     """Return what a first configuration comes to on the stand-in that plays a node."""
     with TemporaryDirectory(prefix="cml-standin-day0-") as folder:
-        nobody = DeviceSettings(name="Router", address=_NO_ADDRESS, username="", password="", enable_secret="")
-        device = Device(load_platform(kind.platform), nobody, Path(folder, "flash"))
+        settings = DeviceSettings(name="Router", address=_NO_ADDRESS, username="", password="", enable_secret="")
+        device = Device(load_platform(kind.platform), settings, Path(folder, "flash"))
         return _Reader(device, kind).read(text)
 
 
@@ -169,5 +169,5 @@ def configuration_lines(day0: Day0, kind: Kind) -> list[str]:
 def last_lines(day0: Day0) -> list[str]:
     """Return what is said when the router is up."""
     enabled = ["%SSH-5-ENABLED: SSH 2.0 has been enabled"]
-    refused = [f"stand-in: SSH lets nobody in: {day0.why_no_ssh}"]
+    refused = [f"stand-in: SSH refuses every login: {day0.why_no_ssh}"]
     return ["", "Press RETURN to get started!", "", *(refused if day0.why_no_ssh else enabled)]

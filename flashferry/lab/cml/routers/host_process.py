@@ -1,8 +1,8 @@
-"""The controller and its routers in a core namespace of their own, as a process that ends with whoever started it.
+"""The controller and its routers in a core namespace of their own, as a process that ends with its owner.
 
-Run as ``python -m flashferry.lab.cml.routers.host_process`` by `started_house`; settings come by standard input. The
-process is the core itself: it listens on 198.18.0.1, all links start in it, and what is to reach controller and routers
-enters it (`flashferry.lab.enter`).
+Run as ``python -m flashferry.lab.cml.routers.host_process`` by `started_controller`; settings come by standard input.
+The process is the core itself: it listens on 198.18.0.1, all links start in it, and what is to reach controller and
+routers enters it (`flashferry.lab.enter`).
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _END_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
+class ControllerProcess:
     """A running controller whose nodes are stand-in routers.
 
     Attributes:
         url: Where its interface is, from within the core.
         ca_file: The certificate of its authority, PEM.
-        username: Who may do everything.
-        password: His; it opens nothing but this.
-        door: The unix socket where its switches are turned.
+        username: The administrator.
+        password: Of every account; it opens nothing but this.
+        control: The unix socket where its switches are turned.
         pid: Its process, which is in the core namespace.
         directory: Private to it, and gone with it.
     """
@@ -53,7 +53,7 @@ class House:
     ca_file: Path
     username: str
     password: str = field(repr=False)
-    door: Path
+    control: Path
     pid: int
     directory: Path
 
@@ -71,9 +71,9 @@ class House:
 
 
 @contextlib.contextmanager
-def started_house(
+def started_controller(
     *, boot: BootTimes = BOOT, counts: LatencyCounts = LatencyCounts.ONCE, version: str | None = None, seed: int = 1
-) -> Iterator[House]:
+) -> Iterator[ControllerProcess]:
     """Start a controller and end it, with all that runs on it, with the with block.
 
     Args:
@@ -82,28 +82,27 @@ def started_house(
         version: The controller's; None for the stand-in's own.
         seed: Seeds the links' losses.
 
-    Raises:
-        LabError: It cannot be built here; the sentence says why.
+    Raises LabError: it cannot be built here; the sentence says why.
     """
     check_rung(Rung.FULL)
     sweep_leftovers()
     owner = os.getpid()
     with contextlib.ExitStack() as stack:
-        # The prefix and the two numbers are those of a world: whoever sweeps after a kill knows them.
+        # The prefix and the two numbers are those of a world: a sweep after a kill finds them.
         directory = Path(tempfile.mkdtemp(prefix=f"flashferry-lab-{owner}-{started_ticks(owner)}-"))
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
         settings = {
             "directory": str(directory), "boot": asdict(boot), "counts": counts, "version": version, "seed": seed,
         }  # fmt: skip
-        process = Helper(_MODULE, settings, directory / "house.log")
+        process = Helper(_MODULE, settings, directory / "controller.log")
         stack.callback(process.stop, _END_S)
-        told = process.hear()
-        yield House(
-            url=told["url"],
-            ca_file=Path(told["ca_file"]),
-            username=told["username"],
-            password=told["password"],
-            door=Path(told["door"]),
+        shown = process.receive()
+        yield ControllerProcess(
+            url=shown["url"],
+            ca_file=Path(shown["ca_file"]),
+            username=shown["username"],
+            password=shown["password"],
+            control=Path(shown["control"]),
             pid=process.process.pid,
             directory=directory,
         )
@@ -118,8 +117,8 @@ def main() -> None:
     owner = helper.tie_to_owner(settings)
     directory = Path(settings["directory"])
     try:
-        with _serving(directory, settings) as told:
-            helper.report(**told)
+        with _serving(directory, settings) as shown:
+            helper.report(**shown)
             select.select([owner, 0, over_reader], (), ())
     except (LabError, OSError) as error:
         helper.report(error=str(error))
@@ -129,7 +128,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def _serving(directory: Path, settings: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """Become the core and serve; yields what the owner is told."""
+    """Become the core and serve; yield what the owner needs."""
     from flashferry.lab.cml.standin import standin_controller
     from flashferry.lab.namespaces import Interface, set_up_interfaces, unshare_network
 
@@ -149,7 +148,7 @@ def _serving(directory: Path, settings: dict[str, Any]) -> Iterator[dict[str, st
         port=_HTTPS_PORT,
         runtime=runtime,
         version=settings["version"],
-        door_at=directory / "door.sock",
+        control_at=directory / "control.sock",
         folder=directory,
     ) as running:
         yield {
@@ -157,7 +156,7 @@ def _serving(directory: Path, settings: dict[str, Any]) -> Iterator[dict[str, st
             "ca_file": str(running.ca_file),
             "username": running.username,
             "password": running.password,
-            "door": running.door,
+            "control": running.control,
         }
 
 

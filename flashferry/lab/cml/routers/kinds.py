@@ -1,6 +1,6 @@
 """Which stand-in plays which node: node definitions and images of a controller, and platforms of the lab.
 
-Short, for it is one table, and whoever adds a router to it looks for nothing else.
+Short, for it is one table, all of a router is in it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Kind:
     Attributes:
         platform: Name of the platform's data file.
         day0_file: As the console names the first configuration.
-        has_cvac: The first configuration is applied by CVAC, which tells on the console what it could not apply; else
+        has_cvac: The first configuration is applied by CVAC, which prints on the console what it could not apply; else
             by the parser, as a startup configuration. CVAC on iosv: third-party notes of labs on a real controller.
         makes_key: It makes its RSA key itself; else `crypto key generate rsa` in the first configuration does.
             Assumed: public labs of iosv and IOL carry that line, those of C8000V run with and without it.

@@ -19,7 +19,7 @@ from flashferry.lab.cml.runtime import NodePlan, NodeState, NodeView
 from flashferry.lab.control import ask
 from flashferry.lab.errors import LabError
 from flashferry.lab.world_spec import Addressing, DeviceAccess, DeviceSpec, Site, SiteSpec, WorldSpec
-from flashferry.lab.world_start import Ground, control_socket, start_helpers
+from flashferry.lab.world_start import WorldBase, control_socket, start_helpers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ class Node:
         plan: What it is.
         soil: Where it stands.
         place: Its number within the lab; the later, the longer it is queued.
-        number: That of its link's interface in the core, nobody else's.
+        number: That of its link's interface in the core, unique there.
         profile_by: Returns what its link does, for an interface of it; None where no way leads outside.
     """
 
@@ -111,7 +111,7 @@ class Node:
         self._thread.start()
 
     def stop(self) -> None:
-        """Tell it to end; it is STOPPED when its processes are gone."""
+        """Order it to end; it is STOPPED when its processes are gone."""
         self._over.set()
 
     def join(self) -> None:
@@ -125,19 +125,15 @@ class Node:
             self._become(NodeState.DEFINED_ON_CORE)
 
     def follow_link(self) -> None:
-        """Have its link do what it is to do by now.
-
-        Raises:
-            LabError: The link does not take it.
-        """
+        """Have its link do what it is to do by now. Raises LabError: the link does not take it."""
         with self._lock:
-            if self._link_control is None or (wanted := self._profile_by(self._interface)) in {None, self._profile}:
+            if self._link_control is None or (requested := self._profile_by(self._interface)) in {None, self._profile}:
                 return
-            assert wanted is not None
-            way = wanted.to_site
-            changes = {name: getattr(way, name) for name in ("rate_bps", "delay_s", "jitter_s", "loss_ratio")}
-            ask(self._link_control, {"do": "set", "changes": changes | {"queue_packets": way.queue_packets}})
-            self._profile = wanted
+            assert requested is not None
+            direction = requested.to_site
+            changes = {name: getattr(direction, name) for name in ("rate_bps", "delay_s", "jitter_s", "loss_ratio")}
+            ask(self._link_control, {"do": "set", "changes": changes | {"queue_packets": direction.queue_packets}})
+            self._profile = requested
 
     def _become(self, state: NodeState) -> None:
         with self._lock:
@@ -188,12 +184,12 @@ class Node:
         if found is None:
             self._last_lines.append("stand-in: no interface with an address has a way outside; nothing reaches it")
             return
-        interface, wanted = found
-        address = self._soil.take_address(wanted)
+        interface, requested = found
+        address = self._soil.take_address(requested)
         stack.callback(self._soil.free_address, address)
         if not day0.why_no_ssh:
             self._run(stack, kind, day0, interface, address)
-        if wanted == DHCP:
+        if requested == DHCP:
             self._say([f"stand-in: DHCP gave {interface} {address}"])
         with self._lock:
             self._addresses = {interface: (address,)}
@@ -212,7 +208,7 @@ class Node:
             name=device.name, address=address, username="", password="", enable_secret="", platform=kind.platform
         )
         site = Site(name=_SITE, network=f"{address}/32", profile=profile, devices=(access,))
-        ground = Ground(
+        base = WorldBase(
             spec=WorldSpec(
                 sites=(SiteSpec(name=_SITE, profile=profile, devices=(device,)),),
                 seed=self._soil.seed + self._number,
@@ -224,7 +220,7 @@ class Node:
             core_pid=self._soil.core_pid,
             first_interface=self._number,
         )
-        start_helpers(stack, ground)
+        start_helpers(stack, base)
         with self._lock:
             self._interface, self._profile = interface, profile
             self._link_control = control_socket(directory, "link", 0)

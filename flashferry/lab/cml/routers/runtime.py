@@ -14,14 +14,14 @@ from flashferry.lab.cml.clock_runtime import BootTimes
 from flashferry.lab.cml.routers.capture import LinkCapture, as_pcap
 from flashferry.lab.cml.routers.day0 import DHCP
 from flashferry.lab.cml.routers.node import Node, Soil
-from flashferry.lab.cml.routers.path import LatencyCounts, profile_of, way_out
+from flashferry.lab.cml.routers.path import LatencyCounts, path_out, profile_of
 from flashferry.lab.cml.runtime import Condition, LabPlan, NodePlan, NodeState, NodeView
 from flashferry.lab.errors import LabError
 from flashferry.lab.link import LinkProfile
 from flashferry.lab.world_spec import CORE_NETWORK, SITE_NETWORK
 
 BOOT = BootTimes(queued_s=0.5, started_s=3.0, stagger_s=0.3)
-"""Boot times without a wish: quick, and every state is to be seen."""
+"""Boot times by default: quick, and every state is to be seen."""
 
 _FIRST_LEASE = 101
 """Of the network, so that addresses below it are left to those that are written down."""
@@ -64,15 +64,13 @@ class RouterRuntime:
         self._captures: dict[tuple[str, str], list[LinkCapture]] = {}
         self._numbers = count()
 
-    def start(self, lab: LabPlan, node_id: str | None = None) -> None:
-        """Start one node, or all that do not run."""
+    def start(self, lab: LabPlan) -> None:
+        """Start all nodes that do not run."""
         self._labs[lab.lab_id] = lab
         conditions = self._conditions.setdefault(lab.lab_id, {})
         conditions |= {link.link_id: link.condition for link in lab.links}
         nodes = self._nodes.setdefault(lab.lab_id, {})
         for place, plan in enumerate(lab.nodes):
-            if node_id not in {None, plan.node_id}:
-                continue
             if (node := nodes.get(plan.node_id)) is None or (not node.is_running and node.plan != plan):
                 node = nodes[plan.node_id] = self._made(lab.lab_id, plan, place)
             node.start()
@@ -91,14 +89,14 @@ class RouterRuntime:
             return None
         return replace(condition, others={key: value for key, value in condition.others.items() if key == "limit"})
 
-    def stop(self, lab_id: str, node_id: str | None = None) -> None:
-        """Tell one node, or all, to end."""
-        for node in self._chosen(lab_id, node_id):
+    def stop(self, lab_id: str) -> None:
+        """Order all nodes to end."""
+        for node in self._nodes.get(lab_id, {}).values():
             node.stop()
 
-    def wipe(self, lab_id: str, node_id: str | None = None) -> None:
-        """Forget of one node, or of all, that they ran; their flash went when they were stopped."""
-        for node in self._chosen(lab_id, node_id):
+    def wipe(self, lab_id: str) -> None:
+        """Forget of all nodes that they ran; their flash went when they were stopped."""
+        for node in self._nodes.get(lab_id, {}).values():
             node.wipe()
 
     def forget(self, lab_id: str) -> None:
@@ -115,7 +113,11 @@ class RouterRuntime:
     def start_capture(self, lab_id: str, link_id: str) -> None:
         """Begin to record what goes to and from the routers behind a link."""
         self._end_captures(lab_id, link_id)
-        ends = [node.core_interface for node in self._chosen(lab_id, None) if link_id in self._way(lab_id, node.plan)]
+        ends = [
+            node.core_interface
+            for node in self._nodes.get(lab_id, {}).values()
+            if link_id in self._path(lab_id, node.plan)
+        ]
         self._captures[lab_id, link_id] = [LinkCapture(end) for end in ends if end is not None]
 
     def capture(self, lab_id: str, link_id: str) -> bytes | None:
@@ -140,39 +142,32 @@ class RouterRuntime:
     def _made(self, lab_id: str, plan: NodePlan, place: int) -> Node:
         def profile(interface: str) -> LinkProfile | None:
             lab, conditions = self._labs.get(lab_id), self._conditions.get(lab_id, {})
-            way = None if lab is None else way_out(lab, plan, interface)
-            return None if way is None else profile_of((conditions.get(link) for link in way), self._counts)
+            path = None if lab is None else path_out(lab, plan, interface)
+            return None if path is None else profile_of((conditions.get(link) for link in path), self._counts)
 
         return Node(plan, self._soil, place=place, number=next(self._numbers), profile_by=profile)
 
-    def _way(self, lab_id: str, plan: NodePlan) -> set[str]:
+    def _path(self, lab_id: str, plan: NodePlan) -> set[str]:
         lab = self._labs[lab_id]
-        ways = (way_out(lab, plan, each.label) for each in plan.interfaces)
-        return {link for way in ways if way is not None for link in way}
-
-    def _chosen(self, lab_id: str, node_id: str | None) -> list[Node]:
-        return [node for own_id, node in self._nodes.get(lab_id, {}).items() if node_id in {None, own_id}]
+        paths = (path_out(lab, plan, each.label) for each in plan.interfaces)
+        return {link for path in paths if path is not None for link in path}
 
     def _end_captures(self, lab_id: str, link_id: str) -> None:
         for each in self._captures.pop((lab_id, link_id), ()):
             each.end()
 
-    def _take_address(self, wanted: str) -> str:
-        """Claim an address.
-
-        Raises:
-            LabError: It is taken, or all are.
-        """
+    def _take_address(self, requested: str) -> str:
+        """Claim an address. Raises LabError: it is taken, or all are."""
         with self._lock:
-            if wanted == DHCP:
+            if requested == DHCP:
                 leases = list(map(str, SITE_NETWORK))[_FIRST_LEASE:-1]
-                wanted = next((each for each in leases if each not in self._taken), "")
-                if not wanted:
+                requested = next((each for each in leases if each not in self._taken), "")
+                if not requested:
                     raise LabError(f"DHCP has no address left in {SITE_NETWORK}.")
-            elif wanted in self._taken or wanted in map(str, CORE_NETWORK):
-                raise LabError(f"Address {wanted} is taken.")
-            self._taken.add(wanted)
-        return wanted
+            elif requested in self._taken or requested in map(str, CORE_NETWORK):
+                raise LabError(f"Address {requested} is taken.")
+            self._taken.add(requested)
+        return requested
 
     def _free_address(self, address: str) -> None:
         with self._lock:

@@ -103,7 +103,7 @@ def test_nobody_there_is_told_in_one_sentence():
 def test_plain_http_is_told(standin):
     """Somebody gave the wrong port."""
     with pytest.raises(NightFault, match="it does not speak TLS there"):
-        connected(standin, url=standin.door.replace("http://", "https://"))
+        connected(standin, url=standin.control.replace("http://", "https://"))
 
 
 def test_a_name_that_nobody_knows_is_told():

@@ -30,7 +30,7 @@ class HandClock:
 
 
 @dataclass(slots=True)
-class Desk:
+class Rig:
     """A controller, its clock, and a few words for both."""
 
     controller: Controller
@@ -58,9 +58,9 @@ def clock() -> HandClock:
 
 
 @pytest.fixture
-def desk(clock: HandClock, tmp_path: Path) -> Desk:
+def rig(clock: HandClock, tmp_path: Path) -> Rig:
     """A controller whose nodes are queued for a second and boot for ten."""
     runtime = ClockRuntime(BootTimes(queued_s=1, started_s=10, stagger_s=0), clock=clock)
     began = datetime(2026, 11, 22, 1, 0, tzinfo=UTC)
     controller = Controller(tmp_path, users=[ADMIN, STRANGER], runtime=runtime, clock=clock, began=began)
-    return Desk(controller, clock)
+    return Rig(controller, clock)

@@ -41,12 +41,6 @@ def test_nodes_boot_one_after_another(nodes: NodeRuntime, clock: HandClock) -> N
     ]
 
 
-def test_one_node_of_a_lab_runs_alone(nodes: NodeRuntime) -> None:
-    """Starting a node leaves the others where they are."""
-    nodes.start(LAB, "r2")
-    assert [nodes.state("lab", node).state.is_running for node in ("r1", "r2", "out")] == [False, True, False]
-
-
 def test_a_stop_takes_its_time_and_a_wipe_goes_back_to_the_beginning(nodes: NodeRuntime, clock: HandClock) -> None:
     """The node keeps its state until it has stopped; wiped, it is as if it never ran."""
     nodes.start(LAB)

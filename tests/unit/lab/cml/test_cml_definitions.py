@@ -21,10 +21,10 @@ def definitions(tmp_path: Path) -> Definitions:
 
 def test_an_uploaded_image_is_defined_used_and_removed(definitions: Definitions) -> None:
     """The way of a new release; the second of the same name is refused."""
-    definitions.add_image(NEW, is_update=False)
+    definitions.add_image(NEW)
     assert definitions.images["new"]["label"] == "17.17"
     with pytest.raises(Refused, match="exists already"):
-        definitions.add_image(NEW, is_update=False)
+        definitions.add_image(NEW)
     definitions.remove_image("new")
     with pytest.raises(Refused, match="not found"):
         definitions.remove_image("new")
@@ -44,7 +44,7 @@ def test_an_uploaded_image_is_defined_used_and_removed(definitions: Definitions)
 def test_a_wrong_definition_is_a_400(definitions: Definitions, change: dict[str, Any], said: str) -> None:
     """A file that is not there, a long label, an unknown key, one that is missing."""
     with pytest.raises(Refused, match=said) as refusal:
-        definitions.add_image({**NEW, **change}, is_update=False)
+        definitions.add_image({**NEW, **change})
     assert refusal.value.status == 400
 
 

@@ -69,7 +69,7 @@ def test_an_interface_that_is_shut_has_no_address():
 
 
 @pytest.mark.parametrize(
-    ("left_out", "told"),
+    ("left_out", "reported"),
     [
         ("username ferry privilege 15 secret Word1", "no line 'username'"),
         ("ip domain name lab", "no line 'ip domain name'"),
@@ -77,10 +77,10 @@ def test_an_interface_that_is_shut_has_no_address():
         ("crypto key generate rsa modulus 2048", "no line 'crypto key generate rsa'"),
     ],
 )
-def test_what_ssh_lacks(left_out, told):
+def test_what_ssh_lacks(left_out, reported):
     """User, domain name and key must be there; all kinds of access are let in unless a line says less."""
     text = TEXT.replace("GigabitEthernet1", "GigabitEthernet0/0").replace(left_out, "")
-    assert read_day0(text, known("iosv")).why_no_ssh == told
+    assert read_day0(text, known("iosv")).why_no_ssh == reported
 
 
 def test_telnet_alone_is_no_ssh():
@@ -120,7 +120,7 @@ def test_strings_by_which_a_boot_is_seen():
 def test_a_release_that_is_not_there_is_told():
     """The console says that another release is played; of the definition's own image it says nothing."""
     kind = known("csr1000v")
-    told = [
+    reported = [
         " ".join(first_lines("csr1000v", image, kind)) for image in (None, "csr1000v-161101b", "csr1000v-17-03-08a")
     ]
-    assert ["no release" in text for text in told] == [False, False, True]
+    assert ["no release" in text for text in reported] == [False, False, True]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.lab.cml.routers.path import LatencyCounts, profile_of, way_out
+from flashferry.lab.cml.routers.path import LatencyCounts, path_out, profile_of
 from flashferry.lab.cml.runtime import Condition, InterfacePlan, LabPlan, LinkPlan, NodePlan
 
 
@@ -29,29 +29,29 @@ LINKS = {"up": ("out/port", "lan/p0"), "wan": ("lan/p1", "r1/Gi1"), "far": ("r1/
 
 def test_over_a_switch():
     """All links between the router and the connector count."""
-    assert way_out(lab(OUT, LAN, R1, R2, links=LINKS), R1, "Gi1") == ("wan", "up")
+    assert path_out(lab(OUT, LAN, R1, R2, links=LINKS), R1, "Gi1") == ("wan", "up")
 
 
 @pytest.mark.parametrize(("router", "interface"), [(R2, "Gi1"), (R1, "Gi2"), (R1, "Gi9")])
 def test_a_router_forwards_for_nobody(router, interface):
     """Behind another router, and on an interface without a link, there is no way."""
-    assert way_out(lab(OUT, LAN, R1, R2, links=LINKS), router, interface) is None
+    assert path_out(lab(OUT, LAN, R1, R2, links=LINKS), router, interface) is None
 
 
 def test_nat_lets_nobody_in():
     """A connector that is no bridge is no way for whoever comes from outside."""
     nat = node("out", "external_connector", "port", bridge="virbr0")
-    assert way_out(lab(nat, LAN, R1, R2, links=LINKS), R1, "Gi1") is None
+    assert path_out(lab(nat, LAN, R1, R2, links=LINKS), R1, "Gi1") is None
 
 
 def test_switches_in_a_ring():
     """A ring of switches is walked once."""
     one, two = node("s1", "unmanaged_switch", "a", "b", "c"), node("s2", "unmanaged_switch", "a", "b")
     links = {"l0": ("s1/a", "s2/a"), "l1": ("s1/b", "s2/b"), "l2": ("s1/c", "r2/Gi1")}
-    assert way_out(lab(one, two, R2, links=links), R2, "Gi1") is None
+    assert path_out(lab(one, two, R2, links=links), R2, "Gi1") is None
 
 
-@pytest.mark.parametrize(("counts", "rtt_ms"), [(LatencyCounts.ONCE, 60), (LatencyCounts.EACH_WAY, 120)])
+@pytest.mark.parametrize(("counts", "rtt_ms"), [(LatencyCounts.ONCE, 60), (LatencyCounts.EACH_DIRECTION, 120)])
 def test_latency_counts_once_or_each_way(counts, rtt_ms):
     """The round trip is the latency, or twice it; jitter goes with it."""
     found = profile_of([Condition(latency_ms=60, jitter_ms=6)], counts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashferry.lab.cml.texts import Refused
-from tests.unit.lab.cml.conftest import Desk
+from tests.unit.lab.cml.conftest import Rig
 from tests.unit.lab.cml.topologies import TWO_ROUTERS
 
 
@@ -30,75 +30,75 @@ from tests.unit.lab.cml.topologies import TWO_ROUTERS
         ("lab: {", "lab: {{", "no YAML"),
     ],
 )
-def test_what_a_topology_must_not_have_is_a_400_and_makes_no_lab(desk: Desk, old: str, new: str, said: str) -> None:
+def test_what_a_topology_must_not_have_is_a_400_and_makes_no_lab(rig: Rig, old: str, new: str, said: str) -> None:
     """Lengths, unknown keys at every level, what is not there, double ids, conditions out of bounds, no YAML."""
     assert old in TWO_ROUTERS
     with pytest.raises(Refused, match=said) as refusal:
-        desk.take(TWO_ROUTERS.replace(old, new, 1))
+        rig.take(TWO_ROUTERS.replace(old, new, 1))
     assert refusal.value.status == 400
-    assert desk.controller.labs() == ()
+    assert rig.controller.labs() == ()
 
 
 @pytest.mark.parametrize("version", ["0.1.0", "0.2.0", "0.2.1", "0.2.2", "0.3.0"])
-def test_schemas_from_0_1_to_0_3_are_taken(desk: Desk, version: str) -> None:
+def test_schemas_from_0_1_to_0_3_are_taken(rig: Rig, version: str) -> None:
     """The versions that public topologies have."""
-    assert desk.take(TWO_ROUTERS.replace("version: 0.3.0", f"version: {version}")).title == "two routers"
+    assert rig.take(TWO_ROUTERS.replace("version: 0.3.0", f"version: {version}")).title == "two routers"
 
 
-def test_a_title_of_64_characters_and_one_of_the_call_are_taken(desk: Desk) -> None:
+def test_a_title_of_64_characters_and_one_of_the_call_are_taken(rig: Rig) -> None:
     """The longest that may be; the call's own goes before the file's."""
-    assert desk.take(title="y" * 64).title == "y" * 64
+    assert rig.take(title="y" * 64).title == "y" * 64
 
 
 @pytest.mark.parametrize(("version", "is_taken"), [("2.9.1", False), ("2.10.0", True)])
-def test_what_came_with_2_10_is_unknown_before(desk: Desk, version: str, is_taken: bool) -> None:
+def test_what_came_with_2_10_is_unknown_before(rig: Rig, version: str, is_taken: bool) -> None:
     """Node staging and autostart are keys of 2.10."""
-    desk.set(version=version)
+    rig.set(version=version)
     text = TWO_ROUTERS.replace("version: 0.3.0", "version: 0.3.0, node_staging: {enabled: true}")
     if is_taken:
-        assert desk.take(text).extras == {"node_staging": {"enabled": True}}
+        assert rig.take(text).extras == {"node_staging": {"enabled": True}}
     else:
         with pytest.raises(Refused, match="'node_staging' was unexpected"):
-            desk.take(text)
+            rig.take(text)
 
 
-def test_day_0_files_are_told_as_asked(desk: Desk) -> None:
+def test_day_0_files_are_told_as_asked(rig: Rig) -> None:
     """All as a list, the main one as text, or none; a text in the file is the main file of its definition."""
-    lab, shapes = desk.take(), desk.controller.shapes
-    told = {}
+    lab, shapes = rig.take(), rig.controller.shapes
+    reported = {}
     for configurations in ("all", "main", "none"):
         nodes = shapes.topology(lab, schema="0.3.0", configurations=configurations)["nodes"]
-        told[configurations] = {node["label"]: node.get("configuration") for node in nodes}
-    assert told["all"]["xe1"] == [
+        reported[configurations] = {node["label"]: node.get("configuration") for node in nodes}
+    assert reported["all"]["xe1"] == [
         {"name": "iosxe_config.txt", "content": "hostname xe1"},
         {"name": "more.txt", "content": "more"},
     ]
-    assert told["all"]["xe2"] == [{"name": "iosxe_config.txt", "content": "hostname xe2"}]
-    assert (told["main"]["xe1"], told["none"]["xe1"]) == ("hostname xe1", None)
+    assert reported["all"]["xe2"] == [{"name": "iosxe_config.txt", "content": "hostname xe2"}]
+    assert (reported["main"]["xe1"], reported["none"]["xe1"]) == ("hostname xe1", None)
 
 
-def test_a_download_can_be_imported_again(desk: Desk) -> None:
+def test_a_download_can_be_imported_again(rig: Rig) -> None:
     """Nodes, links, day-0 files, tags and conditions come back; ids are new."""
-    first = desk.take()
-    second = desk.take(desk.controller.shapes.download(first, schema="0.3.0"), title="again")
+    first = rig.take()
+    second = rig.take(rig.controller.shapes.download(first, schema="0.3.0"), title="again")
 
     def essence(text: str) -> list[str]:
         return sorted(line for line in text.splitlines() if "title" not in line)
 
-    shapes = desk.controller.shapes
+    shapes = rig.controller.shapes
     assert essence(shapes.download(second, schema="0.3.0")) == essence(shapes.download(first, schema="0.3.0"))
     assert set(first.nodes).isdisjoint(second.nodes)
 
 
-def test_tags_have_their_smart_annotations(desk: Desk) -> None:
+def test_tags_have_their_smart_annotations(rig: Rig) -> None:
     """The controller makes one for each tag by itself."""
-    assert [each["tag"] for each in desk.take().smart_annotations.values()] == ["site-a"]
+    assert [each["tag"] for each in rig.take().smart_annotations.values()] == ["site-a"]
 
 
-def test_a_testbed_leads_through_the_terminal_server(desk: Desk) -> None:
+def test_a_testbed_leads_through_the_terminal_server(rig: Rig) -> None:
     """Every router by telnet and `open /LAB/NODE/0`; the way out is no device."""
-    lab = desk.take()
-    text = desk.controller.shapes.testbed(lab, host="192.0.2.1:2022")
+    lab = rig.take()
+    text = rig.controller.shapes.testbed(lab, host="192.0.2.1:2022")
     xe1 = next(node_id for node_id, node in lab.nodes.items() if node.label == "xe1")
     assert f"command: open /{lab.lab_id}/{xe1}/0" in text
     assert "proxy: terminal_server" in text

@@ -1,4 +1,4 @@
-"""A topology of two routers and a client of a house's controller, which its tests and held figures share."""
+"""A topology of two routers and a client of a controller process, which its tests and held figures share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from flashferry.lab.cml.clock_runtime import BootTimes
-from flashferry.lab.cml.routers.host_process import House
+from flashferry.lab.cml.routers.host_process import ControllerProcess
 from flashferry.lab.namespaces import in_namespace
 from tests.component.lab.cml.conftest import Plain
 from tests.patience import PATIENCE_S
@@ -48,16 +48,16 @@ def topology() -> bytes:
 
 
 class Client:
-    """Asks a house's controller, from within its core."""
+    """Asks a controller process, from within its core."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._plain = Plain(house)  # type: ignore[arg-type]
-        with in_namespace(house.pid):
+    def __init__(self, process: ControllerProcess) -> None:
+        self._process = process
+        self._plain = Plain(process)  # type: ignore[arg-type]
+        with in_namespace(process.pid):
             self._plain.log_in()
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        with in_namespace(self._house.pid):
+        with in_namespace(self._process.pid):
             said = self._plain.ask(method, path, body)
         assert said.status < 300, said
         return said.json if said.body and said.content_type.startswith("application/json") else said.body
@@ -75,7 +75,7 @@ class Client:
     def handshakes_s(self, address: str) -> list[float]:
         """Shake hands with a router's SSH port some times; return how long each took."""
         took = []
-        with in_namespace(self._house.pid):
+        with in_namespace(self._process.pid):
             for _ in range(_HANDSHAKES):
                 began_s = time.monotonic()
                 socket.create_connection((address, 22), PATIENCE_S).close()

@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 from flashferry.lab.cml.pcap import frames_of
-from flashferry.lab.cml.routers.host_process import House, started_house
+from flashferry.lab.cml.routers.host_process import ControllerProcess, started_controller
 from flashferry.lab.namespaces import in_namespace
-from tests.component.lab.cml.house_client import LATENCY_MS, LEASE, QUICK, STATIC, Client, topology
+from tests.component.lab.cml.process_client import LATENCY_MS, LEASE, QUICK, STATIC, Client, topology
 from tests.patience import PATIENCE_S, until
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 
 def namespaces_of(pid: int) -> set[str]:
-    """Return the network namespaces of a house's process and of all that it started."""
+    """Return the network namespaces of a controller process and of all that it started."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -44,14 +44,14 @@ def in_use() -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def house() -> Iterator[House]:
-    with started_house(boot=QUICK) as started:
+def process() -> Iterator[ControllerProcess]:
+    with started_controller(boot=QUICK) as started:
         yield started
 
 
 @pytest.fixture
-def client(house: House) -> Client:
-    return Client(house)
+def client(process: ControllerProcess) -> Client:
+    return Client(process)
 
 
 @pytest.fixture
@@ -89,12 +89,12 @@ def test_a_router_goes_through_its_states(client):
     remove(client, made)
 
 
-def test_routers_are_where_the_controller_says(client, lab, house):
+def test_routers_are_where_the_controller_says(client, lab, process):
     """SSH answers at the address of the configuration, and at the one that DHCP gave; both are told by interface."""
-    told = client.ask("GET", f"labs/{lab}/layer3_addresses")
-    addresses = [address for node in told.values() for each in node["interfaces"].values() for address in each["ip4"]]
+    nodes = client.ask("GET", f"labs/{lab}/layer3_addresses").values()
+    addresses = [address for node in nodes for each in node["interfaces"].values() for address in each["ip4"]]
     assert sorted(addresses) == [LEASE, STATIC]
-    with in_namespace(house.pid):
+    with in_namespace(process.pid):
         for address in addresses:
             with socket.create_connection((address, 22), PATIENCE_S) as connection:
                 assert connection.recv(7) == b"SSH-2.0"
@@ -137,20 +137,20 @@ def test_a_capture_has_what_went_over_the_link(client, lab):
     assert ends == {("198.18.0.1", STATIC), (STATIC, "198.18.0.1")}
 
 
-def test_a_stopped_lab_leaves_nothing(client, house):
+def test_a_stopped_lab_leaves_nothing(client, process):
     """Its namespaces, processes and files are gone once it is STOPPED; an address is free for the next lab."""
-    before, files = namespaces_of(house.pid), sorted((house.directory / "nodes").iterdir())
+    before, files = namespaces_of(process.pid), sorted((process.directory / "nodes").iterdir())
     for _ in range(2):
         made = client.ask("POST", "import", topology())["id"]
         client.ask("PUT", f"labs/{made}/start")
         until(lambda lab=made: client.states(lab) == ["BOOTED", "BOOTED"], "both routers booted")  # type: ignore[misc]
-        assert len(namespaces_of(house.pid)) == len(before) + 2
+        assert len(namespaces_of(process.pid)) == len(before) + 2
         remove(client, made)
-        until(lambda: namespaces_of(house.pid) == before, "the end of its namespaces")
-        assert sorted((house.directory / "nodes").iterdir()) == files
+        until(lambda: namespaces_of(process.pid) == before, "the end of its namespaces")
+        assert sorted((process.directory / "nodes").iterdir()) == files
 
 
-def test_an_address_that_is_taken(client, lab, house):
+def test_an_address_that_is_taken(client, lab, process):
     """The second router with an address does not run, and its console tells why; the first one is left alone."""
     made = client.ask("POST", "import", topology())["id"]
     client.ask("PUT", f"labs/{made}/start")
@@ -169,18 +169,18 @@ def short_folder() -> Iterator[Path]:
 
 
 def test_nothing_is_left_when_the_owner_is_killed(short_folder):
-    """Processes, namespaces and files of a house with a running lab are gone soon after `kill -9` of who started it."""
+    """Processes, namespaces and files of a controller with a running lab are gone soon after `kill -9` of its owner."""
     code = (
         "import sys, time\n"
-        "from flashferry.lab.cml.routers.host_process import started_house\n"
-        "from tests.component.lab.cml.house_client import Client, QUICK, topology\n"
+        "from flashferry.lab.cml.routers.host_process import started_controller\n"
+        "from tests.component.lab.cml.process_client import Client, QUICK, topology\n"
         "from tests.patience import until\n"
-        "with started_house(boot=QUICK) as house:\n"
-        "    client = Client(house)\n"
+        "with started_controller(boot=QUICK) as process:\n"
+        "    client = Client(process)\n"
         "    lab = client.ask('POST', 'import', topology())['id']\n"
         "    client.ask('PUT', f'labs/{lab}/start')\n"
         "    until(lambda: client.states(lab) == ['BOOTED', 'BOOTED'], 'both routers booted')\n"
-        "    print(house.pid, flush=True)\n"
+        "    print(process.pid, flush=True)\n"
         "    time.sleep(60)\n"
     )
     environment = os.environ | {"TMPDIR": str(short_folder), "PYTHONPATH": str(Path.cwd())}
