@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashferry.lab.standin.config_rules import SECTION_RULES, ConfigAction
+from flashferry.lab.standin.config_rules import RULES, ConfigAction
 
 if TYPE_CHECKING:
     from flashferry.lab.standin.configuration import Configuration
@@ -59,7 +59,7 @@ class _Section:
     def __init__(self, configuration: Configuration, section: str, mode: str) -> None:
         self._configuration = configuration
         self._section = section
-        rules = SECTION_RULES[mode]
+        rules = RULES[mode]
         self._order = tuple(r.key(tuple(r.specification.split())) for r in rules if not r.is_free)
 
     def put(self, text: str, key: str) -> None:

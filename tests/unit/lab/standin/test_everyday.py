@@ -295,3 +295,32 @@ def test_a_route_is_traced_to_its_end(make_console: Callable[..., Any]) -> None:
     shown = make_console(**LOOPBACK).show("traceroute 127.0.0.1")
     assert re.search(r"^  1 127\.0\.0\.1 \d+ msec \d+ msec \d+ msec \n", shown, re.MULTILINE)
     assert "\n  2 " not in shown
+
+
+@pytest.mark.parametrize(
+    ("opening", "taken", "wrong", "mode"),
+    [
+        ("router ospf 1", "network 10.0.0.0 0.0.0.255 area 0", "ip mtu 1400", "config-router"),
+        ("vrf definition RED", "rd 1:1", "bandwidth 10", "config-vrf"),
+        ("ip access-list extended FERRY", "permit tcp any any eq 21", "match any", "config-ext-nacl"),
+        ("ip access-list standard HOSTS", "deny 10.0.0.1", "set any", "config-std-nacl"),
+        ("route-map OUT permit 10", "match ip address FERRY", "permit any", "config-route-map"),
+        ("class-map match-any COPIES", "match dscp af11", "permit any", "config-cmap"),
+        ("vlan 20", "name ferry", "match any", "config-vlan"),
+        ("kron policy-list SAVE", "cli write memory", "permit any", "config-kron-policy"),
+        ("aaa group server tacacs+ ADMINS", "server name one", "network 10.0.0.0", "config-sg-tacacs+"),
+        ("tacacs server one", "address ipv4 192.0.2.1", "network 10.0.0.0", "config-server-tacacs"),
+        ("radius server two", "timeout 5", "timeout 5000", "config-radius-server"),
+    ],
+)
+def test_a_submode_takes_its_own_lines_alone(
+    make_console: Callable[..., Any], opening: str, taken: str, wrong: str, mode: str
+) -> None:
+    """A line of another mode gets a caret and is not stored; its own stands below the line that opened the mode."""
+    console = make_console()
+    screen = console.type("configure terminal", opening, taken, wrong, "end")
+    assert f"({mode})#" in screen
+    assert "% Invalid input detected at '^' marker." in screen.partition(wrong)[2]
+    running = console.device.running_text()
+    assert f"\n{opening}\n {taken}\n" in running
+    assert wrong not in running.partition(f"\n{opening}\n")[2]
