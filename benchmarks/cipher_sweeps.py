@@ -27,9 +27,9 @@ from flashferry.depot.probing.methods import Method
 from flashferry.depot.probing.offers import authenticates_itself
 from flashferry.depot.probing.rounds import Measured, in_rounds
 from flashferry.lab.errors import LabError
-from flashferry.lab.experiment.bulk.ground import FAR_ADDRESS, NO_AES, PORT, Ground, LocalFar, Sshd
 from flashferry.lab.experiment.bulk.play import openssl_speeds
 from flashferry.lab.experiment.bulk.studies import CHACHA, MODERN
+from flashferry.lab.experiment.bulk.testbed import FAR_ADDRESS, NO_AES, PORT, Ground, LocalFar, Sshd
 
 _MODULE = "benchmarks.cipher_sweeps"
 _RESULTS = Path(__file__).parent / "results"

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.fileserver import FileServer, ServerSettings, TicketRequest
-from flashferry.lab.experiment.bench import Bench, image_name
-from flashferry.lab.experiment.site_client import SiteClient
+from flashferry.lab.experiment.bench import Bench, fetched, image_name, site_client
+from flashferry.lab.experiment.json_child import JsonChild
 from ftpserver import ftp_listener
 
 COPIES = 4
@@ -19,7 +19,7 @@ _LONGEST_S = 300.0
 
 def measure_together(bench: Bench, folder: Path, queues: tuple[int, ...], runs: int) -> Iterator[dict[str, Any]]:
     """Play one copy, four at once, and one again, through a server of their own each time."""
-    clients = [SiteClient(bench.world) for _ in range(COPIES)]
+    clients = [site_client(bench.world) for _ in range(COPIES)]
     try:
         for queue in queues:
             for seed in range(1, runs + 1):
@@ -30,7 +30,7 @@ def measure_together(bench: Bench, folder: Path, queues: tuple[int, ...], runs: 
 
 
 def _round(
-    bench: Bench, clients: list[SiteClient], folder: Path, queue: int, seed: int
+    bench: Bench, clients: list[JsonChild], folder: Path, queue: int, seed: int
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     world = bench.world
     settings = ServerSettings(image_paths=(folder,), listeners=(ftp_listener(listen_address=world.server_address),))
@@ -45,13 +45,13 @@ def _round(
             )
 
 
-def _fetched(address: str, server: FileServer, clients: list[SiteClient], source: str) -> dict[str, Any]:
+def _fetched(address: str, server: FileServer, clients: list[JsonChild], source: str) -> dict[str, Any]:
     """Have clients fetch at once; return each one's rate, and what of all was sent again."""
     tickets = []
     for client in clients:
         ticket = server.issue_ticket(TicketRequest(image_name=image_name(_SIZE_BYTES), site=_SITE, tries=1))
         tickets.append(ticket)
-        client.begin(
+        client.send(
             {
                 "kind": "pull", "address": address, "port": server.port, "name": image_name(_SIZE_BYTES),
                 "user": ticket.username, "password": ticket.password, "window_bytes": _WINDOW_BYTES, "sack": True,
@@ -60,7 +60,7 @@ def _fetched(address: str, server: FileServer, clients: list[SiteClient], source
         )  # fmt: skip
         # The options of a SYN are switched for the whole namespace: one connection opens after the other.
         time.sleep(0.5)
-    seconds = [client.result()[1] for client in clients]
+    seconds = [fetched(client)[1] for client in clients]
     records = [server.wait_final(ticket.ticket_id, 20.0).record for ticket in tickets]
     sent = sum(record.bytes_sent + (record.retransmitted_bytes or 0) for record in records if record)
     again = sum(record.retransmitted_bytes or 0 for record in records if record)

@@ -2,7 +2,7 @@
 
 Clients get them too, where a server asks for one.
 
-The keys are made anew and kept by nobody: a lab's authority is worth nothing outside of it.
+The keys are made anew and kept nowhere: a lab's authority is worth nothing outside of it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A message broker for rehearsals: the distribution's redis-server as a process, on loopback or in a lab's namespace.
 
-It keeps what it was told in an append-only file in a folder of its own, so that a broker that was killed goes on where
+It keeps its data in an append-only file in a folder of its own, so that a broker that was killed goes on where
 it was. Redis writes that file before it answers, and what was written outlives the process (not the machine, which
 would need ``appendfsync always``). With certificates it speaks TLS only and asks every client for one.
 
-Facts, from the redis.conf of 7.0: ``tls-auth-clients`` is ``yes`` unless told otherwise; ``port 0`` closes the plain
+Facts, from the redis.conf of 7.0: ``tls-auth-clients`` is ``yes`` by default; ``port 0`` closes the plain
 port; a password in the configuration file is not in the process list.
 """
 
@@ -38,7 +38,7 @@ PROGRAM = "redis-server"
 PORT = 6379
 _START_S = 20.0
 _STOP_S = 10.0
-_LOOK_S = 0.02
+_POLL_S = 0.02
 _ANSWER_S = 5.0
 _FILE_MODE, _FOLDER_MODE = 0o600, 0o700
 _LONGEST_LOG_BYTES = 65536
@@ -112,11 +112,7 @@ class Broker:
 
     @property
     def pid(self) -> int:
-        """Its process.
-
-        Raises:
-            LabError: It does not run.
-        """
+        """Its process. Raises LabError: it does not run."""
         return self._running().pid
 
     @property
@@ -127,8 +123,7 @@ class Broker:
     def start(self) -> None:
         """Start it, with the data that it had, and wait until it answers.
 
-        Raises:
-            LabError: There is no redis-server here, it runs already, or it does not answer; its own words are told.
+        Raises LabError: there is no redis-server here, it runs already, or it does not answer; its own words are given.
         """
         if reason := missing_broker():
             raise LabError(reason)
@@ -152,8 +147,7 @@ class Broker:
     def kill9(self) -> None:
         """Kill it as the machine would: SIGKILL, without a word to anybody; its connections are reset.
 
-        Raises:
-            LabError: It does not run.
+        Raises LabError: it does not run.
         """
         process = self._running()
         process.send_signal(signal.SIGKILL)
@@ -172,8 +166,7 @@ class Broker:
     def ask(self, *words: str) -> bytes:
         """Send one command on a connection of its own and return the first piece of the answer (RESP, undecoded).
 
-        Raises:
-            OSError: Nobody answers there, or TLS is not agreed on.
+        Raises OSError: there is no answer, or TLS is not agreed on.
         """
         with self._namespace(), self._connected() as connection:
             connection.sendall(_request("AUTH", self.password))
@@ -227,8 +220,8 @@ class Broker:
         while not self._answers():
             if not self.is_running or time.monotonic() > deadline_s:
                 self.stop()
-                raise LabError(f"The broker at {self.address}:{self.port} did not start: {self._last_words()}.")
-            time.sleep(_LOOK_S)
+                raise LabError(f"The broker at {self.address}:{self.port} did not start: {self._last_line()}.")
+            time.sleep(_POLL_S)
 
     def _answers(self) -> bool:
         try:
@@ -236,7 +229,7 @@ class Broker:
         except OSError:
             return False
 
-    def _last_words(self) -> str:
+    def _last_line(self) -> str:
         try:
             log = (self.folder / "redis.log").read_bytes()[-_LONGEST_LOG_BYTES:].decode(errors="replace")
         except FileNotFoundError:
@@ -246,11 +239,7 @@ class Broker:
 
 @contextlib.contextmanager
 def running_broker(broker: Broker) -> Iterator[Broker]:
-    """Start a broker for a with block.
-
-    Raises:
-        LabError: As `Broker.start`.
-    """
+    """Start a broker for a with block. Raises LabError: as `Broker.start`."""
     broker.start()
     try:
         yield broker
@@ -279,7 +268,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def main() -> NoReturn:
-    """Become redis-server in a namespace, to end with whoever starts it: OWNER TIE NAMESPACE CONFIGURATION."""
+    """Become redis-server in a namespace, to end with its owner: OWNER TIE NAMESPACE CONFIGURATION."""
     owner, tie, namespace, configuration = sys.argv[1:]
     if int(tie):
         helper.end_with_owner()

@@ -43,11 +43,7 @@ def best_rung() -> Reach:
 
 
 def check_rung(rung: Rung) -> None:
-    """Refuse a rung that this process cannot build.
-
-    Raises:
-        LabError: It cannot; the sentence says what is missing.
-    """
+    """Refuse a rung that this process cannot build. Raises LabError: it cannot; the sentence says what is missing."""
     able = {Rung.FULL: probe, Rung.NAMESPACES: probe_namespaces}.get(rung)
     if able is not None:
         found = able()
@@ -68,8 +64,7 @@ def addressing_of(rung: Rung) -> Iterator[Addressing]:
     All of 127.0.0.0/8 is local on Linux, so each device has an address of its own there too. The block is claimed by
     a bound socket, which the kernel frees however this process ends.
 
-    Raises:
-        LabError: Every block is in use.
+    Raises LabError: every block is in use.
     """
     if rung is not Rung.LOOPBACK:
         yield Addressing()

@@ -20,11 +20,7 @@ _LONGEST_ANSWER_BYTES = 16 * 2**20
 
 
 def ask(path: Path, request: Mapping[str, Any], *, timeout_s: float = 10.0) -> dict[str, Any]:
-    """Send one request and return the answer.
-
-    Raises:
-        LabError: Nobody answers there, or the answer is an error.
-    """
+    """Send one request and return the answer. Raises LabError: there is no answer, or the answer is an error."""
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(timeout_s)

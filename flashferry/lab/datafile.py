@@ -71,7 +71,7 @@ class Table:
         return tuple(Table(where=f"{self.where}: {key}[{i}]", values=v) for i, v in enumerate(value))
 
     def only(self, *allowed: str) -> None:
-        """Raise when there is a key nobody reads: most likely a misspelt one."""
+        """Raise when there is a key that nothing reads: most likely a misspelt one."""
         for key in self.values:
             if key not in allowed:
                 raise LabError(f"{self.where}: unknown key {key!r}; allowed are {', '.join(sorted(allowed))}.")
@@ -90,8 +90,7 @@ class Table:
 def read_table(package: str, name: str) -> Table:
     """Read the data file ``name`` of ``package``.
 
-    Raises:
-        LabError: There is no such file (the sentence lists those there are), or it is not TOML.
+    Raises LabError: there is no such file (the sentence lists those there are), or it is not TOML.
     """
     folder = resources.files(package)
     path = folder.joinpath(f"{name}.toml")
@@ -101,11 +100,7 @@ def read_table(package: str, name: str) -> Table:
 
 
 def read_file(path: Path) -> Table:
-    """Read a data file of the user's own.
-
-    Raises:
-        LabError: It cannot be read, or it is not TOML.
-    """
+    """Read a data file of the user's own. Raises LabError: it cannot be read, or it is not TOML."""
     try:
         content = path.read_bytes()
     except OSError as error:

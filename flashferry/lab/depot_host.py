@@ -1,8 +1,8 @@
 """The process of a depot host: its namespace, and the LAN that joins it with the devices of its site.
 
 Run as ``python -m flashferry.lab.depot_host`` by `flashferry.lab.world`; settings come by standard input. It makes the
-namespace before anything else and tells the owner; the site's link joins it with the core, and then it joins itself
-with the site. The programs of a depot are put into it from without (`flashferry.lab.world.in_depot`).
+namespace before anything else and reports to the owner; the site's link joins it with the core, and then it joins
+itself with the site. The programs of a depot are put into it from without (`flashferry.lab.world.in_depot`).
 """
 
 from __future__ import annotations

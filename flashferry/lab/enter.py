@@ -18,14 +18,18 @@ def enter_core(pid: int) -> None:
 
     Usable as ``preexec_fn`` of a subprocess.
 
-    Raises:
-        LabError: The process is gone, or this user may not enter.
+    Raises LabError: the process is gone, or this user may not enter.
     """
     try:
         enter_user_namespace(pid)
         enter_namespace(pid)
     except PermissionError as error:
         raise LabError(f"Entering the lab of process {pid} needs root; run it as root.") from error
+
+
+def inside(pid: int) -> list[str]:
+    """Return the words before a command that is to run in the namespace of ``pid``."""
+    return [sys.executable, "-P", "-m", "flashferry.lab.enter", str(pid), "--"]
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

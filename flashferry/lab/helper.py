@@ -20,8 +20,7 @@ _PR_SET_PDEATHSIG = 1
 def read_settings() -> dict[str, Any]:
     """Return the owner's next line from standard input; unbuffered, so that a selector sees what follows.
 
-    Raises:
-        EOFError: The owner closed the pipe.
+    Raises EOFError: the owner closed the pipe.
     """
     line = bytearray()
     while not line.endswith(b"\n"):
@@ -35,8 +34,7 @@ def read_settings() -> dict[str, Any]:
 def tie_to_owner(settings: dict[str, Any]) -> int:
     """Make this process end with its owner and return a descriptor that turns readable at that moment.
 
-    Raises:
-        ProcessLookupError: The owner is gone already.
+    Raises ProcessLookupError: the owner is gone already.
     """
     if settings["tie_to_thread"]:
         end_with_owner()
@@ -47,12 +45,12 @@ def end_with_owner(by: signal.Signals = signal.SIGTERM) -> None:
     """Have the kernel end this process when the thread that started it ends; whatever it becomes keeps that.
 
     Args:
-        by: What it is told by; SIGKILL for a program of which nothing is to be heard any more.
+        by: The signal; SIGKILL for a program that has nothing to finish.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
 
 
 def report(**values: Any) -> None:
-    """Tell the owner something as one JSON line."""
+    """Report to the owner by one JSON line."""
     sys.stdout.write(json.dumps(values) + "\n")
     sys.stdout.flush()

@@ -85,16 +85,15 @@ class LinkProfile:
 
         The keys ``to_site`` and ``to_core`` hold changes of one direction only.
 
-        Raises:
-            LabError: A key or a value is not allowed.
+        Raises LabError: a key or a value is not allowed.
         """
         changes = dict(changes)
-        one_way = {key: changes.pop(key, {}) for key in ("to_site", "to_core")}
+        own = {key: changes.pop(key, {}) for key in ("to_site", "to_core")}
         try:
             return replace(
                 self,
-                to_site=checked(replace(self.to_site, **(changes | one_way["to_site"])), f"link {self.name}: to_site"),
-                to_core=checked(replace(self.to_core, **(changes | one_way["to_core"])), f"link {self.name}: to_core"),
+                to_site=checked(replace(self.to_site, **(changes | own["to_site"])), f"link {self.name}: to_site"),
+                to_core=checked(replace(self.to_core, **(changes | own["to_core"])), f"link {self.name}: to_core"),
             )
         except TypeError as error:
             allowed = ", ".join(DirectionProfile.__dataclass_fields__)
@@ -140,8 +139,7 @@ def load_profile(name: str, *, overrides: Table | None = None, base: Path | None
         overrides: Figures that replace those of the file: keys of a profile, also within ``to_site`` or ``to_core``.
         base: Folder from which a relative path starts; the current one unless given.
 
-    Raises:
-        LabError: There is no such profile, or a value is not allowed; file and key are named.
+    Raises LabError: there is no such profile, or a value is not allowed; file and key are named.
     """
     is_file = name.endswith(".toml")
     table = read_file((base or Path()) / name) if is_file else read_table("flashferry.lab.profiles", name)
@@ -158,8 +156,7 @@ def load_profile(name: str, *, overrides: Table | None = None, base: Path | None
 def checked(profile: DirectionProfile, where: str) -> DirectionProfile:
     """Return a direction whose figures are all allowed, also together.
 
-    Raises:
-        LabError: One is not; ``where``, the field and what is allowed are named.
+    Raises LabError: one is not; ``where``, the field and what is allowed are named.
     """
     for figure in FIGURES:
         value = getattr(profile, figure.field)
@@ -177,12 +174,12 @@ def checked(profile: DirectionProfile, where: str) -> DirectionProfile:
     return profile
 
 
-def _direction(layers: tuple[Table, ...], way: str) -> DirectionProfile:
+def _direction(layers: tuple[Table, ...], direction: str) -> DirectionProfile:
     """Read a direction; each layer's own way counts more than what it says for both, and later layers more still."""
     values: dict[str, Any] = {}
     origin: dict[str, str] = {}
     for layer in layers:
-        own = layer.table(way)
+        own = layer.table(direction)
         own.only(*KEYS)
         for table in (layer, own):
             known = {key: value for key, value in table.values.items() if key in KEYS}

@@ -114,7 +114,7 @@ class Direction:
         self._queued_bytes = 0
         self._busy_until_s = 0.0
         self._last_due_s = 0.0
-        self._under_way: deque[tuple[float, bytes]] = deque()
+        self._in_flight: deque[tuple[float, bytes]] = deque()
         self.is_cut = False
         self.profile = profile
 
@@ -129,8 +129,8 @@ class Direction:
         self._s_per_byte = 8 / profile.rate_bps
         # Most links have no limit in bytes, no loss and so on: what is off costs nothing per packet.
         self._has_loss = bool(profile.loss_ratio or profile.burst_enter_ratio)
-        self._room_packets = profile.queue_packets or 1 << 60
-        self._room_bytes = profile.queue_bytes or 1 << 60
+        self._free_packets = profile.queue_packets or 1 << 60
+        self._free_bytes = profile.queue_bytes or 1 << 60
 
     def offer(self, packet: bytes, now_s: float) -> None:
         """Take a packet that the sender put on the interface at ``now_s``."""
@@ -156,14 +156,14 @@ class Direction:
             due_s += profile.jitter_s * (2 * self._jitter.random() - 1)
         # Neither jitter nor a delay that was shortened meanwhile lets a later packet overtake.
         self._last_due_s = due_s = max(due_s, self._last_due_s)
-        self._under_way.append((due_s, packet))
+        self._in_flight.append((due_s, packet))
 
     def due(self, now_s: float) -> list[bytes]:
         """Return the packets that have arrived by ``now_s``, in order."""
         arrived = []
-        under_way = self._under_way
-        while under_way and under_way[0][0] <= now_s:
-            due_s, packet = under_way.popleft()
+        in_flight = self._in_flight
+        while in_flight and in_flight[0][0] <= now_s:
+            due_s, packet = in_flight.popleft()
             if self.is_cut:
                 self.counters.cut_packets += 1
                 continue
@@ -176,7 +176,7 @@ class Direction:
         return arrived
 
     def _is_let_in(self, packet: bytes, arrived_s: float) -> bool:
-        """Tell whether the node that a packet is for lets it in."""
+        """Return whether the node that a packet is for lets it in."""
         policer = self._nodes.get(packet[DESTINATION])
         if policer is None or policer.passes(len(packet), arrived_s):
             return True
@@ -185,7 +185,7 @@ class Direction:
 
     def next_due_s(self) -> float:
         """Return when the next packet arrives; infinity when none is under way."""
-        return self._under_way[0][0] if self._under_way else math.inf
+        return self._in_flight[0][0] if self._in_flight else math.inf
 
     def _serialise(self, size: int, now_s: float) -> float | None:
         """Queue a packet and return when its last bit has left; None when there is no room."""
@@ -193,7 +193,7 @@ class Direction:
         while queue and queue[0][0] <= now_s:
             self._queued_bytes -= queue.popleft()[1]
         waiting, waiting_bytes = len(queue) + 1, self._queued_bytes + size
-        if waiting > self._room_packets or waiting_bytes > self._room_bytes:
+        if waiting > self._free_packets or waiting_bytes > self._free_bytes:
             return None
         start_s = max(now_s, self._busy_until_s)
         self._busy_until_s = sent_s = start_s + size * self._s_per_byte

@@ -27,7 +27,7 @@ class Loss:
         self._is_bad = False
 
     def hits(self, profile: DirectionProfile, counters: Counters) -> bool:
-        """Tell whether the next packet is lost; count the bursts that begin."""
+        """Return whether the next packet is lost; count the bursts that begin."""
         if not profile.burst_enter_ratio:
             self._is_bad = False
             return self._draw() < profile.loss_ratio
@@ -50,7 +50,7 @@ class Policer:
         self._seen_s = 0.0
 
     def passes(self, profile: DirectionProfile, size: int, now_s: float) -> bool:
-        """Tell whether a packet passes, and take its tokens if it does."""
+        """Return whether a packet passes, and take its tokens if it does."""
         assert profile.policer_rate_bps is not None
         earned_bytes = (now_s - self._seen_s) * profile.policer_rate_bps / 8
         self._spent_bytes = max(0.0, self._spent_bytes - earned_bytes)
@@ -81,16 +81,16 @@ class NodePolicer:
     def __init__(self, packets_per_s: int) -> None:
         self.counters = NodeCounters()
         self._rate = packets_per_s
-        self._room = max(_LEAST_BURST_PACKETS, packets_per_s // 10)
+        self._has_space = max(_LEAST_BURST_PACKETS, packets_per_s // 10)
         self._spent = 0.0
         self._seen_s = 0.0
 
     def passes(self, size: int, now_s: float) -> bool:
-        """Tell whether a packet that arrives now is let in."""
+        """Return whether a packet that arrives now is let in."""
         self._spent = max(0.0, self._spent - (now_s - self._seen_s) * self._rate)
         self._seen_s = now_s
         counters = self.counters
-        if self._spent + 1 > self._room:
+        if self._spent + 1 > self._has_space:
             counters.dropped_packets += 1
             counters.dropped_bytes += size
             return False

@@ -147,19 +147,14 @@ def enter_user_namespace(pid: int) -> None:
 
 
 def unshare_network() -> None:
-    """Move the calling thread to a network namespace of its own.
-
-    Raises:
-        OSError: The kernel refused.
-    """
+    """Move the calling thread to a network namespace of its own. Raises OSError: the kernel refused."""
     _checked(_libc().unshare(CLONE_NEWNET), "unshare(CLONE_NEWNET)")
 
 
 def enter_descriptor(descriptor: int) -> None:
     """Move the calling thread to the network namespace behind an open descriptor.
 
-    Raises:
-        OSError: The kernel refused.
+    Raises OSError: the kernel refused.
     """
     _checked(_libc().setns(descriptor, CLONE_NEWNET), "setns")
 
@@ -167,8 +162,7 @@ def enter_descriptor(descriptor: int) -> None:
 def open_namespace(pid: int | None = None) -> int:
     """Open the network namespace of a process, or of the calling thread; the caller closes it.
 
-    Raises:
-        LabError: There is no such process.
+    Raises LabError: there is no such process.
     """
     path = "/proc/thread-self/ns/net" if pid is None else f"/proc/{pid}/ns/net"
     try:
@@ -244,8 +238,7 @@ class Traffic:
 def traffic(pid: int) -> dict[str, Traffic]:
     """Return what went over each interface of a process's namespace (/proc/PID/net/dev, proc(5)).
 
-    Raises:
-        LabError: There is no such process.
+    Raises LabError: there is no such process.
     """
     try:
         lines = Path(f"/proc/{pid}/net/dev").read_text(encoding="ascii").splitlines()[2:]
@@ -265,8 +258,7 @@ def traffic(pid: int) -> dict[str, Traffic]:
 def join_by_veth(name: str, peer_name: str, peer_pid: int) -> None:
     """Join the calling thread's namespace with that of ``peer_pid`` by a pair of virtual Ethernet interfaces.
 
-    Raises:
-        OSError: The kernel refused.
+    Raises OSError: the kernel refused.
     """
     from pyroute2 import IPRoute, NetlinkError
 

@@ -72,7 +72,7 @@ class Relay:
         return [end for end, _ in self._sources]
 
     def turn(self) -> bool:
-        """Take what waits, hand over what has arrived, and take again; tell whether anything moved.
+        """Take what waits, hand over what has arrived, and take again; return whether anything moved.
 
         The kernel answers a packet within the write that hands it over, and the second look takes those answers at
         their very time: most packets of a TCP connection are such answers. What the first look finds came at some
@@ -135,7 +135,7 @@ class Relay:
         self.turn_s = turn_s(profile.rtt_s)
 
     def _cut(self, *, is_cut: bool) -> None:
-        """Cut the wire, or mend it: nothing arrives while it is cut, and nobody is told."""
+        """Cut the wire, or mend it: nothing arrives while it is cut, without notice."""
         self.is_cut = self.to_site.is_cut = self.to_core.is_cut = is_cut
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -201,7 +201,7 @@ def _be_punctual() -> None:
         # Before everything else that runs here, for a fraction of a core; the kernel keeps 5 % from such a process
         # whatever it does (sched(7)).
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(2))
-    # Sleeps are rounded up by the slack, 50 microseconds unless told otherwise (prctl(2)).
+    # Sleeps are rounded up by the slack, 50 microseconds by default (prctl(2)).
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, _TIMER_SLACK_NS, 0, 0, 0)
     # Packets make no reference cycles; a collection in between would hold them up.
     gc.freeze()

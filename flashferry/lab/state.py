@@ -68,11 +68,7 @@ def _outer_user() -> int:
 
 
 def write_state(state: LabState) -> Path:
-    """Write the state file whole, mode 0600.
-
-    Raises:
-        LabError: Another lab is running.
-    """
+    """Write the state file whole, mode 0600. Raises LabError: another lab is running."""
     running = read_state()
     if running is not None and running.pid != state.pid:
         raise LabError(f"A lab is already running (process {running.pid}); stop it first with Ctrl-C there.")

@@ -1,4 +1,4 @@
-"""A web server for rehearsals: it serves files from memory or disk, misbehaves as it is told, and keeps the requests.
+"""A web server for rehearsals: it serves files from memory or disk, misbehaves on request, and keeps the requests.
 
 It is the lab's own, standard library only, so that the devices' HTTP client can be judged without the product. A
 listening socket belongs to the network namespace that it was made in: start it in the core of a world (`in_core`).
@@ -61,7 +61,6 @@ class Web:
 
     Attributes:
         address: Where it listens.
-        port: And its port.
         files: What it serves, by name without the slash: bytes, or the path of a file.
         behaviour: How it answers; may be replaced while it runs.
         requests: The heads of the requests, as they came.

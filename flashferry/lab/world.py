@@ -32,13 +32,13 @@ from flashferry.lab.world_spec import (
     WorldSpec,
     settle,
 )
-from flashferry.lab.world_start import Ground, control_socket, start_helpers
+from flashferry.lab.world_start import WorldBase, control_socket, start_helpers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from flashferry.lab.link import LinkProfile
-    from flashferry.lab.world_start import Places
+    from flashferry.lab.world_start import WorldPids
 
 __all__ = [
     "DepotHost", "DepotSpec", "DeviceAccess", "DeviceSpec", "FlashFile", "LanTraffic", "Rung", "Site", "SiteSpec",
@@ -126,7 +126,7 @@ class World:
         return dict(self._device("packages", name)["packages"])
 
     def guesses(self, name: str) -> dict[str, int]:
-        """Return which texts a device printed that nobody has seen on a real one, and how often."""
+        """Return which texts a device printed that were never seen on a real one, and how often."""
         return dict(self._device("guesses", name)["guesses"])
 
     def happened(self, name: str) -> tuple[str, ...]:
@@ -140,16 +140,14 @@ class World:
     def fault(self, name: str, **switches: Any) -> None:
         """Switch faults of a device; see `flashferry.lab.standin.faults.Faults`.
 
-        Raises:
-            LabError: There is no such device or fault.
+        Raises LabError: there is no such device or fault.
         """
         self._device("fault", name, switches=switches)
 
     def link_counters(self, site: str | None = None) -> dict[str, Any]:
         """Return a link's counters in each direction, and its present profile; of the first site unless named.
 
-        Raises:
-            LabError: There is no such site, or this rung has no link.
+        Raises LabError: there is no such site, or this rung has no link.
         """
         return self._link({"do": "counters"}, site or self.sites[0].name)
 
@@ -160,8 +158,7 @@ class World:
             site: Whose link; that of every site unless named.
             changes: Fields of `flashferry.lab.link_model.DirectionProfile`.
 
-        Raises:
-            LabError: There is no such setting, its value is not allowed, or this rung has no link.
+        Raises LabError: there is no such setting, its value is not allowed, or this rung has no link.
         """
         for name in [each.name for each in self.sites] if site is None else [site]:
             self._link({"do": "set", "changes": changes}, name)
@@ -171,34 +168,27 @@ class World:
 
         Packets under way are lost with what they were part of, so do it between copies.
 
-        Raises:
-            LabError: As `set_link`.
+        Raises LabError: as `set_link`.
         """
         self._link({"do": "renew", "seed": seed, "changes": changes}, site)
 
     def cut(self, site: str) -> None:
         """Cut a site's WAN link: both ways packets are lost, those under way too, until it is mended.
 
-        Nobody is told: TCP keeps its connections and tries again. Counters go on and count what is lost.
+        There is no notice: TCP keeps its connections and tries again. Counters go on and count what is lost.
 
-        Raises:
-            LabError: There is no such site, or this rung has no link.
+        Raises LabError: there is no such site, or this rung has no link.
         """
         self._link({"do": "cut"}, site)
 
     def mend(self, site: str) -> None:
-        """Have a site's WAN link carry packets again, as it did before it was cut.
-
-        Raises:
-            LabError: As `cut`.
-        """
+        """Have a site's WAN link carry packets again, as it did before it was cut. Raises LabError: as `cut`."""
         self._link({"do": "mend"}, site)
 
     def lan_traffic(self, site: str) -> LanTraffic:
         """Return what a site's LAN has carried since the world began; of device to device what they sent each other.
 
-        Raises:
-            LabError: There is no such site, or it shares this machine's loopback.
+        Raises LabError: there is no such site, or it shares this machine's loopback.
         """
         if self.rung is Rung.LOOPBACK:
             raise LabError(f"There is no LAN to meter: the lab runs on {self.rung}.")
@@ -256,8 +246,7 @@ def start_world(spec: WorldSpec | None = None, *, rung: Rung = Rung.FULL) -> Ite
         spec: What it is made of; one router behind the published WAN unless given.
         rung: What to emulate; never stepped down by itself, for figures would lie. `best_rung` finds what is possible.
 
-    Raises:
-        LabError: It cannot be built here; the sentence says why.
+    Raises LabError: it cannot be built here; the sentence says why.
     """
     spec = spec or WorldSpec()
     with contextlib.ExitStack() as stack:
@@ -269,8 +258,8 @@ def start_world(spec: WorldSpec | None = None, *, rung: Rung = Rung.FULL) -> Ite
         sweep_leftovers()
         directory = Path(tempfile.mkdtemp(prefix=f"{_DIRECTORY_PREFIX}{os.getpid()}-{started_ticks(os.getpid())}-"))
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
-        ground = Ground(spec=spec, sites=sites, rung=rung, addressing=addressing, directory=directory)
-        places = start_helpers(stack, ground)
+        base = WorldBase(spec=spec, sites=sites, rung=rung, addressing=addressing, directory=directory)
+        places = start_helpers(stack, base)
         yield World(
             rung=rung,
             server_address=addressing.server_address,
@@ -282,7 +271,7 @@ def start_world(spec: WorldSpec | None = None, *, rung: Rung = Rung.FULL) -> Ite
         )
 
 
-def _depots(sites: tuple[Site, ...], places: Places) -> dict[str, DepotHost]:
+def _depots(sites: tuple[Site, ...], places: WorldPids) -> dict[str, DepotHost]:
     """Return the depot hosts by the name of their site; on loopback they are where everything is."""
     return {
         site.name: DepotHost(
@@ -296,8 +285,7 @@ def _depots(sites: tuple[Site, ...], places: Places) -> dict[str, DepotHost]:
 def check_devices(devices: Iterable[DeviceSpec]) -> None:
     """Refuse what a device could not start with, before any process is started.
 
-    Raises:
-        LabError: A platform or a configuration line is not known; it is named.
+    Raises LabError: a platform or a configuration line is not known; it is named.
     """
     devices = tuple(devices)
     for platform in {spec.platform for spec in devices}:
@@ -317,8 +305,7 @@ def in_core(world: World) -> Iterator[None]:
 def in_depot(world: World, site: str) -> Iterator[None]:
     """Put the calling thread, and threads it starts, into the namespace of a site's depot host for a with block.
 
-    Raises:
-        LabError: The site has no depot, or there is no such site.
+    Raises LabError: the site has no depot, or there is no such site.
     """
     if site not in world.depots:
         raise LabError(f"There is no depot at {site!r}; there are depots at {', '.join(world.depots) or 'no site'}.")

@@ -1,4 +1,4 @@
-"""Read a world from a data file; the format is told in docs/lab.md.
+"""Read a world from a data file; the format stands in docs/lab.md.
 
 Every error names file, key and what is allowed.
 """
@@ -40,8 +40,7 @@ def load_world(name: str, *, seed: int | None = None) -> WorldSpec:
         name: One of the lab's own, or the path of a file that ends in ``.toml``.
         seed: Replaces the file's own seed.
 
-    Raises:
-        LabError: There is no such world, or something in it is not allowed.
+    Raises LabError: there is no such world, or something in it is not allowed.
     """
     is_file = name.endswith(".toml")
     table = read_file(Path(name)) if is_file else read_table(_PACKAGE, name)

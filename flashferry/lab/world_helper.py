@@ -43,21 +43,17 @@ class Helper:
             env={name: value for name, value in os.environ.items() if not _SECRET.search(name)},
         )  # fmt: skip
         in_main_thread = threading.current_thread() is threading.main_thread()
-        self.tell({"owner_pid": os.getpid(), "tie_to_thread": in_main_thread} | settings)
+        self.send({"owner_pid": os.getpid(), "tie_to_thread": in_main_thread} | settings)
 
-    def tell(self, values: dict[str, Any]) -> None:
+    def send(self, values: dict[str, Any]) -> None:
         """Send one line."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(json.dumps(values).encode() + b"\n")
             self.process.stdin.flush()
 
-    def hear(self) -> dict[str, Any]:
-        """Wait for the next report and return it.
-
-        Raises:
-            LabError: It reports an error, ended, or took too long.
-        """
+    def receive(self) -> dict[str, Any]:
+        """Wait for the next report and return it. Raises LabError: it reports an error, ended, or took too long."""
         assert self.process.stdout is not None
         ready = select.select([self.process.stdout], (), (), _START_TIMEOUT_S)[0]
         line = self.process.stdout.readline() if ready else b""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from flashferry.lab.errors import LabError
 from flashferry.lab.link import LinkProfile, load_profile
 
-# 198.18.0.0/15 is set aside for benchmarks (RFC 2544, RFC 6890): it is nobody's network.
+# 198.18.0.0/15 is set aside for benchmarks (RFC 2544, RFC 6890): it is no network of anyone.
 CORE_NETWORK = ipaddress.IPv4Network("198.18.0.0/24")
 SITE_NETWORK = ipaddress.IPv4Network("198.18.1.0/24")
 """Of the first site, where it has no more devices than fit in."""
@@ -32,8 +32,6 @@ class DeviceSpec:
         address: Its address within the network of its site (198.18.1.0/24 for the first); None for the next free one
             from the network's eleventh on.
         username: Who may log in.
-        password: Their password.
-        enable_secret: The enable secret.
         privilege: The privilege level after login: 15, or 1 for a login that has to `enable`.
         config_lines: Configuration lines that it starts with, also in its startup configuration; a line of a section
             begins with a blank and stands behind the one that opens it.
@@ -87,7 +85,6 @@ class SiteSpec:
     """Devices that share a WAN link.
 
     Attributes:
-        name: Name of the site.
         profile: The link's profile, or the name of a data file.
         devices: At least one.
         depot: Its depot host; None for none.
@@ -250,8 +247,7 @@ def _depot_address(network: ipaddress.IPv4Network) -> str:
 def addressed(devices: tuple[DeviceSpec, ...]) -> tuple[DeviceAccess, ...]:
     """Give every device of a single site an address.
 
-    Raises:
-        LabError: There is no device, two have the same name or address, or an address is outside the site.
+    Raises LabError: there is no device, two have the same name or address, or an address is outside the site.
     """
     return settle(WorldSpec(profile="lan", devices=devices))[0].devices
 

@@ -37,8 +37,8 @@ def test_the_demo_ends_well(demo):
 
 def test_its_figures(demo):
     """IOS-XE gains much, IOS is held back by its flash; hashes are those of the files."""
-    story = demo.stdout.partition("7. What came of it")[2]
-    rows = dict(re.findall(r"(?m)^(xe1|ios1|web1|scp1)( .*)$", story))
+    scenario = demo.stdout.partition("7. What came of it")[2]
+    rows = dict(re.findall(r"(?m)^(xe1|ios1|web1|scp1)( .*)$", scenario))
     rates = {host: [float(one) for one in re.findall(r" (\d+\.\d+)", row)] for host, row in rows.items()}
     assert {host: row.split()[0] for host, row in rows.items()} == {
         "xe1": "ftp",
@@ -57,6 +57,6 @@ def test_its_figures(demo):
     was, tuned, to_flash, _ = rates["ios1"]
     assert 0.05 < to_flash < 0.083 * 1.1
     assert tuned > 3 * to_flash
-    digests = re.findall(r"MD5 computed by the router: ([0-9a-f]{32}); of the file: ([0-9a-f]{32})", story)
+    digests = re.findall(r"MD5 computed by the router: ([0-9a-f]{32}); of the file: ([0-9a-f]{32})", scenario)
     assert len(digests) == 4
     assert all(by_router == of_file for by_router, of_file in some(digests))

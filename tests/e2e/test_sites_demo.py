@@ -63,11 +63,11 @@ def test_the_demo_ends_well(demo):
 
 def test_its_figures(demo):
     """Each line carried one image, neighbours gave what they are said to have, and silence was told by the centre."""
-    story = demo.stdout.partition("7. What came of it")[2]
-    ratios = re.findall(r"(?m)^(?:AMS|OSL|LIM) .* MB +.* MB +(\d\.\d\d) ", story)
+    scenario = demo.stdout.partition("7. What came of it")[2]
+    ratios = re.findall(r"(?m)^(?:AMS|OSL|LIM) .* MB +.* MB +(\d\.\d\d) ", scenario)
     assert len(ratios) == 3
     assert all(1 < float(one) <= MOST_RATIO for one in some(ratios))
-    rows = re.findall(r"(?m)^(?:ams|osl|lim)-\S+ .*$", story)
+    rows = re.findall(r"(?m)^(?:ams|osl|lim)-\S+ .*$", scenario)
     assert len(rows) == 10
     assert all(row.rstrip().endswith("as it was") for row in some(rows))
     assert sum("its depot, ftp" in row for row in rows) == 7

@@ -39,7 +39,7 @@ experiments.command("ssh", cls=LabVerb)(ssh_study)
 experiments.command("bulk", cls=LabVerb)(bulk)
 
 _SSH_PORT = 22
-_DOWN_S, _LOOK_S = 60.0, 0.1
+_DOWN_S, _POLL_S = 60.0, 0.1
 SeedSetting = typer.Option("--seed", help="Seeds the links' random losses.")
 SeedOption = Annotated[int, SeedSetting]
 DEFAULT_WORLD = "published"
@@ -115,7 +115,7 @@ def down() -> None:
             raise ConfigInvalid(
                 f"the lab of process {state.pid} did not end within {_DOWN_S:g} s", hint="Look what it waits for"
             )
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
     echo("The lab is down.")
 
 
@@ -234,8 +234,8 @@ def _report(command: list[str], site: str | None) -> None:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     except OSError as error:
         raise _not_a_program(command[0], error) from None
-    told = {"command": command, "command_exit_code": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
-    typer.echo(result_document("lab-exec", ExitCode.OK, told))
+    shown = {"command": command, "command_exit_code": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+    typer.echo(result_document("lab-exec", ExitCode.OK, shown))
 
 
 def _enter(command: list[str], site: str | None) -> None:

@@ -96,14 +96,14 @@ def _run(
     )
     try:
         with stop_on_signals() as stop:
-            report = run(asked, tell=say, interrupted=stop.is_set)
+            report = run(asked, log=say, interrupted=stop.is_set)
     except LabError as error:
         raise ConfigInvalid(str(error).rstrip(".")) from None
     code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK if report.is_whole else ExitCode.DEVICES_FAILED
-    finish(f"lab-experiment-{name}", code, report.to_json(), as_json=json, human=lambda: _tell(report, folder))
+    finish(f"lab-experiment-{name}", code, report.to_json(), as_json=json, human=lambda: _print(report, folder))
 
 
-def _tell(report: Report, folder: Path) -> None:
+def _print(report: Report, folder: Path) -> None:
     echo(f"{report.text}\n")
     if not report.is_whole:
         echo("Some copies are not done; the same command goes on with the rest.")

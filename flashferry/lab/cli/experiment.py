@@ -93,7 +93,7 @@ def experiment(
     plan = study.Plan(folder=output, links=links, minutes=None, command=command)
     try:
         with stop_on_signals() as stop:
-            done = study.run_missing(cells, plan, tell=say, interrupted=stop.is_set)
+            done = study.run_missing(cells, plan, log=say, interrupted=stop.is_set)
         section = ("seeds" if size_mb is None else "long") if loss else None
         rows, text = _reported(done, plan, docs, section)
     except LabError as error:
@@ -119,11 +119,7 @@ def _experiment_cells(
     loss: list[float] | None,
     size_mb: float | None,
 ) -> list[Cell]:
-    """Return the cells that the options leave.
-
-    Raises:
-        ConfigInvalid: They leave none.
-    """
+    """Return the cells that the options leave. Raises ConfigInvalid: they leave none."""
     from flashferry.lab.experiment import published
 
     losses = [round(each / 100, 9) for each in loss] if loss else [published.LINK.loss_ratio]
@@ -211,7 +207,7 @@ def sweep(
     plan = study.Plan(folder=output, links=links, minutes=minutes, command=command)
     try:
         with stop_on_signals() as stop:
-            done = study.run_missing(cells, plan, tell=say, interrupted=stop.is_set)
+            done = study.run_missing(cells, plan, log=say, interrupted=stop.is_set)
         text = write_sweep(done, plan)
         if docs is not None:
             documents.document_sweep(docs, text, done)
@@ -232,7 +228,7 @@ def fairness(
     docs: DocsOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Run a copy of ours beside somebody else's CUBIC flow, and say what that one keeps."""
+    """Run a copy of ours beside a foreign CUBIC flow, and print what that one keeps."""
     from flashferry.lab.errors import LabError
     from flashferry.lab.experiment import fairness as pairs
     from flashferry.lab.experiment import study
@@ -248,7 +244,7 @@ def fairness(
     cells = pairs.cells(range(1, runs + 1), seconds=seconds)
     try:
         with stop_on_signals() as stop:
-            done = study.run_missing(cells, plan, tell=say, interrupted=stop.is_set)
+            done = study.run_missing(cells, plan, log=say, interrupted=stop.is_set)
         text = pairs.write_fairness(done, plan)
         if docs is not None:
             put(docs, "fairness", text)
@@ -259,8 +255,8 @@ def fairness(
     finish("lab-fairness", code, result, as_json=json, human=lambda: typer.echo(text))
 
 
-def _named(name: str, wanted: list[str] | None) -> bool:
-    return not wanted or any(each.lower() in name.lower() for each in wanted)
+def _named(name: str, requested: list[str] | None) -> bool:
+    return not requested or any(each.lower() in name.lower() for each in requested)
 
 
 def _command(

@@ -49,13 +49,13 @@ def peers(
         )
     plan = Plan(python=python, size_bytes=int(size_mb * 1e6), ceiling_s=ceiling, parallel=parallel)
     installed = _installed(tool, python)
-    wanted = [
+    requested = [
         (each, name) for each in installed for name in each.situations if _is_named(name, situation)
     ]  # fmt: skip
     command = f"flashferry lab peers --size-mb {size_mb:g} --ceiling {ceiling:g} --parallel {parallel}"
     try:
         with stop_on_signals() as stop:
-            found, text = _play(wanted, plan, output, f"`{command}`; {_conditions(installed)}", stop)
+            found, text = _play(requested, plan, output, f"`{command}`; {_conditions(installed)}", stop)
         if docs is not None:
             put(docs, "peers", text)
     except LabError as error:
@@ -66,14 +66,14 @@ def peers(
 
 
 def _play(
-    wanted: list[tuple[Tool, str]], plan: Plan, output: Path, heading: str, stop: threading.Event
+    requested: list[tuple[Tool, str]], plan: Plan, output: Path, heading: str, stop: threading.Event
 ) -> tuple[list[Found], str]:
     """Play what is missing; every result is on disk as soon as it is there."""
     from flashferry.lab.experiment.peers.report import write_peers
     from flashferry.lab.experiment.peers.study import play_missing, read_found
 
     found = read_found(output / "peers.json", plan)
-    tools = list(dict.fromkeys(tool for tool, _ in wanted))
+    tools = list(dict.fromkeys(tool for tool, _ in requested))
     lock = threading.Lock()
 
     def write() -> str:
@@ -84,7 +84,7 @@ def _play(
             found.append(one)
             write()
 
-    play_missing(wanted, plan, tuple(found), keep=keep, tell=say, interrupted=stop.is_set)
+    play_missing(requested, plan, tuple(found), keep=keep, log=say, interrupted=stop.is_set)
     return found, write()
 
 

@@ -14,20 +14,12 @@ class LabVerb(Verb):
     """A command of the lab; without what the lab needs it says so in a sentence."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Do it.
-
-        Raises:
-            ConfigInvalid: What it needs is not installed.
-        """
+        """Do it. Raises ConfigInvalid: what it needs is not installed."""
         check_packages()
         return super().invoke(ctx)
 
 
 def check_packages() -> None:
-    """Check that what the lab needs is installed.
-
-    Raises:
-        ConfigInvalid: Something is not.
-    """
+    """Check that what the lab needs is installed. Raises ConfigInvalid: something is not."""
     if missing := missing_packages():
         raise ConfigInvalid(f"flashferry lab: {in_words(missing)}", hint=extra_hint("lab"))

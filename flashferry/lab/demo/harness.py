@@ -1,4 +1,4 @@
-"""What the demos share: how a scene is played and ends, its lines, its made-up images, and its last judgement."""
+"""What the demos share: how a scenario runs and ends, its lines, its made-up images, and its last checks."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from flashferry.lab.world import Site
 
 
-class Ground(Protocol):
-    """What a scene is played on: a lab, and programs that run in it."""
+class Environment(Protocol):
+    """What a scenario runs on: a lab, and programs in it."""
 
     @property
     def programs(self) -> Programs:
-        """Those that run."""
+        """The programs that run."""
 
 
-AnyGround = TypeVar("AnyGround", bound=Ground)
+AnyEnvironment = TypeVar("AnyEnvironment", bound=Environment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,6 @@ class MadeUpImage:
     Attributes:
         name: The file's name.
         model: Which models get it, as the inventory's image rules have it.
-        size_bytes: Its size.
     """
 
     name: str
@@ -57,14 +56,14 @@ def write_image_rules(inventory: Path, images: Iterable[MadeUpImage]) -> None:
 
 
 def play(
-    opened: Callable[[threading.Event, threading.Event], AbstractContextManager[AnyGround]],
-    scene: Callable[[AnyGround], Sequence[str]],
+    opened: Callable[[threading.Event, threading.Event], AbstractContextManager[AnyEnvironment]],
+    scenario: Callable[[AnyEnvironment], Sequence[str]],
 ) -> None:
-    """Open a ground, play a scene on it, end all of it, whenever that comes, and exit.
+    """Open an environment, run a scenario on it, end all of it, and exit.
 
     Args:
-        opened: Yields the ground; takes an event that is set when it is to end, and one when it is to end at once.
-        scene: Returns what is not as it should be, in sentences.
+        opened: Yields the environment; takes an event that is set when it is to end, and one when it is to end at once.
+        scenario: Returns what is not as it should be, in sentences.
 
     Raises:
         typer.Exit: Always.
@@ -78,32 +77,32 @@ def play(
             hurry.set()
 
     try:
-        with stop_on_signals(tell=end) as stop, opened(stop, hurry) as ground:
-            code = _played(ground, scene)
+        with stop_on_signals(tell=end) as stop, opened(stop, hurry) as environment:
+            code = _played(environment, scenario)
     except LabError as error:
         say(f"error: {error}")
         code = ExitCode.USAGE
     raise typer.Exit(int(code))
 
 
-def _played(ground: AnyGround, scene: Callable[[AnyGround], Sequence[str]]) -> ExitCode:
+def _played(environment: AnyEnvironment, scenario: Callable[[AnyEnvironment], Sequence[str]]) -> ExitCode:
     try:
-        wrong = scene(ground)
+        wrong = scenario(environment)
     except Broken as error:
-        if ground.programs.stop.is_set():
+        if environment.programs.stop.is_set():
             return ExitCode.INTERRUPTED
-        say(f"error: {ground.programs.trouble() or error}")
+        say(f"error: {environment.programs.trouble() or error}")
         return ExitCode.INTERNAL
     return ExitCode.DEVICES_FAILED if wrong else ExitCode.OK
 
 
 def step(number: int, text: str) -> None:
     """Print the heading of a step."""
-    tell()
-    tell(f"{number}. {text}", style="bold")
+    print_line()
+    print_line(f"{number}. {text}", style="bold")
 
 
-def tell(text: str = "", style: str = "") -> None:
+def print_line(text: str = "", style: str = "") -> None:
     """Print a line."""
     console().print(text, style=style or None, soft_wrap=True)
 
@@ -113,7 +112,7 @@ def models_at(site: Site) -> str:
     return ", ".join(f"{count} {platform}" for platform, count in Counter(one.platform for one in site.devices).items())
 
 
-def judge(checks: Iterable[tuple[str, Iterable[str]]]) -> tuple[str, ...]:
+def print_checks(checks: Iterable[tuple[str, Iterable[str]]]) -> tuple[str, ...]:
     """Print what is well, then what is not; return the latter.
 
     Args:
@@ -124,7 +123,7 @@ def judge(checks: Iterable[tuple[str, Iterable[str]]]) -> tuple[str, ...]:
         found = tuple(sentences)
         wrong += found
         if text and not found:
-            tell(text, style=GOOD)
+            print_line(text, style=GOOD)
     for sentence in wrong:
-        tell(f"NOT WELL: {sentence}", style=BAD)
+        print_line(f"NOT WELL: {sentence}", style=BAD)
     return tuple(wrong)

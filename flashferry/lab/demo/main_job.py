@@ -14,8 +14,8 @@ from flashferry.cli.view.device_tables import print_checks, print_run
 from flashferry.cli.view.layout import console
 from flashferry.cli.view.live import watching
 from flashferry.cli.view.probe_table import print_probe
-from flashferry.lab.demo.harness import step, tell
-from flashferry.lab.demo.table import Before, print_story
+from flashferry.lab.demo.harness import print_line, step
+from flashferry.lab.demo.table import Before, print_result
 from flashferry.model.exit_codes import ExitCode, exit_code, run_exit_code
 from flashferry.planning.local_images import random_image
 from flashferry.run.connectivity import reach_fleet
@@ -44,7 +44,7 @@ PROBE_S = 5.0
 """What each copy of the speed test should take; by itself `flashferry probe` takes ten seconds for it."""
 
 CAP_SHARE = 0.98
-"""Nobody else uses the lab's links; on yours copies take four fifths unless the inventory says otherwise."""
+"""Nothing else uses the lab's links; on yours copies take four fifths unless the inventory says otherwise."""
 
 _NEXT = (
     "Next, on your own routers: flashferry init DIR, then",
@@ -80,7 +80,7 @@ def run_demo(spec: WorldSpec) -> ExitCode:
             inventory = write_inventory(world, world.directory / "inventory")
             # From here on everything of this process is where the controller is: in front of the WAN.
             enter_core(world.core_pid)
-            # The routers' host keys are made anew with every lab: nobody's known hosts may remember them.
+            # The routers' host keys are made anew with every lab: no known hosts may remember them.
             os.environ["FLASHFERRY_STATE_DIR"] = str(world.directory / "state")
 
             def fleet() -> Nornir:
@@ -113,12 +113,12 @@ class _Demo:
         probed = self._probe()
         staged = [self._stage(number, *what) for number, what in enumerate(STAGED, 4)]
         step(4 + len(STAGED), "What came of it, speeds in MB/s")
-        unchanged = print_story(probed, staged, before.compared(self._world))
+        unchanged = print_result(probed, staged, before.compared(self._world))
         if not unchanged:
             return ExitCode.RESTORE_INCOMPLETE
         # A line at a time: the console writes out a line break within a text, which might be a device's.
         for line in _NEXT:
-            tell(line)
+            print_line(line)
         return ExitCode.OK
 
     def _introduce(self) -> None:

@@ -3,11 +3,11 @@
 Facts
 -----
 
-- What an agent begins for an order is a process of its own, in a session of its own, and outlives the agent. Told by
-  SIGTERM, an agent has its runs put every router back, and ends behind them.
-- A process that was told to end with us (PR_SET_PDEATHSIG) is told so after `kill -9`, too; what it began is not. All
-  of them have the lab's folder, which nobody else has, in their command line: by that they are found (`sweep`), by a
-  guard that outlives us (`flashferry.lab.demo.guard`).
+- What an agent starts for an order is a process of its own, in a session of its own, and outlives the agent. By SIGTERM
+  an agent has its runs restore every router, and ends after them.
+- A process that is to end with us (PR_SET_PDEATHSIG) gets the signal after `kill -9`, too; what it started does not.
+  All of them have the lab's folder, which no other process has, in their command line: by that they are found
+  (`sweep`), by a guard that outlives us (`flashferry.lab.demo.guard`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RESTORE_S = 120.0
 """What is under way gets so long to put its routers back."""
 
 _END_S = 15.0
-_LOOK_S = 0.05
+_POLL_S = 0.05
 _OURS = "FLASHFERRY_"
 _OF_US = b"\0-m\0flashferry"
 _NONE_LEFT = 3
@@ -48,7 +48,6 @@ class Said:
     """What a command came to.
 
     Attributes:
-        exit_code: Its exit code.
         out: What it printed as its result.
         err: What it said besides.
     """
@@ -58,7 +57,7 @@ class Said:
     err: str
 
     @property
-    def last_words(self) -> str:
+    def last_line(self) -> str:
         """Return the last line that it said."""
         lines = (self.err + "\n" + self.out).splitlines()
         return next((line.strip() for line in reversed(lines) if line.strip()), "it gave no reason")
@@ -70,8 +69,8 @@ class Programs:
 
     Attributes:
         logs: Folder of what those that stay say.
-        stop: Set when somebody wants all of it to end.
-        hurry: Set when he wants that at once.
+        stop: Set when all of it is to end.
+        hurry: Set when that is to be at once.
         running: Those that stay, by name, in the order in which they were started.
     """
 
@@ -101,8 +100,7 @@ class Programs:
             patience_s: It has to end by then.
             state: Its state folder.
 
-        Raises:
-            Broken: It does not, within the patience, or somebody wants all of it to end.
+        Raises Broken: it does not, within the patience, or all of it is to end.
         """
         process = _started(pid, words, subprocess.PIPE, subprocess.PIPE, state)
         try:
@@ -121,8 +119,7 @@ class Programs:
     def check(self) -> None:
         """Check that what is to stay is there still, and that the demo is to go on.
 
-        Raises:
-            Broken: One has ended, or all of it is to end.
+        Raises Broken: one has ended, or all of it is to end.
         """
         if self.stop.is_set():
             raise Broken("it was interrupted")
@@ -130,11 +127,7 @@ class Programs:
             raise Broken(trouble)
 
     def pause(self, seconds: float) -> None:
-        """Wait for a moment.
-
-        Raises:
-            Broken: A program has ended, or all of it is to end.
-        """
+        """Wait for a moment. Raises Broken: a program has ended, or all of it is to end."""
         self.stop.wait(seconds)
         self.check()
 
@@ -147,7 +140,7 @@ class Programs:
         while any(process.poll() is None for process in ending):
             if time.monotonic() > until_s or self.hurry.is_set():
                 break
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         for process in ending:
             _kill(process)
 
@@ -162,7 +155,7 @@ class Programs:
         until_s = time.monotonic() + patience_s
         while True:
             with suppress(subprocess.TimeoutExpired):
-                return process.communicate(timeout=_LOOK_S)
+                return process.communicate(timeout=_POLL_S)
             self.check()
             if time.monotonic() > until_s:
                 raise Broken(f"'flashferry {' '.join(words[:2])}' has not ended within {patience_s:g} s")
@@ -225,20 +218,19 @@ def sweep(folder: Path) -> None:
         for pid in found:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
 
 def until(condition: Callable[[], object], programs: Programs, what: str, within_s: float) -> None:
     """Wait until something is so.
 
-    Raises:
-        Broken: It is not within the time, a program has ended, or somebody wants all of it to end.
+    Raises Broken: it is not within the time, a program has ended, or all of it is to end.
     """
     until_s = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > until_s:
             raise Broken(f"within {within_s:g} s: expected {what}, found it is not so")
-        programs.pause(_LOOK_S)
+        programs.pause(_POLL_S)
 
 
 def _started(
@@ -250,15 +242,15 @@ def _started(
     *,
     keep: tuple[int, ...] = (),
 ) -> subprocess.Popen[bytes]:
+    from flashferry.lab.enter import inside
     from flashferry.lab.helper import end_with_owner
 
-    inside = [sys.executable, "-P", "-m", "flashferry.lab.enter", str(pid), "--"]
     # What the operator's own shell says of his depot, inventory or logins is nothing for the demo.
     environment = {key: value for key, value in os.environ.items() if not key.startswith(_OURS)}
     if state is not None:
         environment["FLASHFERRY_STATE_DIR"] = str(state)
     return subprocess.Popen(
-        [*inside, sys.executable, "-P", "-m", "flashferry", *words],
+        [*inside(pid), sys.executable, "-P", "-m", "flashferry", *words],
         stdin=subprocess.DEVNULL,
         stdout=out,
         stderr=err,
@@ -283,7 +275,7 @@ def _processes_of(folder: Path) -> Iterator[int]:
         if not entry.name.isdecimal() or int(entry.name) == os.getpid():
             continue
         with suppress(OSError):
-            # Ours alone: somebody may be reading a log there.
+            # Ours alone: a foreign program may be reading a log there.
             words = (entry / "cmdline").read_bytes()
             if os.fsencode(folder) in words and _OF_US in words:
                 yield int(entry.name)

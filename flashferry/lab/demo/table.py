@@ -46,7 +46,7 @@ class Before:
         }
 
 
-def print_story(probed: RunReport, staged: Sequence[RunReport], differences: dict[str, str]) -> bool:
+def print_result(probed: RunReport, staged: Sequence[RunReport], differences: dict[str, str]) -> bool:
     """Print the table and return whether every router is proven to be what it was."""
     before = {device.host: device for device in probed.devices}
     after = [(run, device) for run in staged for device in run.devices]

@@ -66,7 +66,7 @@ def _senders_of(rows: Sequence[Row]) -> str:
 
 
 def _near_link(rows: Sequence[Row]) -> list[str]:
-    """Return what is to be known of the others, if anything: losses that hold nobody back are not to be named."""
+    """Return what is to be known of the others, if anything: losses that limit no copy are not to be named."""
     number = sum(row.near_link for row in rows)
     others = sum(row.runs - row.right_verdicts for row in rows)
     reached = f"reached at least {NEAR_LINK_SHARE:.0%} of what the link carries, in spite of the losses"

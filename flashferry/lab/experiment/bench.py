@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from flashferry.lab.enter import enter_core
+from flashferry.lab.enter import enter_core, inside
 from flashferry.lab.errors import LabError
 from flashferry.lab.experiment.cell import Sender
+from flashferry.lab.experiment.json_child import JsonChild
 from flashferry.lab.experiment.measured import Judgement, Measured
 from flashferry.lab.experiment.router import copy_to_flash
 from flashferry.lab.experiment.servers import running_ours, running_vsftpd, set_host_control
-from flashferry.lab.experiment.site_client import SiteClient
 from flashferry.lab.experiment.syn_tap import SynTap
 from flashferry.lab.experiment.witness import Flow, Witness
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
@@ -53,8 +54,7 @@ def open_bench(folder: Path) -> Iterator[Bench]:
     Args:
         folder: Holds the files, see `image_name`.
 
-    Raises:
-        LabError: It cannot be built here.
+    Raises LabError: it cannot be built here.
     """
     devices = tuple(DeviceSpec(name=name, platform=platform) for name, platform in PLATFORMS.items())
     with start_world(WorldSpec(devices=devices)) as world, contextlib.ExitStack() as stack:
@@ -67,7 +67,6 @@ class Bench:
     """Runs cells, one after the other.
 
     Attributes:
-        world: The world.
         folder: Holds the files.
         stack: Ends the servers and the clients.
     """
@@ -75,20 +74,20 @@ class Bench:
     world: World
     folder: Path
     stack: contextlib.ExitStack
-    _clients: list[SiteClient] = field(default_factory=list)
+    _clients: list[JsonChild] = field(default_factory=list)
     _servers: dict[str, Running] = field(default_factory=dict)
 
     def play(self, cell: Cell) -> Measured:
         """Run a cell; what goes wrong is in the record."""
-        begun: dict[str, Any] = {
+        started: dict[str, Any] = {
             "cell": cell,
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "load": round(os.getloadavg()[0], 2),
         }
         try:
-            return Measured(**begun, **self._run(cell))
+            return Measured(**started, **self._run(cell))
         except (LabError, OSError) as error:
-            return Measured(**begun, error=str(error))
+            return Measured(**started, error=str(error))
 
     def _run(self, cell: Cell) -> dict[str, Any]:
         server = self._server(cell)
@@ -119,8 +118,8 @@ class Bench:
             copied = copy_to_flash(device, receiver.lines, offer.url, timeout_s=_patience_s(cell))
             return copied.size_bytes, copied.seconds
         client = self._client(0)
-        client.begin(self._request(cell, offer, kind=receiver.kind, source=self.world.devices[0].address))
-        return client.result()
+        client.send(self._request(cell, offer, kind=receiver.kind, source=self.world.devices[0].address))
+        return fetched(client)
 
     @contextlib.contextmanager
     def _beside(self, cell: Cell) -> Iterator[Callable[[], float | None]]:
@@ -132,19 +131,19 @@ class Bench:
         offer = self._server(other).offer(image_name(cell.size_bytes), None, None)
         client = self._client(1)
         # By an address of its own, so that its connection is not taken for the one that is judged.
-        client.begin(self._request(other, offer, kind="linux", source=self.world.devices[1].address))
+        client.send(self._request(other, offer, kind="linux", source=self.world.devices[1].address))
         # The options of a SYN are switched for the whole namespace: one connection opens after the other.
         time.sleep(_APART_S)
 
         def rate() -> float:
-            size_bytes, seconds = client.result()
+            size_bytes, seconds = fetched(client)
             return size_bytes / seconds
 
         yield rate
 
-    def _client(self, number: int) -> SiteClient:
+    def _client(self, number: int) -> JsonChild:
         while len(self._clients) <= number:
-            client = SiteClient(self.world)
+            client = site_client(self.world)
             self.stack.callback(client.close)
             self._clients.append(client)
         return self._clients[number]
@@ -211,7 +210,7 @@ def _seen(cell: Cell, flow: Flow, record: TransferRecord | None, syns: dict[int,
 def _judgement(cell: Cell, flow: Flow, record: TransferRecord | None) -> Judgement:
     # The server's own verdict; of a copy too short for its readings a second apart, that of the witness.
     is_own = record is not None and record.verdict.kind is not VerdictKind.TOO_SHORT
-    # Where somebody else has his part of the link, its rate says nothing about ours.
+    # Where another sender has a part of the link, its rate says nothing about ours.
     link = None if cell.beside else KnownLink(bytes_per_s=cell.link.payload_bytes_per_s)
     verdict = record.verdict if record is not None and is_own else flow.judged(link)
     return Judgement(
@@ -225,7 +224,7 @@ def _judgement(cell: Cell, flow: Flow, record: TransferRecord | None) -> Judgeme
 
 
 def _kind_by_readings(flow: Flow, record: TransferRecord | None) -> VerdictKind:
-    """Return what the same readings say where nobody knows what the link carries."""
+    """Return what the same readings say where the link's rate is unknown."""
     if record is None or record.verdict.kind is VerdictKind.TOO_SHORT:
         return flow.judged().kind
     sender = record.sender
@@ -236,3 +235,15 @@ def _kind_by_readings(flow: Flow, record: TransferRecord | None) -> VerdictKind:
         slowed_for_loss=sender.is_slowed,
         own_pace=sender.own_pace,
     ).kind
+
+
+def site_client(world: World) -> JsonChild:
+    """Start a client at a world's first site, see `flashferry.lab.experiment.puller`."""
+    command = [*inside(world.site_pids[0]), sys.executable, "-P", "-m", "flashferry.lab.experiment.puller"]
+    return JsonChild("The client at the site", command)
+
+
+def fetched(client: JsonChild) -> tuple[int, float]:
+    """Return the bytes that a client got, and its seconds."""
+    answer = client.receive()
+    return int(answer["size_bytes"]), float(answer["seconds"])

@@ -5,8 +5,8 @@ Facts
 
 - The cases are those of `tests/captures/flows.json`, played by the stand-in's FTP client; and slow readers with small
   windows behind a link of 16 Mbit/s, which a newcomer's router had taken for a full link.
-- Each is judged twice from the same readings: told what the link carries, and by the readings alone. What only a rate
-  can tell is no mistake without one, so a case names what is right for each.
+- Each is judged twice from the same readings: with the link's rate, and by the readings alone. What only a rate
+  shows is no mistake without one, so a case names what is right for each.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Case:
         cap_share: Pacing cap as a share of the link's payload; None for none.
         right: What may be said under CUBIC, the link's rate being known.
         right_bbr: The same under BBR; None where it is no other.
-        unstated: What may be said besides where nobody knows the link's rate: what looks the same from here.
+        unstated: What may be said besides where the link's rate is unknown: what looks the same from here.
     """
 
     name: str
@@ -167,7 +167,7 @@ def cells(seeds: Iterable[int], *, seconds: float) -> list[Cell]:
 
 
 def claims_too_much(kind: str, rate_bytes_per_s: float, link: LinkSetting) -> bool:
-    """Tell whether a link is called full by a copy that had less than 80 % of what it carries."""
+    """Return whether a link is called full by a copy that had less than 80 % of what it carries."""
     return kind == VerdictKind.BANDWIDTH and rate_bytes_per_s < LINK_IS_FULL * link.payload_bytes_per_s
 
 
@@ -202,9 +202,9 @@ def causes_text(runs: Sequence[Measured], plan: Plan) -> str:
     }
     rows = [_row(case, control, own) for (case, control), own in by_flow.items() if own]
     columns = ("flow", "sender", "link MB/s", "copy MB/s", "rate stated", "right", "by the readings alone", "right")
-    told = [run.judgement.kind if run.judgement else "" for run in good]
+    shown = [run.judgement.kind if run.judgement else "" for run in good]
     wrong = sum(
-        claims_too_much(kind, run.rate_bytes_per_s, run.cell.link) for kind, run in zip(told, good, strict=True)
+        claims_too_much(kind, run.rate_bytes_per_s, run.cell.link) for kind, run in zip(shown, good, strict=True)
     )
     alone = sum(claims_too_much(run.kind_by_readings, run.rate_bytes_per_s, run.cell.link) for run in good)
     summary = (

@@ -124,7 +124,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Return what tells it from every other cell: its own description."""
+        """Return what distinguishes it from every other cell: its own description."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
     @property

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _WIDTH, _LEFT, _RIGHT, _TOP = 960, 164, 120, 104
 _LINE, _GAP, _FOOT = 24, 18, 58
 _LEAST, _MOST = 0.05e6, 8e6
-_WORTH_TELLING = 1.15
+_LEAST_GAIN = 1.15
 _TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 
 CHART_STYLE = """
@@ -71,10 +71,10 @@ def evidence_svg(rows: Sequence[Row]) -> str:
     arms = {name: marks for name, marks in _by_arm(rows).items() if marks}
     bottom = _TOP + sum(len(marks) * _LINE + _GAP for marks in arms.values())
     height = bottom + _FOOT
-    told = "; ".join(f"{name}: {', '.join(f'{_NAMES[m.kind]} {_mb(m.middle)}' for m in arms[name])}" for name in arms)
+    shown = "; ".join(f"{name}: {', '.join(f'{_NAMES[m.kind]} {_mb(m.middle)}' for m in arms[name])}" for name in arms)
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
-        f'height="{height}" font-family="system-ui,sans-serif" role="img" aria-label="{escape(f"MB/s. {told}")}">'
+        f'height="{height}" font-family="system-ui,sans-serif" role="img" aria-label="{escape(f"MB/s. {shown}")}">'
         f'<style>{CHART_STYLE}</style><rect class="paper" width="{_WIDTH}" height="{height}" rx="6"/>'
         '<text class="t" x="16" y="30">Speed of a copy, MB/s: 50 Mbit/s, 100 ms, 0.01 % loss</text>'
     )
@@ -93,7 +93,7 @@ def _by_arm(rows: Sequence[Row]) -> dict[str, list[Mark]]:
             marks.append(_measured(row, "v"))
         elif row.sender == SENDERS[-1]:
             gain = row.median_bytes_per_s / row.arm.published_bytes_per_s
-            marks.append(_measured(row, "o", f"{gain:.1f}x published" if gain >= _WORTH_TELLING else ""))
+            marks.append(_measured(row, "o", f"{gain:.1f}x published" if gain >= _LEAST_GAIN else ""))
     return found
 
 
@@ -134,15 +134,15 @@ def _marked(mark: Mark, down: int) -> Iterator[str]:
     over, right = _over(mark.middle), _over(mark.most)
     yield f'<path class="g" d="M{_LEFT} {down}H{over}"/>'
     yield f'<path class="{mark.kind}" d="M{_over(mark.least)} {down}H{right}"/>{_shape(mark.kind, over, down)}'
-    behind = f'<tspan class="n q" dx="8">{mark.beside}</tspan>' if mark.beside else ""
+    gain = f'<tspan class="n q" dx="8">{mark.beside}</tspan>' if mark.beside else ""
     bold = ' class="s"' if mark.kind == "o" else ""
-    if right + 170 > _WIDTH and behind:
+    if right + 170 > _WIDTH and gain:
         # At the right edge there is no room for both behind the mark.
         yield f'<text{bold} x="{right + 14}" y="{down + 5}">{_mb(mark.middle)}</text>'
         left = _over(mark.least) - 14
         yield f'<text class="n" text-anchor="end" x="{left}" y="{down + 5}">{mark.beside}</text>'
     else:
-        yield f'<text{bold} x="{right + 14}" y="{down + 5}">{_mb(mark.middle)}{behind}</text>'
+        yield f'<text{bold} x="{right + 14}" y="{down + 5}">{_mb(mark.middle)}{gain}</text>'
 
 
 def _shape(kind: str, over: int, down: int) -> str:

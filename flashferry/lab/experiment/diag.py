@@ -66,11 +66,7 @@ class Monitor:
         self._socket.close()
 
     def connections(self) -> list[Connection]:
-        """Return the TCP connections over IPv4 that are open or closing.
-
-        Raises:
-            OSError: The kernel refused.
-        """
+        """Return the TCP connections over IPv4 that are open or closing. Raises OSError: the kernel refused."""
         extensions = 1 << (_INFO - 1) | 1 << (_CONG - 1)
         request = struct.pack("=BBBxI48x", socket.AF_INET, socket.IPPROTO_TCP, extensions, _STATES)
         header = _HEADER.pack(_HEADER.size + len(request), _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0)

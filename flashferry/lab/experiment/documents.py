@@ -45,16 +45,16 @@ def published_text(rows: Sequence[Row], runs: Sequence[Measured], plan: Plan, *,
             f"`{plan.command}`; {conditions(runs)}",
             published_table(rows),
             *_gains(rows),
-            *_told("The article's server here, beside the article:", beside_published(rows)),
-            *_told("Ours beside the article's server with BBR for the whole host:", beside_host_bbr(rows)),
-            *_told(_TALLIED, tally(rows)),
-            *_told("What the clients offered:", syn_table(rows)),
+            *_part("The article's server here, beside the article:", beside_published(rows)),
+            *_part("Ours beside the article's server with BBR for the whole host:", beside_host_bbr(rows)),
+            *_part(_TALLIED, tally(rows)),
+            *_part("What the clients offered:", syn_table(rows)),
             *((verdicts,) if with_verdicts else ()),
         )
     )
 
 
-def _told(heading: str, text: str) -> tuple[str, ...]:
+def _part(heading: str, text: str) -> tuple[str, ...]:
     """Return a part under its heading; neither where not all arms or servers were asked for, and none is left."""
     return (heading, text) if text else ()
 
@@ -86,9 +86,9 @@ def readme_text(rows: Sequence[Row], command: str, chart: str) -> str:
         command: What was typed.
         chart: Where the graph lies, seen from the README.
     """
-    told = "Speed of a copy per client: as published, from the article's server here, and from flashferry"
+    shown = "Speed of a copy per client: as published, from the article's server here, and from flashferry"
     made = f"`{command}` made both. *By tuning*: the tuned router over the same router untuned, both from flashferry."
-    return f"![{told}]({chart})\n\n{short_table(rows)}\n\n{made}"
+    return f"![{shown}]({chart})\n\n{short_table(rows)}\n\n{made}"
 
 
 def short_table(rows: Sequence[Row]) -> str:
@@ -124,8 +124,7 @@ def document_published(docs: Path, rows: Sequence[Row], runs: Sequence[Measured]
     Returns:
         What was written.
 
-    Raises:
-        LabError: The document lacks the markers, or cannot be written.
+    Raises LabError: the document lacks the markers, or cannot be written.
     """
     put(docs, "published", published_text(rows, runs, plan))
     here = {(row.arm.name, row.sender) for row in rows}
@@ -142,8 +141,7 @@ def put_in_readme(docs: Path, rows: Sequence[Row], command: str) -> list[Path]:
         rows: The arms.
         command: What was typed.
 
-    Raises:
-        LabError: It cannot be written.
+    Raises LabError: it cannot be written.
     """
     readme = docs.absolute().parent.parent / "README.md"
     if not readme.is_file() or "<!-- evidence: begin -->" not in readme.read_text(encoding="utf-8"):
@@ -155,8 +153,7 @@ def put_in_readme(docs: Path, rows: Sequence[Row], command: str) -> list[Path]:
 def document_sweep(docs: Path, text: str, runs: Sequence[Measured]) -> list[Path]:
     """Put the sweep's section into a document, with its heat map as a file beside it; return what was written.
 
-    Raises:
-        LabError: The document lacks the markers, or cannot be written.
+    Raises LabError: the document lacks the markers, or cannot be written.
     """
     found = regrets(by_place(runs))
     put(docs, "sweep", f"![What auto misses of the best sender at each place, in percent]({_HEAT_MAP})\n\n{text}")
@@ -164,11 +161,7 @@ def document_sweep(docs: Path, text: str, runs: Sequence[Measured]) -> list[Path
 
 
 def write_beside(docs: Path, name: str, text: str) -> Path:
-    """Write a file beside a document and return where it is.
-
-    Raises:
-        LabError: It cannot be written.
-    """
+    """Write a file beside a document and return where it is. Raises LabError: it cannot be written."""
     path = docs.parent / name
     try:
         path.write_text(text, encoding="utf-8")

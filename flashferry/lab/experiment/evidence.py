@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 def put(path: Path, name: str, text: str) -> None:
     """Replace what stands between `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
 
-    Raises:
-        LabError: There is no such file, or it lacks the markers.
+    Raises LabError: there is no such file, or it lacks the markers.
     """
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     try:

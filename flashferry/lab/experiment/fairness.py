@@ -1,4 +1,4 @@
-"""Fairness: what a CUBIC flow of somebody else keeps beside a copy of ours, by queue and by cap."""
+"""Fairness: what a foreign CUBIC flow keeps beside a copy of ours, by queue and by cap."""
 
 from __future__ import annotations
 

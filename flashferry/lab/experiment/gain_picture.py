@@ -27,7 +27,7 @@ class SpeedTest:
 
 def gain_svg(found: SpeedTest) -> str:
     """Return the picture as an SVG file, for light and dark pages."""
-    told = (
+    shown = (
         f"{found.image_mb} MB to an IOS-XE router over 50 Mbit/s and 100 ms: {found.as_is_time} with its own TCP "
         f"settings, {found.tuned_time} tuned, {found.gain:.0f} times as fast"
     )
@@ -42,7 +42,7 @@ def gain_svg(found: SpeedTest) -> str:
     )
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '
-        f'height="{_HEIGHT}" font-family="system-ui,sans-serif" role="img" aria-label="{escape(told)}">'
+        f'height="{_HEIGHT}" font-family="system-ui,sans-serif" role="img" aria-label="{escape(shown)}">'
         f"<style>{CHART_STYLE}.chart .big{{font-size:24px;font-weight:700}}\n</style>"
         f'<rect class="paper" width="{_WIDTH}" height="{_HEIGHT}" rx="6"/>'
         f'<text class="t" x="{_LEFT}" y="34">{found.image_mb} MB to an IOS-XE router, 50 Mbit/s and 100 ms away</text>'

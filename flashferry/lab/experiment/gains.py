@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flashferry.lab.experiment.summary import Row
 
 TYPICAL_IMAGE_BYTES = 500_000_000
-"""Size that times are told for: an IOS-XE image has 400 to 900 MB."""
+"""Size that times are given for: an IOS-XE image has 400 to 900 MB."""
 
 _DEFAULT, _TUNED = " default", " tuned"
 ROUTERS = tuple(arm.name.removesuffix(_TUNED) for arm in ARMS if arm.name.endswith(_TUNED))

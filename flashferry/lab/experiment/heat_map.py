@@ -74,11 +74,11 @@ def _heads() -> Iterator[str]:
 
 def _body(found: Sequence[Regret], rows: Sequence[tuple[float, float]]) -> Iterator[str]:
     at = {regret.place: regret for regret in found}
-    down, told = _TOP, None
+    down, shown = _TOP, None
     for (loss, rtt_s), step in zip(rows, _steps(rows), strict=True):
-        if loss != told:
+        if loss != shown:
             yield f'<text x="16" y="{down + 22}">{loss * 100:g} %</text>'
-            told = loss
+            shown = loss
         yield f'<text class="e" x="{_LEFT - 14}" y="{down + 22}">{rtt_s * 1e3:g} ms</text>'
         for sack in SACKS:
             for number, window in enumerate(WINDOWS):

@@ -71,7 +71,7 @@ class Turns:
         self._left = list(cells)
         self._links = links
         self._busy = 0.0
-        self._under_way = 0
+        self._running = 0
 
     @property
     def is_over(self) -> bool:
@@ -84,13 +84,13 @@ class Turns:
             if cell.seed != self._left[0].seed:
                 break
             cost = expected_cost(cell)
-            if not self._under_way or self._busy + cost <= self._links + _ROUNDING:
+            if not self._running or self._busy + cost <= self._links + _ROUNDING:
                 self._busy += cost
-                self._under_way += 1
+                self._running += 1
                 return self._left.pop(number)
         return None
 
     def end(self, cell: Cell) -> None:
         """Take note that a cell is under way no more."""
         self._busy -= expected_cost(cell)
-        self._under_way -= 1
+        self._running -= 1

@@ -83,11 +83,7 @@ class Measured:
 
 
 def measured_from_json(values: Mapping[str, Any]) -> Measured:
-    """Undo `Measured.to_json`.
-
-    Raises:
-        ValueError: The values are not such a record.
-    """
+    """Undo `Measured.to_json`. Raises ValueError: the values are not such a record."""
     try:
         own = dict(values)
         own["cell"] = cell_from_json(own["cell"])

@@ -67,10 +67,10 @@ def run_section(run: Measured, *, level: int = 3) -> str:
     """Return a run: its rate, its verdict with the evidence, its graphs; under a heading of a level."""
     cell = run.cell
     verdict = run.judgement
-    told = ""
+    shown = ""
     if verdict is not None:
         evidence = "".join(f"<li>{escape(each)}" for each in verdict.evidence)
-        told = f"<p>{escape(verdict.sentence)} {escape(verdict.advice)}</p><ul class=q>{evidence}</ul>"
+        shown = f"<p>{escape(verdict.sentence)} {escape(verdict.advice)}</p><ul class=q>{evidence}</ul>"
     limits = [Limit(label="link", bytes_per_s=cell.link.payload_bytes_per_s)]
     if cell.cap_bytes_per_s is not None:
         limits.insert(0, Limit(label="cap", bytes_per_s=float(cell.cap_bytes_per_s)))
@@ -78,7 +78,7 @@ def run_section(run: Measured, *, level: int = 3) -> str:
     rate = f"{run.size_bytes / 1e6:.1f} MB in {run.seconds:.1f} s = {run.rate_bytes_per_s / 1e6:.3f} MB/s"
     return (
         f"<h{level}>{escape(cell.sender.name)}</h{level}><p>Seed {cell.seed}: {rate}, sent by {escape(run.control)}; "
-        f"SYN: {escape(run.syn or 'not seen')}.</p>{told}<div class=graphs>{drawn}</div>"
+        f"SYN: {escape(run.syn or 'not seen')}.</p>{shown}<div class=graphs>{drawn}</div>"
     )
 
 

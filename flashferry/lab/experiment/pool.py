@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import random
-import subprocess
 import sys
 import tempfile
 import threading
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.lab.errors import LabError
 from flashferry.lab.experiment.bench import image_name
+from flashferry.lab.experiment.json_child import JsonChild
 from flashferry.lab.experiment.load import Turns, most_at_once
 from flashferry.lab.experiment.measured import Measured, measured_from_json
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from flashferry.lab.experiment.cell import Cell
 
 _CHUNK_BYTES = 1 << 20
-_LOOK_S = 0.2
+_POLL_S = 0.2
 _STOP_S = 10.0
 
 
@@ -62,45 +61,17 @@ class _Interrupted(Exception):
     """The operator wants to stop."""
 
 
-class _Worker:
-    """A worker process."""
+class _Worker(JsonChild):
+    """A worker process with a bench of its own."""
 
     def __init__(self, folder: Path) -> None:
         command = [sys.executable, "-P", "-m", "flashferry.lab.experiment.worker", str(folder)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def hear(self) -> dict[str, object]:
-        """Return its next answer.
-
-        Raises:
-            LabError: It ended, or has an error to tell.
-        """
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        answer: dict[str, object] = json.loads(line) if line else {"error": "A worker of the experiment ended."}
-        if list(answer) == ["error"]:
-            raise LabError(str(answer["error"]))
-        return answer
+        super().__init__("A worker of the experiment", command)
 
     def play(self, cell: Cell) -> Measured:
-        """Have it run a cell."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(asdict(cell)) + "\n")
-        self.process.stdin.flush()
-        return measured_from_json(self.hear())
-
-    def stop(self) -> None:
-        """End it politely, then by signal."""
-        assert self.process.stdin is not None
-        with contextlib.suppress(OSError):
-            self.process.stdin.close()
-        try:
-            self.process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        """Run a cell on its bench."""
+        self.send(asdict(cell))
+        return measured_from_json(self.receive())
 
 
 def play_all(
@@ -117,11 +88,10 @@ def play_all(
         cells: What to run, in this order, but for small ones that overtake, see `Turns`.
         links: As many at a time as cost as much as so many full links.
         on_run: Called with each run, from one thread at a time.
-        until_s: Monotonic time after which no run is begun; None for no limit.
+        until_s: Monotonic time after which no run starts; None for no limit.
         interrupted: Asked before each run whether to begin no more.
 
-    Raises:
-        LabError: The lab cannot be built here; what was run until then has been told.
+    Raises LabError: the lab cannot be built here; what was run until then has been reported.
     """
     turns, changed, failures = Turns(cells, links), threading.Condition(), list[Exception]()
 
@@ -146,12 +116,12 @@ def play_all(
         try:
             # To build a world takes the processor for itself: no copy is measured meanwhile.
             for worker in workers:
-                worker.hear()
+                worker.receive()
             for thread in threads:
                 thread.start()
             while any(thread.is_alive() for thread in threads):
                 for thread in threads:
-                    thread.join(_LOOK_S / len(threads))
+                    thread.join(_POLL_S / len(threads))
                 if interrupted():
                     # What is under way is lost and run again next time.
                     failures.append(_Interrupted())
@@ -159,7 +129,7 @@ def play_all(
                         worker.process.terminate()
         finally:
             for worker in workers:
-                worker.stop()
+                worker.close(_STOP_S)
     if failures and not isinstance(failures[0], _Interrupted):
         raise LabError(str(failures[0]))
 
@@ -170,5 +140,5 @@ def _next(turns: Turns, changed: threading.Condition, goes_on: Callable[[], bool
         while goes_on() and not turns.is_over:
             if (cell := turns.begin()) is not None:
                 return cell
-            changed.wait(_LOOK_S)
+            changed.wait(_POLL_S)
     return None

@@ -20,7 +20,7 @@ STUDY = "published"
 FILE_BYTES = 52_428_800
 LINK = LinkSetting()
 CAP_SHARE = 0.98
-"""Nobody else uses the lab's link; on a real one copies take four fifths unless the inventory says otherwise."""
+"""Nothing else uses the lab's link; on a real one copies take four fifths unless the inventory says otherwise."""
 NEAR_SHARE = 0.15
 """A figure so close to the published one counts as the same."""
 _TUNED_WINDOW_BYTES = 2_500_000

@@ -34,11 +34,7 @@ _PATIENCE_S = 60.0
 
 
 class _Nowhere:
-    """A target that keeps nothing, and takes everything at once or at a rate.
-
-    Args:
-        pace: Holds it back; None for nothing that does.
-    """
+    """A target that keeps nothing, and takes everything at once or at a rate."""
 
     def __init__(self, pace: Pace | None) -> None:
         self._pace = pace

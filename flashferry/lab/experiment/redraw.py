@@ -30,8 +30,7 @@ def recorded_rows(section: str) -> list[Row]:
     Args:
         section: Text with that table.
 
-    Raises:
-        LabError: There is no such table in it.
+    Raises LabError: there is no such table in it.
     """
     rows = [row for line in section.splitlines() if (row := _row([cell.strip() for cell in line.split("|")[1:-1]]))]
     if not rows:
@@ -76,11 +75,7 @@ def _kinds(text: str, runs: int) -> tuple[tuple[str, int], ...]:
 
 
 def recorded_speed_test(transcript: str) -> SpeedTest:
-    """Return the first speed test of a transcript of the demo.
-
-    Raises:
-        LabError: There is none in it.
-    """
+    """Return the first speed test of a transcript of the demo. Raises LabError: there is none in it."""
     text = re.sub(r"\s+", " ", transcript)
     row = re.search(
         r"times for an image of (\d+) MB .*?"
@@ -111,8 +106,7 @@ def redraw(docs: Path) -> list[Path]:
     Args:
         docs: The folder with the documents; the README lies above it.
 
-    Raises:
-        LabError: A document is missing, lacks its markers or has no figures.
+    Raises LabError: a document is missing, lacks its markers or has no figures.
     """
     evidence = docs / "evidence.md"
     try:

@@ -57,8 +57,7 @@ class _Session:
 def copy_to_flash(device: DeviceAccess, lines: tuple[str, ...], url: str, *, timeout_s: float) -> Copied:
     """Set exactly these `ip tcp` lines, copy a file to flash and remove it again.
 
-    Raises:
-        LabError: The device refused a line or the copy; its own words are given, the URL left out.
+    Raises LabError: the device refused a line or the copy; its own words are given, the URL left out.
     """
     try:
         return asyncio.run(_copy(device, lines, url, timeout_s))

@@ -91,15 +91,14 @@ def vsftpd_version() -> str | None:
 def set_host_control(network: str, interface: str, control: str) -> None:
     """Give the calling thread's namespace a congestion control for all that names none, towards a site.
 
-    Raises:
-        LabError: The kernel has no such one.
+    Raises LabError: the kernel has no such one.
     """
-    way = ["route", "replace", network, "dev", interface]
+    route = ["route", "replace", network, "dev", interface]
     try:
         set_sysctl("net/ipv4/tcp_congestion_control", control)
-        words = way
+        words = route
     except OSError:
-        words = [*way, "congctl", control]
+        words = [*route, "congctl", control]
     done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         reason = done.stderr.strip() or "no reason given"
@@ -125,11 +124,7 @@ class Vsftpd:
         )  # fmt: skip
 
     def await_port(self) -> None:
-        """Wait until it listens.
-
-        Raises:
-            LabError: It does not.
-        """
+        """Wait until it listens. Raises LabError: it does not."""
         deadline_s = time.monotonic() + _START_S
         while time.monotonic() < deadline_s and self.process.poll() is None:
             with contextlib.suppress(OSError), socket.create_connection((self._address, self.port), timeout=1):
@@ -153,11 +148,7 @@ class Vsftpd:
 
 @contextlib.contextmanager
 def running_vsftpd(folder: Path, address: str) -> Iterator[Vsftpd]:
-    """Run vsftpd in the caller's namespace.
-
-    Raises:
-        LabError: It did not come up.
-    """
+    """Run vsftpd in the caller's namespace. Raises LabError: it did not come up."""
     with tempfile.TemporaryDirectory(prefix="flashferry-vsftpd-") as name:
         # Its unprivileged process must be able to enter.
         Path(name).chmod(0o755)

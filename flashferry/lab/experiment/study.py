@@ -34,7 +34,7 @@ class Plan:
     Attributes:
         folder: Where results are kept; what is there is not run again.
         links: How many links at once.
-        minutes: No run is begun after so many; None for no limit.
+        minutes: No run starts after so many; None for no limit.
         command: What was typed, for the report.
     """
 
@@ -45,20 +45,19 @@ class Plan:
 
 
 def run_missing(
-    cells: Sequence[Cell], plan: Plan, *, tell: Callable[[str], None], interrupted: Callable[[], bool]
+    cells: Sequence[Cell], plan: Plan, *, log: Callable[[str], None], interrupted: Callable[[], bool]
 ) -> list[Measured]:
     """Run the cells that have no result yet and return those of all.
 
-    Raises:
-        LabError: The lab cannot be built here, or the folder holds something else.
+    Raises LabError: the lab cannot be built here, or the folder holds something else.
     """
-    wanted, notice = without_absent(cells)
+    requested, notice = without_absent(cells)
     if notice:
-        tell(notice)
+        log(notice)
     ledger = Ledger(plan.folder / "results.jsonl")
-    missing = ledger.missing(wanted)
-    if len(missing) < len(wanted):
-        tell(f"{len(wanted) - len(missing)} of {len(wanted)} runs are in {plan.folder} already")
+    missing = ledger.missing(requested)
+    if len(missing) < len(requested):
+        log(f"{len(requested) - len(missing)} of {len(requested)} runs are in {plan.folder} already")
     started_s, done = time.monotonic(), 0
 
     def note(run: Measured) -> None:
@@ -66,12 +65,12 @@ def run_missing(
         done += 1
         ledger.add(run)
         result = run.error or f"{run.rate_bytes_per_s / 1e6:.3f} MB/s in {run.seconds:.1f} s"
-        tell(f"{done} of {len(missing)}, {time.monotonic() - started_s:.0f} s: {run.cell.title}: {result}")
+        log(f"{done} of {len(missing)}, {time.monotonic() - started_s:.0f} s: {run.cell.title}: {result}")
 
     if missing:
         until_s = None if plan.minutes is None else started_s + plan.minutes * 60
         play_all(interleaved(missing), links=plan.links, on_run=note, until_s=until_s, interrupted=interrupted)
-    return ledger.of(wanted)
+    return ledger.of(requested)
 
 
 def without_absent(cells: Sequence[Cell]) -> tuple[list[Cell], str]:

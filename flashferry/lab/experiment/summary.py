@@ -26,9 +26,7 @@ class Row:
     """An arm from one server.
 
     Attributes:
-        arm: The arm.
         sender: The server.
-        link: The link.
         runs: How many gave a figure.
         failed: How many did not.
         size_bytes: What each run copied.

@@ -46,7 +46,7 @@ MOST_AGAIN = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Place:
-    """A cell of the grid, whoever sends."""
+    """A cell of the grid, for any sender."""
 
     loss_ratio: float
     rtt_s: float
@@ -170,7 +170,7 @@ def limits_of(cell: Cell, control: str) -> frozenset[str]:
 
 
 def _overruns_queue(cell: Cell) -> bool:
-    """Tell whether the start-up loses packets that take a round trip each to repair.
+    """Return whether the start-up loses packets that take a round trip each to repair.
 
     That takes no SACK, a window above what path and queue hold, and no cap: paced below the link's rate nothing queues.
     """
@@ -216,7 +216,6 @@ class Regret:
     """How far `auto` is from the best other sender at a place.
 
     Attributes:
-        place: Where.
         auto: What `auto` reached.
         best_sender: Who was best.
         best: What that reached.

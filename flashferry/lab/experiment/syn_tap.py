@@ -1,4 +1,4 @@
-"""The SYN packets that come in at an interface of the caller's namespace: what a client offered, whoever serves it."""
+"""The SYN packets that come in at an interface of the caller's namespace: what a client offered."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ class SynTap:
     Args:
         interface: Its name.
 
-    Raises:
-        OSError: Packet sockets need root.
+    Raises OSError: packet sockets need root.
     """
 
     def __init__(self, interface: str) -> None:

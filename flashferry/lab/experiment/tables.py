@@ -49,9 +49,9 @@ def conditions(runs: Sequence[Measured]) -> str:
 
 def _minutes(runs: Sequence[Measured]) -> float:
     """Return how long it took from the first begin to the last end; with a break in between, that too."""
-    begun = [datetime.fromisoformat(run.started_at) for run in runs]
-    ended = max(at + timedelta(seconds=run.seconds) for at, run in zip(begun, runs, strict=True))
-    return (ended - min(begun)).total_seconds() / 60
+    started = [datetime.fromisoformat(run.started_at) for run in runs]
+    ended = max(at + timedelta(seconds=run.seconds) for at, run in zip(started, runs, strict=True))
+    return (ended - min(started)).total_seconds() / 60
 
 
 def published_table(rows: Sequence[Row]) -> str:

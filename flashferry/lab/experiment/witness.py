@@ -101,9 +101,9 @@ class Witness:
         while not self._stop.wait(max(0.0, next_s - time.monotonic())):
             next_s = max(next_s + STEP_S, time.monotonic())
             with contextlib.suppress(OSError):
-                self._look()
+                self._read()
 
-    def _look(self) -> None:
+    def _read(self) -> None:
         now_s = time.monotonic()
         for each in self._theirs():
             if (each.peer_address, each.local_port, each.peer_port) in self._earlier:

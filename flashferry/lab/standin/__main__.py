@@ -1,6 +1,6 @@
 """The stand-in process of a site; run as ``python -m flashferry.lab.standin`` by `flashferry.lab.world`.
 
-It makes the site's namespace before anything else, tells the owner, and listens once the link is up.
+It makes the site's namespace before anything else, reports to the owner, and listens once the link is up.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def main() -> None:
         helper.report(error=str(error))
     except EOFError:
         pass
-    except Exception:  # noqa: BLE001 - the exit below would swallow it, and the owner tells its last line
+    except Exception:  # noqa: BLE001 - the exit below would swallow it, and the owner prints its last line
         traceback.print_exc()
     finally:
         shutil.rmtree(settings["directory"], ignore_errors=True)

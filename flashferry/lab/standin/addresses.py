@@ -29,8 +29,7 @@ def allow_new_addresses() -> None:
 def bind_to(connection: socket.socket, address: str) -> None:
     """Bind a fresh socket to an address of the device.
 
-    Raises:
-        OSError: It is not there and may not be made (EADDRNOTAVAIL).
+    Raises OSError: it is not there and may not be made (EADDRNOTAVAIL).
     """
     try:
         connection.bind((address, 0))
@@ -44,5 +43,5 @@ def bind_to(connection: socket.socket, address: str) -> None:
 def _add(address: str) -> None:
     from pyroute2 import NetlinkError
 
-    with _LOCK, contextlib.suppress(NetlinkError):  # another copy may have added it meanwhile: binding tells
+    with _LOCK, contextlib.suppress(NetlinkError):  # another copy may have added it meanwhile: binding shows
         set_up_interfaces((Interface(name="lo", addresses=(f"{address}/32",)),))

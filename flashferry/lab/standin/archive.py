@@ -1,4 +1,4 @@
-"""The configuration archive, `configure replace`, and the rollback of a change that nobody confirms.
+"""The configuration archive, `configure replace`, and the rollback of a change that is not confirmed.
 
 Texts: facts 7 (a forum log of a rollback confirmed change, captures of `show archive` and of replace failures in
 scrapli_cfg); the lines of `show archive config rollback timer` are those that NAPALM reads.

@@ -8,7 +8,7 @@ lines that were saved, not those that run. The last digit of the configuration r
 wait at the console where `boot manual` is on. (Cisco IOS Configuration Fundamentals, "Rebooting"; facts 3 and 6.)
 
 Where no file of the variable is there, this device stays at ROMMON's prompt; a real router would still try the first
-file of its flash. That is own choice: nobody should count on it.
+file of its flash. That is our own choice: do not count on it.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ def next_image(device: Device) -> str | None:
     register = _register(device)
     if register & _PASSES_CONFIGURATION_OVER or not register & 0xF:
         return None
-    if device.faults.manual_boot and tells_manual_boot(device):
+    if device.faults.manual_boot and boots_manually(device):
         return None
     files = saved_files(device) or (device.platform.image,)
     return next((name for name in files if _is_bootable(device, name)), None)
 
 
-def tells_manual_boot(device: Device) -> bool:
+def boots_manually(device: Device) -> bool:
     """Return whether the device knows `boot manual`."""
     return "Manual Boot" in device.platform.texts["boot"]
 
@@ -83,7 +83,7 @@ def as_it_stands(device: Device, text: str) -> str:
 
 
 def _register(device: Device) -> int:
-    """Return the register of the next restart; that of virtual routers, 0x0, tells nothing of what they boot."""
+    """Return the register of the next restart; that of virtual routers, 0x0, says nothing of what they boot."""
     if device.faults.config_register is not None:
         return int(device.faults.config_register, 16)
     found = re.search(r"^Configuration register is (\S+)", device.platform.texts["version"], re.MULTILINE)
@@ -91,7 +91,7 @@ def _register(device: Device) -> int:
 
 
 def _is_bootable(device: Device, path: str) -> bool:
-    """Tell whether a file is there, and for install mode whether the package is that its list names."""
+    """Return whether a file is there, and for install mode whether the package is that its list names."""
     prefix, _, name = path.partition(":")
     flash = device.file_system(prefix)
     if flash is None:

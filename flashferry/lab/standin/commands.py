@@ -120,15 +120,15 @@ async def _copy(
 
 
 def _is_server(name: str) -> bool:
-    """Tell whether a name is that of a file on a server, rather than on the device."""
+    """Return whether a name is that of a file on a server, rather than on the device."""
     return name.partition(":")[0].lower() in DEFAULT_PORTS
 
 
 def _copies() -> dict[str, Callable[[Vty, Arguments], Awaitable[None]]]:
     named = {"running-config": RUNNING, "startup-config": STARTUP}
     found: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {}
-    for form, wanted in (("copy", None), ("copy /verify", True), ("copy /noverify", False)):
-        action = functools.partial(_copy, verify=wanted)
+    for form, requested in (("copy", None), ("copy /verify", True), ("copy /noverify", False)):
+        action = functools.partial(_copy, verify=requested)
         found[f"{form} FS: FS:"] = found[f"{form} FS: FS: vrf WORD"] = action
     for word, full in named.items():
         found[f"copy {word} FS:"] = found[f"copy {word} FS: vrf WORD"] = functools.partial(_copy, source=full)

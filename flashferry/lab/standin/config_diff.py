@@ -38,8 +38,8 @@ def _section(old: Line, new: Line) -> list[str]:
 
 def replacing(running: Sequence[Line], target: Sequence[Line]) -> list[Line]:
     """Return the commands that turn running into target: removals first, so that a new value is not taken out again."""
-    wanted, present = {line.text: line for line in target}, {line.text: line for line in running}
-    commands = [Line(inverse(line.text)) for line in running if line.text not in wanted and not _is_fixed(line.text)]
+    requested, present = {line.text: line for line in target}, {line.text: line for line in running}
+    commands = [Line(inverse(line.text)) for line in running if line.text not in requested and not _is_fixed(line.text)]
     for line in target:
         if _is_fixed(line.text):
             continue
@@ -78,7 +78,7 @@ def inverse(text: str) -> str:
 
 
 def _is_in(text: str, present: list[str]) -> bool:
-    """Tell whether a command changes nothing: the line stands already, or is gone already."""
+    """Return whether a command changes nothing: the line stands already, or is gone already."""
     if not text.startswith("no "):
         return text in present
     bare = text.removeprefix("no ")
@@ -86,5 +86,5 @@ def _is_in(text: str, present: list[str]) -> bool:
 
 
 def _is_fixed(text: str) -> bool:
-    """Tell lines that no command sets: they say what wrote the file."""
+    """Return whether a line is one that no command sets: it says what wrote the file."""
     return text.startswith(("version ", "boot-start-marker", "boot-end-marker"))

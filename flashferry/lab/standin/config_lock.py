@@ -32,7 +32,7 @@ class ConfigLock:
 
 
 def may_configure(vty: Vty) -> bool:
-    """Tell whether this session may change the configuration now; if not, say who does."""
+    """Return whether this session may change the configuration now; if not, say who does."""
     held = lock_of(vty.device)
     if held is None or (held.line == vty.number and vty.device.faults.config_locked_by is None):
         return True

@@ -50,12 +50,12 @@ def on_interface(target: Configuration, found: Matched[ConfigAction], section: s
     line = target.find(section)
     if line is None or not (is_set or found.words[:3] == ("no", "vrf", "forwarding")):
         return Note()
-    now, wanted = vrf_of(line), found.arguments[0] if is_set else GLOBAL_TABLE
-    if is_set and wanted not in vrf_names(target):
-        return Note(text=f"% VRF {wanted} not configured.\n", is_taken=False)
-    if now == wanted:
+    now, requested = vrf_of(line), found.arguments[0] if is_set else GLOBAL_TABLE
+    if is_set and requested not in vrf_names(target):
+        return Note(text=f"% VRF {requested} not configured.\n", is_taken=False)
+    if now == requested:
         return Note()
-    why = f"enabling VRF {wanted}" if is_set else f"disabling VRF {now}"
+    why = f"enabling VRF {requested}" if is_set else f"disabling VRF {now}"
     return Note(text=_without_address(target, section, why))
 
 

@@ -97,7 +97,7 @@ class Configuration:
         return line
 
     def remove(self, key: str) -> bool:
-        """Take out the line with this key; tell whether there was one."""
+        """Take out the line with this key; return whether there was one."""
         for slot in self.slots():
             for line in slot.lines:
                 if _has_key(line.text, key):
@@ -133,7 +133,7 @@ class Configuration:
             line.children.sort(key=lambda child: _rank(child.text.removeprefix("no "), order))
 
     def remove_child(self, section: str, key: str) -> bool:
-        """Take a line out of a section; tell whether there was one."""
+        """Take a line out of a section; return whether there was one."""
         line = self.find(section)
         for child in line.children if line else ():
             if line and _has_key(child.text, key):
@@ -151,8 +151,7 @@ class Configuration:
 def parse_configuration(text: str) -> Configuration:
     """Read a platform's configuration file.
 
-    Raises:
-        ValueError: A line is indented without a section above it, or there is no ``!@ *`` mark.
+    Raises ValueError: a line is indented without a section above it, or there is no ``!@ *`` mark.
     """
     items: list[str | Slot] = []
     slot: Slot | None = None

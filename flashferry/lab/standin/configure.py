@@ -44,7 +44,7 @@ async def terminal(vty: Vty, _: Arguments) -> None:
 
 
 async def terminal_lock(vty: Vty, _: Arguments) -> None:
-    """`configure terminal lock`: nobody else enters configuration mode meanwhile."""
+    """`configure terminal lock`: no other session enters configuration mode meanwhile."""
     if may_configure(vty):
         take(vty, by_hand=True)
         vty.terminal.write(TAKEN + _ENTER)

@@ -122,7 +122,7 @@ class Copy:
         try:
             pull = self._pull(self._request(vrf))
         except CopyError as error:
-            self._tell(error)
+            self._report(error)
             return
         await self._fetch(pull)
 
@@ -141,7 +141,7 @@ class Copy:
             result = await in_own_thread(lambda: self._run(pull, hooks))
         except CopyError as error:
             self._target.drop()
-            self._tell(error)
+            self._report(error)
             return
         except AbortedError:
             self._target.drop()
@@ -181,7 +181,7 @@ class Copy:
         claimed = claimed_image(self._device, self._url.file_name)
         return claimed.stat().st_size if claimed is not None and not self._target.keeps_nothing else None
 
-    def _tell(self, error: CopyError) -> None:
+    def _report(self, error: CopyError) -> None:
         self._device.note_guess(error.guess)
         self._vty.terminal.write(f"{self._before_error()}%Error {error.verb} {self._url.shown} ({error.reason})\n")
 

@@ -61,7 +61,7 @@ async def may_overwrite(vty: Vty, flash: Flash, name: str) -> bool:
 
 
 def verifies_copies(vty: Vty, verify: bool | None) -> bool:
-    """Tell whether a copy to a flash is verified: as `/verify` and `/noverify` say, else as `file verify auto` does."""
+    """Return whether a copy to a flash is verified: by `/verify` or `/noverify`, else by `file verify auto`."""
     return vty.device.running.find("file verify auto") is not None if verify is None else verify
 
 
@@ -147,19 +147,15 @@ async def _to_file(vty: Vty, source: str, target: str, held: bytes, *, verifies:
 
 
 async def _store(vty: Vty, source: str, held: bytes, flash: Flash, name: str) -> int | None:
-    """Write a file and print the result; return its size, or None when it does not fit.
-
-    Raises:
-        MemberLeftError: The member that it goes to left.
-    """
+    """Write a file and print the result; return its size, or None when it does not fit."""
     rate = vty.device.faults.slow_flash_bytes_per_s or flash.figures.write_bytes_per_s
-    room_bytes, loop = free_bytes(vty, flash), asyncio.get_running_loop()
+    left_bytes, loop = free_bytes(vty, flash), asyncio.get_running_loop()
     old_flash = vty.device.file_system(split_file(source)[0])
     entry = old_flash.find(split_file(source)[1]) if old_flash is not None else None
 
     def work() -> int:
         size = 0
-        writer = FlashWriter(flash, name, Pace(rate, threading.Event()), room_bytes=room_bytes)
+        writer = FlashWriter(flash, name, Pace(rate, threading.Event()), free_bytes=left_bytes)
         with contextlib.closing(writer), entry.path.open("rb") if entry else io.BytesIO(held) as file:
             while chunk := file.read(_MARK_BYTES):
                 writer.write(chunk)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.lab.standin.clients import SOURCE_INTERFACE_LINES
 from flashferry.lab.standin.ftp_request import CopyError, TransferRequest
-from flashferry.lab.standin.routing import is_address, way_to
+from flashferry.lab.standin.routing import is_address, path_to
 from flashferry.lab.standin.server_url import parse_url
 from flashferry.lab.standin.tcp_settings import tcp_settings
 from flashferry.lab.standin.trustpoints import trusted
@@ -63,8 +63,7 @@ async def destination_url(vty: Vty, text: str, name: str) -> ServerUrl | None:
 def transfer_request(device: Device, url: ServerUrl, vrf: str | None) -> TransferRequest:
     """Gather what the configuration says: credentials, the way there, mode, TCP.
 
-    Raises:
-        CopyError: There is no way to the host, or no address for its name.
+    Raises CopyError: there is no way to the host, or no address for its name.
     """
     running, faults = device.running, device.faults
     texts = device.platform.texts_of(url.scheme)
@@ -73,8 +72,8 @@ def transfer_request(device: Device, url: ServerUrl, vrf: str | None) -> Transfe
         raise CopyError.worded(texts["bad_host"])
     line = SOURCE_INTERFACE_LINES[url.scheme]
     own_line = running.value("ip scp source-interface") if url.scheme == "scp" else None
-    way = way_to(running, resolved or url.host, vrf=vrf, source_interface=own_line or running.value(line))
-    if way is None:
+    route = path_to(running, resolved or url.host, vrf=vrf, source_interface=own_line or running.value(line))
+    if route is None:
         raise CopyError.worded(texts["unreachable"]) if texts else CopyError("opening", "Timed out")
     user, word = _login(device, url)
     own = device.settings.extended_passive
@@ -83,7 +82,7 @@ def transfer_request(device: Device, url: ServerUrl, vrf: str | None) -> Transfe
         url=url,
         user=user,
         password=word,
-        source_address=way.source_address,
+        source_address=route.source_address,
         tcp=replace(tcp, is_blocked=url.scheme in {*device.settings.blocked_transports, *faults.blocked_transports}),
         reply_timeout_s=faults.reply_timeout_s or device.platform.copy.reply_timeout_s,
         passive=_is_passive(device),

@@ -18,7 +18,7 @@ from flashferry.lab.standin.copy_download import Copy
 from flashferry.lab.standin.copy_request import BAD_ADDRESS
 from flashferry.lab.standin.results import PullResult, result_line
 from flashferry.lab.standin.server_url import parse_url
-from flashferry.lab.standin.ssh_client.arriving import SshFaults
+from flashferry.lab.standin.ssh_client.incoming import SshFaults
 from flashferry.lab.standin.ssh_client.known_hosts import KnownHosts
 from flashferry.lab.standin.ssh_client.login import Login
 from flashferry.lab.standin.ssh_client.pull import ScpPull, SftpPull, SshPlan, SshPull

@@ -83,7 +83,7 @@ class FlashTarget(NullTarget):
         self._flash = flash
         self._name = name
         self._verifies = verifies
-        self._has_begun = False
+        self._has_started = False
 
     async def may_begin(self) -> bool:
         """Ask about erasing the flash, and about a file that is no image."""
@@ -93,22 +93,22 @@ class FlashTarget(NullTarget):
     def open(self, announced_bytes: int | None, stop: threading.Event) -> Sink:
         """Open the file, if what the server announced fits."""
         faults, flash = self._vty.device.faults, self._flash
-        room_bytes = free_bytes(self._vty, flash)
+        left_bytes = free_bytes(self._vty, flash)
         old = flash.find(self._name)
         old_bytes = old.size_bytes if old else 0
-        if announced_bytes is not None and announced_bytes > room_bytes + old_bytes:
+        if announced_bytes is not None and announced_bytes > left_bytes + old_bytes:
             raise NoSpaceError
         if faults.disk_full_after_bytes is not None:
-            room_bytes = min(room_bytes, faults.disk_full_after_bytes - old_bytes)
-        self._has_begun = True
+            left_bytes = min(left_bytes, faults.disk_full_after_bytes - old_bytes)
+        self._has_started = True
         rate = faults.slow_flash_bytes_per_s or flash.figures.write_bytes_per_s
-        writer = FlashWriter(flash, self._name, Pace(rate, stop), room_bytes=room_bytes)
+        writer = FlashWriter(flash, self._name, Pace(rate, stop), free_bytes=left_bytes)
         return HeldWriter(self._vty.device, _Spoiled(writer) if faults.flip_byte else writer, stop)
 
     def drop(self) -> None:
         """Delete the partial file where the platform does; one that was there before the copy began stays."""
         device = self._vty.device
-        if self._has_begun and not (device.platform.copy.keeps_partial_file or device.faults.keeps_partial_file):
+        if self._has_started and not (device.platform.copy.keeps_partial_file or device.faults.keeps_partial_file):
             self._flash.delete(self._name)
 
     def settle(self) -> str:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSettings:
-    """What a world gives a device of its own; the attributes are told in `flashferry.lab.world_spec.DeviceSpec`.
+    """What a world gives a device of its own; the attributes are those of `flashferry.lab.world_spec.DeviceSpec`.
 
     An empty user name or enable secret: there is none but those of the configuration lines.
     """
@@ -66,8 +66,7 @@ class DeviceSettings:
 def check_lines(name: str, lines: tuple[str, ...]) -> None:
     """Check that configuration lines are known; those that begin with a blank belong to the section above them.
 
-    Raises:
-        LabError: One is not known; only its first words are named, for there may be a secret behind them.
+    Raises LabError: one is not known; only its first words are named, for there may be a secret behind them.
     """
     tree: Node[ConfigAction] | None = GLOBAL_TREE
     for line in lines:
@@ -169,7 +168,7 @@ class Device:
         return clock.clock_line(self.now())
 
     def knows_prefix(self, prefix: str) -> bool:
-        """Tell whether a name before a colon means anything to this device."""
+        """Return whether a name before a colon means anything to this device."""
         if self.faults.no_http_client and prefix.lower() in {"http", "https"}:
             return False
         return prefix.lower() in self.platform.prefixes
@@ -274,7 +273,7 @@ class Device:
             monitor(line)
 
     def password_fits(self, user: str, password: str) -> bool:
-        """Tell whether the running configuration has this user with this password."""
+        """Return whether the running configuration has this user with this password."""
         hashed = (self.running.value(f"username {user}") or "").rpartition("secret 9 ")[2]
         return matches9(password, hashed)
 
@@ -284,7 +283,7 @@ class Device:
         return int(words[1]) if words[:1] == ["privilege"] else 1
 
     def enable_fits(self, secret: str) -> bool:
-        """Tell whether this is the enable secret."""
+        """Return whether this is the enable secret."""
         hashed = (self.running.value("enable secret") or "").rpartition("9 ")[2]
         return matches9(secret, hashed)
 
@@ -294,7 +293,7 @@ class Device:
         return self.running.value(f"{client} username"), decode7(shown.split()[-1]) if shown else None
 
     def note_guess(self, name: str) -> None:
-        """Count that a text was printed that nobody has seen on a device."""
+        """Count that a text was printed that was never seen on a device."""
         if name:
             self.guesses[name] = self.guesses.get(name, 0) + 1
 

@@ -89,7 +89,7 @@ class Applets:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            return  # the world is being built: nobody has booted it yet
+            return  # the world is being built, and not booted yet
         seconds = int(found[1]) * self._device.faults.seconds_per_minute / 60
         self._counting[head] = (body, loop.call_later(seconds, self._run, head))
 
@@ -124,9 +124,9 @@ class _Session:
         for action in actions:
             if (typed := _CLI.fullmatch(action)) is not None:
                 self._take(typed[2])
-            elif (told := _SYSLOG.fullmatch(action)) is not None:
-                level = _PRIORITIES.index(told[2] or "informational")
-                self._device.syslog(f"%HA_EM-{level}-LOG: {self._name}: {told[3]}")
+            elif (logged := _SYSLOG.fullmatch(action)) is not None:
+                level = _PRIORITIES.index(logged[2] or "informational")
+                self._device.syslog(f"%HA_EM-{level}-LOG: {self._name}: {logged[3]}")
         self._leave()
 
     def _take(self, line: str) -> None:

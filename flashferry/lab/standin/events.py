@@ -21,8 +21,7 @@ OTHER_USER = "colleague"
 def switch(device: Device, switches: dict[str, Any]) -> None:
     """Switch faults of a device, and let happen what is an event.
 
-    Raises:
-        LabError: There is no such switch, or a line of the other user is no configuration command.
+    Raises LabError: there is no such switch, or a line of the other user is no configuration command.
     """
     device.faults = device.faults.with_switches({k: v for k, v in switches.items() if k not in EVENTS})
     for name in EVENTS:

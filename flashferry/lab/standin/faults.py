@@ -59,7 +59,7 @@ class Faults:
         ssh_asks_host_key: The device asks before it takes the key of a server that it does not know.
         ssh_channel_ends_after_bytes: The SSH client gives its channel up when a copy has brought so many bytes.
         ssh_rekey_after_bytes: The SSH client asks for new keys when a copy has brought so many bytes.
-        ssh_breaks_on_rekey: The SSH client does not survive new keys in mid-connection, whoever asks for them.
+        ssh_breaks_on_rekey: The SSH client does not survive new keys in mid-connection, from either side.
         ssh_bulk_mode_breaks_after_bytes: With `ip ssh bulk-mode` on, the connection is reset when a copy has brought so
             many bytes, as users of a cat9000v report.
         ssh_sink_error: A copy by SCP comes whole, and the device's last word is this error all the same.
@@ -79,7 +79,7 @@ class Faults:
         blocked_transports: Protocols of `copy` that do not get through, beside those that the world blocks: a list.
         https_bytes_per_s: The device decrypts HTTPS at this rate, a model; None for the platform's.
         no_http_client: The release has no HTTP client: `copy` does not know http: and https:.
-        install_busy: Somebody else's install operation is in progress.
+        install_busy: Another install operation is in progress.
         install_counts_undone: `install add` and `install activate` also refuse a configuration that was changed and
             changed back since it was saved; whether a release does is not known.
         install_add_fails: `install add` takes the image apart and ends with FAILED all the same; the table lists it.
@@ -91,13 +91,13 @@ class Faults:
         members_away: Members that are not there: numbers of switches, or ``standby``, as texts. Their file systems and
             what the tables say of them are gone; what lies on their flash is there again when they come back.
         boots_old_image: A restart into another image ends with the old one running, what was activated taken back.
-        never_boots: A restart ends at ROMMON's prompt: nobody answers any more. Switched off, the event `reboot` brings
-            the device back, as somebody at its console would.
+        never_boots: A restart ends at ROMMON's prompt: SSH does not answer any more. Switched off, the event `reboot`
+            brings the device back, as an operator at its console would.
         config_register: The register from the next restart on, such as ``0x2100``: one that ends in 0, or that passes
             the startup configuration over, ends that restart at ROMMON's prompt. None for the platform's.
         manual_boot: `boot manual` is on, where the platform knows it: a restart waits at the console.
         ports_down_after_boot: Interfaces that are down once the device has restarted: a list of full names.
-        cdp_neighbors: Devices that CDP tells of, a list of names; no fault, but what the next one needs.
+        cdp_neighbors: Neighbours that CDP shows, a list of names; no fault, but what the next one needs.
         neighbors_lost: So many of them are gone once the device has restarted.
         eem_never_counts: An applet's countdown is taken and never begins, nor is the applet registered.
         clock_offset_s: The clock is wrong by so much, before or behind (negative).
@@ -179,11 +179,7 @@ class Faults:
     seconds_per_minute: float = 60.0
 
     def with_switches(self, switches: dict[str, Any]) -> Faults:
-        """Return a copy with some switches set.
-
-        Raises:
-            LabError: There is no such switch.
-        """
+        """Return a copy with some switches set. Raises LabError: there is no such switch."""
         known = [each.name for each in fields(self)]
         for name in switches:
             if name not in known:

@@ -26,11 +26,7 @@ def split_pipe(line: str) -> tuple[str, str | None]:
 
 
 def filter_text(text: str, specification: str) -> str:
-    """Apply a filter such as ``include ^ip tcp`` to an output.
-
-    Raises:
-        BadFilterError: It is none.
-    """
+    """Apply a filter such as ``include ^ip tcp`` to an output. Raises BadFilterError: it is none."""
     name, _, expression = specification.strip().partition(" ")
     candidates = [full for full in _NAMES if name and full.startswith(name.lower())]
     if not candidates or not expression:

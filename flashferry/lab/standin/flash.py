@@ -68,7 +68,7 @@ class Flash:
         return f"{self.figures.name}:"
 
     def owns(self, prefix: str) -> bool:
-        """Tell whether a name before a colon means this file system."""
+        """Return whether a name before a colon means this file system."""
         return bool(prefix) and prefix.lower() in {self.figures.name, *self.figures.aliases}
 
     def path(self, name: str) -> Path:
@@ -87,7 +87,7 @@ class Flash:
         return sorted((replace(e, name=e.name[len(start) :]) for e in inside), key=lambda entry: entry.inode)
 
     def is_directory(self, name: str) -> bool:
-        """Tell whether there is a directory of this name; the empty name is the root."""
+        """Return whether there is a directory of this name; the empty name is the root."""
         return not name or name in self._directories
 
     def make_directory(self, name: str) -> None:
@@ -128,11 +128,7 @@ class Flash:
         self.path(name).unlink(missing_ok=True)
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a small file at once.
-
-        Raises:
-            NoSpaceError: It does not fit.
-        """
+        """Write a small file at once. Raises NoSpaceError: it does not fit."""
         if len(content) > self.free_bytes:
             raise NoSpaceError
         self._inode(name)
@@ -182,23 +178,19 @@ class Pace:
 class FlashWriter:
     """Writes one file at the flash's speed; the room left is fixed when it opens."""
 
-    def __init__(self, flash: Flash, name: str, pace: Pace, *, room_bytes: int | None = None) -> None:
+    def __init__(self, flash: Flash, name: str, pace: Pace, *, free_bytes: int | None = None) -> None:
         flash.name_written(name)
         self.path = flash.path(name)
         self._pace = pace
-        self._room_bytes = flash.free_bytes if room_bytes is None else room_bytes
+        self._free_bytes = flash.free_bytes if free_bytes is None else free_bytes
         if self.path.exists():
-            self._room_bytes += self.path.stat().st_size
+            self._free_bytes += self.path.stat().st_size
         self._file: BinaryIO = self.path.open("wb")
 
     def write(self, chunk: bytes) -> None:
-        """Write a piece.
-
-        Raises:
-            NoSpaceError: It does not fit.
-        """
-        self._room_bytes -= len(chunk)
-        if self._room_bytes < 0:
+        """Write a piece. Raises NoSpaceError: it does not fit."""
+        self._free_bytes -= len(chunk)
+        if self._free_bytes < 0:
             raise NoSpaceError
         self._file.write(chunk)
         self._pace.spend(len(chunk))

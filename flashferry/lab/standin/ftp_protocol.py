@@ -43,8 +43,7 @@ class ReplyReader:
     def feed(self, data: bytes) -> list[Reply]:
         """Take bytes and return the replies that are now whole.
 
-        Raises:
-            FtpProtocolError: A line has no code, or is too long.
+        Raises FtpProtocolError: a line has no code, or is too long.
         """
         self._buffer += data
         *lines, self._buffer = self._buffer.split(b"\n")
@@ -65,11 +64,7 @@ class ReplyReader:
 
 
 def passive_address(text: str) -> tuple[str, int]:
-    """Return host and port of a 227 reply.
-
-    Raises:
-        FtpProtocolError: There is no address in it.
-    """
+    """Return host and port of a 227 reply. Raises FtpProtocolError: there is no address in it."""
     found = _PASV.search(text)
     numbers = [int(each) for each in found.groups()] if found else []
     if len(numbers) != 6 or max(numbers) > 255:
@@ -78,11 +73,7 @@ def passive_address(text: str) -> tuple[str, int]:
 
 
 def extended_passive_port(text: str) -> int:
-    """Return the port of a 229 reply (RFC 2428).
-
-    Raises:
-        FtpProtocolError: There is no port in it.
-    """
+    """Return the port of a 229 reply (RFC 2428). Raises FtpProtocolError: there is no port in it."""
     found = _EPSV.search(text)
     if found is None or not 0 < int(found[1]) < 65536:
         raise FtpProtocolError("a 229 reply without a port")

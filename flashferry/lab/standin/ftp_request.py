@@ -1,4 +1,4 @@
-"""What a transfer is asked for, whom it tells, and how it fails."""
+"""What a transfer is asked for, what it reports, and how it fails."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.wording import Wording
 
 
-NO_WAY = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL)
-"""Nothing comes back: no route, or from a source address that nobody has a way to."""
+NO_ROUTE = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL)
+"""Nothing comes back: no route, or from a source address without a route back."""
 
 
 class Sink(Protocol):
@@ -31,7 +31,7 @@ class Sink(Protocol):
 
 
 class CopyError(Exception):
-    """The copy failed: the words of ``%Error VERB url (REASON)``, and which text they are if nobody has seen it."""
+    """The copy failed: the words of ``%Error VERB url (REASON)``; ``guess`` names a text never seen on a device."""
 
     def __init__(self, verb: str, reason: str, *, guess: str = "") -> None:
         super().__init__(f"{verb}: {reason}")
@@ -56,8 +56,6 @@ class TransferRequest:
     Attributes:
         url: The file on the server.
         user: As whom.
-        password: With which password.
-        source_address: From which address.
         tcp: Window, options and patience.
         reply_timeout_s: How long a reply may take.
         passive: The server listens for the data connection, else the device does.
@@ -97,7 +95,7 @@ class TransferRequest:
 
 @dataclass(slots=True, kw_only=True)
 class PullHooks:
-    """What the pull tells its device; all are called in the pull's thread.
+    """What the pull reports to its device; all are called in the pull's thread.
 
     Attributes:
         may_begin: Called when the source is open, before the clock starts; False ends the copy.
@@ -116,7 +114,7 @@ def as_copy_error(error: Exception) -> CopyError:
         return error
     if isinstance(error, ConnectionRefusedError):
         return CopyError("opening", "Connection refused by remote host")
-    if isinstance(error, TimeoutError) or getattr(error, "errno", None) in NO_WAY:
+    if isinstance(error, TimeoutError) or getattr(error, "errno", None) in NO_ROUTE:
         return CopyError("opening", "Timed out")
     if isinstance(error, FtpProtocolError):
         return CopyError("opening", "Protocol error")

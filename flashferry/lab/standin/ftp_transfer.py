@@ -23,7 +23,7 @@ from flashferry.lab.standin.ftp_protocol import (
     extended_passive_port,
     passive_address,
 )
-from flashferry.lab.standin.ftp_request import NO_WAY, AbortedError, CopyError, TransferRequest, as_copy_error
+from flashferry.lab.standin.ftp_request import NO_ROUTE, AbortedError, CopyError, TransferRequest, as_copy_error
 from flashferry.lab.standin.handshake import GATE, LONGEST_HOLD_S
 from flashferry.lab.standin.http_protocol import HttpProtocolError
 from flashferry.lab.standin.outgoing import open_connection
@@ -227,7 +227,7 @@ class WordedTransfer(Transfer, ABC):
             return error
         if isinstance(error, ConnectionRefusedError):
             return self.failed("refused")
-        if isinstance(error, TimeoutError) or getattr(error, "errno", None) in NO_WAY:
+        if isinstance(error, TimeoutError) or getattr(error, "errno", None) in NO_ROUTE:
             return self.failed({"connect": "unreachable", "dialogue": "silent"}.get(self._stage, "stalled"))
         return self.failed(self.name_of_loss())
 
@@ -237,7 +237,7 @@ class WordedTransfer(Transfer, ABC):
 
 
 def await_call(listener: socket.socket, longest_s: float) -> None:
-    """Wait until somebody calls; by poll(2), for a thousand devices have descriptors that select(2) does not take."""
+    """Wait for a connection; by poll(2), for a thousand devices have descriptors that select(2) does not take."""
     callers = select.poll()
     callers.register(listener, select.POLLIN)
     callers.poll(longest_s * 1000)

@@ -105,7 +105,7 @@ def _without_zeros(text: str) -> str:
 
 
 def boot_variable(device: Device) -> str:
-    """Return the boot variable that it came up with; empty where it was told nothing."""
+    """Return the boot variable that it came up with; empty where none is configured."""
     return "".join(f"{name};" for name in device.boot_files)
 
 

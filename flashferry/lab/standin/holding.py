@@ -26,7 +26,7 @@ def note(device: Device, what: str) -> None:
     device.happened.append(f"held: {what}")
 
 
-def room_bytes(device: Device, size_bytes: int) -> int | None:
+def allowed_bytes(device: Device, size_bytes: int) -> int | None:
     """Return how many bytes a copy that has so many may still take: 0 while it is held, None for all there are."""
     limit = device.faults.hold_copy_at_bytes
     return None if limit is None else max(0, limit - size_bytes)
@@ -48,13 +48,9 @@ class HeldWriter:
         self._size_bytes = 0
 
     def write(self, chunk: bytes) -> None:
-        """Write a piece, up to that byte and after the release from there.
-
-        Raises:
-            NoSpaceError: It does not fit.
-        """
+        """Write a piece, up to that byte and after the release from there. Raises NoSpaceError: it does not fit."""
         while chunk and not self._stop.is_set():
-            part = chunk[: room_bytes(self._device, self._size_bytes)]
+            part = chunk[: allowed_bytes(self._device, self._size_bytes)]
             if part:
                 self._inner.write(part)
                 self._size_bytes += len(part)
@@ -66,9 +62,9 @@ class HeldWriter:
         self._inner.close()
 
     def _wait(self) -> None:
-        if room_bytes(self._device, self._size_bytes) != 0:
+        if allowed_bytes(self._device, self._size_bytes) != 0:
             return
         self._inner.flush()
         note(self._device, f"copy at {self._size_bytes} bytes")
-        while room_bytes(self._device, self._size_bytes) == 0 and not self._stop.wait(_POLL_S):
+        while allowed_bytes(self._device, self._size_bytes) == 0 and not self._stop.wait(_POLL_S):
             pass

@@ -74,11 +74,7 @@ def request_head(request: TransferRequest, method: str, now: datetime, *, length
 
 
 def read_head(head: bytes) -> Answer:
-    """Read an answer's head, without the empty line that ends it.
-
-    Raises:
-        HttpProtocolError: It is none.
-    """
+    """Read an answer's head, without the empty line that ends it. Raises HttpProtocolError: it is none."""
     status, *lines = head.decode("latin-1").split("\r\n")
     words = status.split()
     if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdecimal():

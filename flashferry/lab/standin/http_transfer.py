@@ -81,7 +81,7 @@ class HttpTransfer(WordedTransfer):
         return read_head(head), rest
 
     def name_of_loss(self) -> str:
-        """Tell a body that broke off from an answer that never came."""
+        """Distinguish a body that broke off from an answer that never came."""
         return "broken" if self._stage == "file" else "closed"
 
 

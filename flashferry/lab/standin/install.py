@@ -1,7 +1,7 @@
 """`install ...` and `show install ...`: the dialogues of install mode.
 
 The texts are those of the log of three C8000V (allieddigital/CiscoUpgrade, 17.6 to 17.12), of public notes of a C9200L
-and of a C9300L (16.12 to 17.3, all in one command), and of genielibs' recordings. What nobody has recorded is counted
+and of a C9300L (16.12 to 17.3, all in one command), and of genielibs' recordings. What was never recorded is counted
 as a guess (`Device.note_guess`).
 """
 
@@ -192,7 +192,7 @@ async def _is_added(vty: Vty, path: str, word: str) -> bool:
         _say(vty, f"FAILED: {word} : File {path} not found")
     elif not _is_refused(vty) and (release := _release(vty, path, word)) is not None and _is_add_allowed(vty, word):
         _sync(vty, path)
-        if not _lacks_room(vty, path, entry.size_bytes, word):
+        if not _lacks_space(vty, path, entry.size_bytes, word):
             await _take_apart(vty, entry, name, release)
             if device.faults.install_add_fails:
                 device.happened.append(f"refused: {word} fails")
@@ -232,7 +232,7 @@ def _is_add_allowed(vty: Vty, word: str) -> bool:
 
 
 def _sync(vty: Vty, path: str) -> None:
-    """Tell that the other switches of a stack get the image."""
+    """Print that the other switches of a stack get the image."""
     places = state_of(vty).figures.places
     if state_of(vty).figures.is_stack:
         _say(vty, "--- Starting initial file syncing ---",
@@ -256,7 +256,7 @@ async def _take_apart(vty: Vty, entry: FileEntry, name: str, release: str) -> No
          f"Image added. Version: {version}")  # fmt: skip
 
 
-def _lacks_room(vty: Vty, path: str, needed_bytes: int, word: str) -> bool:
+def _lacks_space(vty: Vty, path: str, needed_bytes: int, word: str) -> bool:
     """Refuse for want of room; path and last line are those of a C9200L."""
     state = state_of(vty)
     free = [show_files.free_bytes(vty, each) for each in state.file_systems]
@@ -333,7 +333,7 @@ async def _commit(vty: Vty) -> None:
 
 
 def _say_committed(vty: Vty) -> None:
-    """Tell of a commit, as a C9300L does; C8000V put a blank more into two of the lines."""
+    """Print a commit, as a C9300L does; C8000V put a blank more into two of the lines."""
     state = state_of(vty)
     where = f"[{' '.join(state.figures.places)}]"
     _say(vty, "--- Starting Commit ---", "Performing Commit on all members")

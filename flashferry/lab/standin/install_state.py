@@ -64,7 +64,7 @@ class Package:
 
 
 def release_of(file: str) -> str | None:
-    """Return the release that an image's name tells, such as `17.12.04a`; None where it tells none."""
+    """Return the release in an image's name, such as `17.12.04a`; None where it has none."""
     found = _VERSION.search(file)
     return f"{found[1]}.{found[2]}.{found[3]}{found[4]}" if found else None
 

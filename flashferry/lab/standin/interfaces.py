@@ -57,7 +57,7 @@ def vrf_of(section: Line) -> str:
 
 
 def is_shut(section: Line) -> bool:
-    """Tell whether the interface is administratively down."""
+    """Return whether the interface is administratively down."""
     return any(child.text == "shutdown" for child in section.children)
 
 
@@ -67,15 +67,15 @@ def interface_name(section: Line) -> str:
 
 
 def is_virtual(name: str) -> bool:
-    """Tell whether an interface has no plug."""
+    """Return whether an interface has no plug."""
     return name.startswith(_VIRTUAL)
 
 
 def is_up(section: Line, cabled: tuple[str, ...]) -> bool:
-    """Tell whether an interface is up: it is not shut, and virtual, addressed or one with a cable.
+    """Return whether an interface is up: it is not shut, and virtual, addressed or one with a cable.
 
     The stand-in has one way out, by the interface with the world's address; a plug that has neither address nor cable
-    is down although nobody shut it.
+    is down although it is not shut.
     """
     name = interface_name(section)
     return not is_shut(section) and (is_virtual(name) or address_of(section) is not None or name in cabled)

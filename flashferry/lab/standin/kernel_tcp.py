@@ -37,7 +37,6 @@ class KernelTcp:
         send_window_bytes: What the other side last advertised.
         receive_window_bytes: What we last advertised.
         rtt_ms: Smoothed round-trip time.
-        rtt_variation_ms: Its variation.
         retransmission_timeout_ms: How long an acknowledgement may take.
         least_rtt_ms: The least round-trip time seen.
         idle_send_ms: Since data was last sent.

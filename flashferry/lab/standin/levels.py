@@ -16,7 +16,7 @@ DEFAULT_EXEC_TIMEOUT_S = 600.0
 
 
 def allows(configuration: Configuration, level: int, command: Matched[Any], user_commands: Node[Any]) -> bool:
-    """Tell whether a level between 1 and 15 may use a command.
+    """Return whether a level between 1 and 15 may use a command.
 
     It may use those of user mode and those that a `privilege exec level N COMMAND` line lowers to it.
     """
@@ -30,7 +30,7 @@ def allows(configuration: Configuration, level: int, command: Matched[Any], user
 
 
 def is_denied(command: str, denied: tuple[str, ...]) -> bool:
-    """Tell whether AAA refuses a command that is written out: it is one of the denied, or begins with its words."""
+    """Return whether AAA refuses a command that is written out: it is one of the denied, or begins with its words."""
     return any(f"{command} ".startswith(f"{each} ") for each in denied)
 
 

@@ -50,11 +50,7 @@ class Listener:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Listen.
-
-        Raises:
-            OSError: The address is not there or is taken.
-        """
+        """Listen. Raises OSError: the address is not there or is taken."""
         self._port = self._bound()
         self._acceptor = await self._open_port(self._key, self._port)
 
@@ -100,7 +96,7 @@ class Listener:
             self._acceptor = self._port = None
 
     @property
-    def _is_wanted(self) -> bool:
+    def _is_requested(self) -> bool:
         return self._is_up and len(self._device.vtys) < self._device.platform.vty_lines
 
     async def _come_back(self, seconds: float) -> None:
@@ -114,13 +110,13 @@ class Listener:
 
     def _follow(self) -> None:
         """Open or close the port as it should be."""
-        if not self._is_wanted:
+        if not self._is_requested:
             self.close()
         elif self._acceptor is None:
             self._spawn(self._reopen())
 
     async def _reopen(self) -> None:
-        while self._is_wanted and self._acceptor is None:
+        while self._is_requested and self._acceptor is None:
             try:
                 port = self._bound()
                 acceptor = await self._open_port(self._key, port)
@@ -131,7 +127,7 @@ class Listener:
 
     def _keep(self, acceptor: asyncssh.SSHAcceptor, port: socket.socket) -> None:
         """Keep a port that has opened, unless it is not wanted any more."""
-        if self._is_wanted and self._acceptor is None:
+        if self._is_requested and self._acceptor is None:
             self._acceptor, self._port = acceptor, port
             self.follow_window()
         else:

@@ -3,7 +3,7 @@
 Facts
 -----
 * A switch that left stays in `show switch`, with no address and the state `Removed`; what the rest of its row is then
-  nobody has recorded here. It is in no other table, and its file systems are not listed.
+  was never recorded here. It is in no other table, and its file systems are not listed.
 * A route processor without its peer says what one that never had a peer says (genieparser: ASR 1006).
 """
 
@@ -41,7 +41,7 @@ def place_of(flash: Flash) -> str:
 
 
 def is_away(device: Device, flash: Flash) -> bool:
-    """Tell whether the member is away that a file system is of."""
+    """Return whether the member is away that a file system is of."""
     return place_of(flash) in device.faults.members_away
 
 

@@ -29,7 +29,7 @@ def open_connection(
     again after that may carry the options of another device's copy.
 
     Raises:
-        TimeoutError: Nobody answered within `ip tcp synwait-time`.
+        TimeoutError: There was no answer within `ip tcp synwait-time`.
         OSError: The connection was refused, or ``stop`` was set.
     """
     if tcp.is_blocked:
@@ -49,11 +49,7 @@ def open_connection(
 
 
 def _wait_established(connection: socket.socket, wait_s: float, stop: threading.Event) -> bool:
-    """Wait until a connect is done; False when it is not yet.
-
-    Raises:
-        OSError: It failed.
-    """
+    """Wait until a connect is done; False when it is not yet. Raises OSError: it failed."""
     deadline_s = time.monotonic() + wait_s
     while not stop.is_set() and time.monotonic() < deadline_s:
         poll = select.poll()

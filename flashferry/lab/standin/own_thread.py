@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def in_own_thread(work: Callable[[], T]) -> T:
-    """Return what ``work`` returns, or raise what it raises; nothing where nobody waits for it any more."""
+    """Return what ``work`` returns, or raise what it raises; nothing where no caller waits for it any more."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 

@@ -25,11 +25,7 @@ def encode7(plain: str, start: int = 8) -> str:
 
 
 def decode7(text: str) -> str:
-    """Undo `encode7`.
-
-    Raises:
-        ValueError: The text is not in the type 7 form.
-    """
+    """Undo `encode7`. Raises ValueError: the text is not in the type 7 form."""
     start, body = int(text[:2]), bytes.fromhex(text[2:])
     return bytes(b ^ _KEY7[(start + i) % len(_KEY7)] for i, b in enumerate(body)).decode("latin-1")
 
@@ -52,6 +48,6 @@ def typed9(plain: str) -> str:
 
 
 def matches9(plain: str, hashed: str) -> bool:
-    """Tell whether a secret is that of a type 9 form."""
+    """Return whether a secret is that of a type 9 form."""
     parts = hashed.split("$")
     return len(parts) == 4 and hmac.compare_digest(hash9(plain, parts[2]), hashed)

@@ -48,7 +48,7 @@ class CopyFigures:
         http_ok_line: A copy by HTTP ends with the line ``[OK - N/4096 bytes]`` that other protocols print.
         https_bytes_per_s: How fast it decrypts HTTPS, a model: assumed where the data file has no source; None for as
             fast as the host.
-        http_marks_round_up: A begun mark of a copy by HTTP is shown at its end, as that of other protocols is.
+        http_marks_round_up: A started mark of a copy by HTTP is shown at its end, as that of other protocols is.
     """
 
     loading_line: bool
@@ -109,9 +109,7 @@ class Platform:
         ports: The kinds of its interfaces.
         cabled: Interfaces that are up without an address of their own: the cable to the world is in one of a switch's.
         image: The file that runs when no `boot system` line names one.
-        tcp: Its TCP.
         copy: Its `copy`.
-        ssh_client: Its SSH client.
         crypto_bytes_per_s: How fast it decrypts what `copy scp:` brings, by cipher; a model, in place of that of its
             release.
         flash: The file system that files go to; its name is empty where there is none.
@@ -178,8 +176,7 @@ class Platform:
 def load_platform(name: str) -> Platform:
     """Read a platform's data files.
 
-    Raises:
-        LabError: There is no such platform, or a value is not allowed; file and key are named.
+    Raises LabError: there is no such platform, or a value is not allowed; file and key are named.
     """
     table = _table(name)
     table.only(*_KEYS)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.lab.standin.addresses import bind_to
 from flashferry.lab.standin.own_thread import in_own_thread
-from flashferry.lab.standin.routing import vrf_names, way_to
+from flashferry.lab.standin.routing import path_to, vrf_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +106,7 @@ async def ping(vty: Vty, arguments: Arguments) -> None:
         end = "\n" if len(echoes) % 70 == 0 and len(echoes) < request.count else ""
         vty.terminal.write(echo.mark + end)
 
-    await _run(vty, lambda stop, tell: _echo_all(request, source, stop, tell), each)
+    await _run(vty, lambda stop, show: _echo_all(request, source, stop, show), each)
     vty.terminal.write("\n" + summary(echoes))
 
 
@@ -130,7 +130,7 @@ async def traceroute(vty: Vty, arguments: Arguments) -> None:
         f"Type escape sequence to abort.\nTracing the route to {request.host}\n"
         "VRF info: (vrf in name/id, vrf out name/id)\n"
     )
-    await _run(vty, lambda stop, tell: _trace(request.host, source, stop, tell), vty.terminal.write)
+    await _run(vty, lambda stop, show: _trace(request.host, source, stop, show), vty.terminal.write)
 
 
 def _source(vty: Vty, request: Request) -> str | None:
@@ -144,13 +144,13 @@ def _source(vty: Vty, request: Request) -> str | None:
     if request.vrf is not None and request.vrf not in vrf_names(running):
         vty.terminal.write(f"% VRF {request.vrf} does not exist\n")
         return None
-    way = way_to(running, request.host, vrf=request.vrf, source_interface=request.source)
+    route = path_to(running, request.host, vrf=request.vrf, source_interface=request.source)
     # Without a way nothing leaves, which a device does not say: its echoes time out.
-    return way.source_address if way is not None else "0.0.0.0"  # noqa: S104 - no socket is bound to it
+    return route.source_address if route is not None else "0.0.0.0"  # noqa: S104 - no socket is bound to it
 
 
-async def _run(vty: Vty, work: Callable[..., None], tell: Callable[..., None]) -> None:
-    """Run blocking work that tells what it finds; Ctrl-Shift-6 or a lost session ends it."""
+async def _run(vty: Vty, work: Callable[..., None], show: Callable[..., None]) -> None:
+    """Run blocking work that reports what it finds; Ctrl-Shift-6 or a lost session ends it."""
     import asyncio
 
     stop, loop = threading.Event(), asyncio.get_running_loop()
@@ -158,18 +158,18 @@ async def _run(vty: Vty, work: Callable[..., None], tell: Callable[..., None]) -
     gone = asyncio.ensure_future(vty.terminal.closed.wait())
     gone.add_done_callback(lambda _: stop.set())
     try:
-        await in_own_thread(lambda: work(stop, lambda found: loop.call_soon_threadsafe(tell, found)))
+        await in_own_thread(lambda: work(stop, lambda found: loop.call_soon_threadsafe(show, found)))
         await asyncio.sleep(0)
     finally:
         vty.terminal.on_escape = None
         gone.cancel()
 
 
-def _echo_all(request: Request, source: str, stop: threading.Event, tell: Callable[[Echo], None]) -> None:
+def _echo_all(request: Request, source: str, stop: threading.Event, show: Callable[[Echo], None]) -> None:
     for number in range(request.count):
         if stop.is_set():
             return
-        tell(_one_echo(request, source, number, stop))
+        show(_one_echo(request, source, number, stop))
 
 
 def _one_echo(request: Request, source: str, number: int, stop: threading.Event) -> Echo:
@@ -232,22 +232,22 @@ def _by_udp(request: Request, source: str, number: int) -> Echo:
     return Echo(mark="!", rtt_ms=found[1]) if found[0] == request.host else Echo(mark="U")
 
 
-def _trace(host: str, source: str, stop: threading.Event, tell: Callable[[str], None]) -> None:
+def _trace(host: str, source: str, stop: threading.Event, show: Callable[[str], None]) -> None:
     for hop in range(1, _MOST_HOPS + 1):
         answered: set[str] = set()
-        tell(f"{hop:3d} ")
+        show(f"{hop:3d} ")
         for number in range(_PROBES):
             found = _probe(host, source, hop, _FIRST_PORT + 3 * hop + number, 3.0) if not stop.is_set() else None
             if stop.is_set():
-                tell("\n")
+                show("\n")
                 return
             if found is None:
-                tell(" * ")
+                show(" * ")
                 continue
             name = "" if found[0] in answered else f"{found[0]} "
             answered.add(found[0])
-            tell(f"{name}{found[1]:.0f} msec ")
-        tell("\n")
+            show(f"{name}{found[1]:.0f} msec ")
+        show("\n")
         if host in answered:
             return
 
@@ -264,7 +264,7 @@ def _probe(host: str, source: str, ttl: int, port: int, timeout_s: float) -> tup
         except OSError:
             return None
         poll = select.poll()
-        poll.register(probe, 0)  # errors are always told
+        poll.register(probe, 0)  # errors are always reported
         if not poll.poll(int(1000 * timeout_s)):
             return None
         rtt_ms = 1000 * (time.monotonic() - started_s)

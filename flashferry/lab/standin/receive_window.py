@@ -64,8 +64,8 @@ def after_first_data(connection: socket.socket, window_bytes: int) -> None:
     clamp = connection.getsockopt(socket.IPPROTO_TCP, _TCP_WINDOW_CLAMP)
     buffer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
     ratio = min(1.0, max(0.1, clamp / buffer))
-    room_bytes = window_bytes + max(_LEAST_SPARE_BYTES, window_bytes // _SPARE_SHARE)
-    _set_buffer(connection, max(_LEAST_BUFFER_BYTES, int(room_bytes / (2 * ratio))))
+    free_bytes = window_bytes + max(_LEAST_SPARE_BYTES, window_bytes // _SPARE_SHARE)
+    _set_buffer(connection, max(_LEAST_BUFFER_BYTES, int(free_bytes / (2 * ratio))))
     _set_clamp(connection, window_bytes)
 
 

@@ -1,7 +1,7 @@
 """`reload`: questions, then every session is gone until the device is back with its startup configuration.
 
 A stack prints a line before it asks (recorded of Catalyst 9200 and 9300). With a second processor that is hot the
-question is the one that unicon knows of high availability; of an ASR 1000 nobody has recorded it.
+question is the one that unicon knows of high availability; of an ASR 1000 it was never recorded.
 """
 
 from __future__ import annotations

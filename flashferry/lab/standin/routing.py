@@ -31,16 +31,16 @@ GLOBAL_TABLE = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class RoutedPath:
     """How a connection leaves: the VRF (empty for the global table) and the source address."""
 
     vrf: str
     source_address: str
 
 
-def way_to(
+def path_to(
     configuration: Configuration, destination: str, *, vrf: str | None = None, source_interface: str | None = None
-) -> Way | None:
+) -> RoutedPath | None:
     """Return how a connection leaves for a host; None where no table has a way.
 
     Args:
@@ -55,7 +55,7 @@ def way_to(
     if leaving is None:
         return None
     chosen = source if source is not None and vrf_of(source) == table else leaving
-    return Way(vrf=table, source_address=address_of(chosen) or "")
+    return RoutedPath(vrf=table, source_address=address_of(chosen) or "")
 
 
 def vrf_names(configuration: Configuration) -> frozenset[str]:
@@ -109,7 +109,7 @@ def static_routes(configuration: Configuration, table: str) -> Iterator[tuple[ip
 
 
 def is_address(host: str) -> bool:
-    """Tell whether a host is written as an address, not as a name."""
+    """Return whether a host is written as an address, not as a name."""
     try:
         ipaddress.IPv4Address(host)
     except ValueError:

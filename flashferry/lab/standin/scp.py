@@ -19,7 +19,7 @@ import asyncssh
 from asyncssh.channel import SSHServerChannel
 
 from flashferry.lab.standin import receive_window
-from flashferry.lab.standin.holding import hold, room_bytes
+from flashferry.lab.standin.holding import allowed_bytes, hold
 from flashferry.lab.standin.ssh_client.settings import ssh_settings
 from flashferry.lab.standin.tcp_settings import tcp_settings
 
@@ -78,8 +78,7 @@ class DeviceFiles(asyncssh.SFTPServer):
     def map_path(self, path: bytes) -> bytes:
         """Return where the host keeps a file.
 
-        Raises:
-            SFTPError: The server is off, the user may not, or there is no such file system.
+        Raises SFTPError: the server is off, the user may not, or there is no such file system.
         """
         self._check()
         prefix, colon, name = path.decode("latin-1").lstrip("/").partition(":")
@@ -91,11 +90,7 @@ class DeviceFiles(asyncssh.SFTPServer):
         return str(flash.path(self._name) if self._name else flash.root).encode()
 
     async def write(self, file_obj: object, offset: int, data: bytes) -> int:
-        """Write a piece at the device's speed, as far as there is room.
-
-        Raises:
-            SFTPError: The flash is full.
-        """
+        """Write a piece at the device's speed, as far as there is room. Raises SFTPError: the flash is full."""
         if not self._has_data:
             receive_window.after_first_data(self._socket, self._window_bytes)
             self._has_data = True
@@ -108,7 +103,7 @@ class DeviceFiles(asyncssh.SFTPServer):
         await self._spend(len(data))
         taken = 0
         while taken < len(data):
-            left_bytes = room_bytes(self._device, offset + taken)
+            left_bytes = allowed_bytes(self._device, offset + taken)
             if left_bytes == 0:
                 await self._hold(offset + taken)
                 continue
@@ -140,7 +135,7 @@ class DeviceFiles(asyncssh.SFTPServer):
         """Take nothing more until that is released, or the pusher is gone."""
 
         def is_held() -> bool:
-            return room_bytes(self._device, size_bytes) == 0 and not self._own_channel.is_closing()
+            return allowed_bytes(self._device, size_bytes) == 0 and not self._own_channel.is_closing()
 
         await hold(self._device, f"copy at {size_bytes} bytes", is_held)
         if self._own_channel.is_closing():

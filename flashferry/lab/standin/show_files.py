@@ -40,14 +40,14 @@ def directory(vty: Vty, arguments: Arguments) -> str:
         return f"%Error opening {text} (No such device)\n"
     name = name.rstrip("/")
     header = f"Directory of {flash.prefix}/{name}\n\n"
-    look = vty.device.platform
+    command = vty.device.platform
     if flash.is_directory(name):
-        rows = "".join(_row(vty, entry, look) for entry in flash.listing(name)) or "No files in directory\n"
+        rows = "".join(_row(vty, entry, command) for entry in flash.listing(name)) or "No files in directory\n"
         return f"{header}{rows}\n{_totals(vty, flash)}"
     entry = flash.find(name)
     if entry is None:
         return f"%Error opening {flash.prefix}/{name} (No such file or directory)\n"
-    return f"{header}{_row(vty, entry, look)}\n{_totals(vty, flash)}"
+    return f"{header}{_row(vty, entry, command)}\n{_totals(vty, flash)}"
 
 
 def flash_listing(vty: Vty, arguments: Arguments) -> str:
@@ -88,10 +88,10 @@ def _totals(vty: Vty, flash: Flash) -> str:
     return f"{flash.figures.size_bytes} bytes total ({free_bytes(vty, flash)} bytes free)\n"
 
 
-def _row(vty: Vty, entry: FileEntry, look: Platform) -> str:
+def _row(vty: Vty, entry: FileEntry, command: Platform) -> str:
     """Return a row; a name too long for it stands on the line after it, as a 3750-X shows it at 80 columns."""
-    flags = look.directory_flags if entry.is_directory else "-rw-"
-    size = f"{entry.size_bytes:{look.dir_size_chars}d}"
+    flags = command.directory_flags if entry.is_directory else "-rw-"
+    size = f"{entry.size_bytes:{command.dir_size_chars}d}"
     row = f"{entry.inode:5d}  {flags}  {size}  {clock.file_stamp(entry.modified)}  "
     columns = _COLUMNS if vty.device.faults.dir_breaks_at_80 else vty.columns
     is_broken = 0 < columns < len(row) + len(entry.name)

@@ -107,7 +107,7 @@ def _each(vty: Vty, arguments: Arguments, shown: Callable[[Device, Line], str]) 
 
 
 def is_usable(device: Device, section: Line) -> bool:
-    """Tell whether an interface of a device is up."""
+    """Return whether an interface of a device is up."""
     return is_up(section, device.platform.cabled) and interface_name(section) not in device.dead_ports
 
 
@@ -155,7 +155,7 @@ def _detail(device: Device, section: Line) -> str:
 
 
 def _has_no_layer_2(name: str) -> bool:
-    """Tell whether an interface has no layer 2 of its own."""
+    """Return whether an interface has no layer 2 of its own."""
     return name.startswith(("Loopback", "Tunnel"))
 
 

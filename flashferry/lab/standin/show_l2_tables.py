@@ -58,7 +58,7 @@ _OWN_GROUPS = ("0100.0ccc.cccc", "0100.0ccc.cccd", "0180.c200.0000")
 
 
 def spanning_tree(vty: Vty, _: Arguments) -> str:
-    """`show spanning-tree`: it is the root, for nobody else is there."""
+    """`show spanning-tree`: it is the root, for no other switch is there."""
     address = dotted(base_mac(vty.device))
     rows = ["", "VLAN0001", "  Spanning tree enabled protocol rstp", "  Root ID    Priority    32769",
             f"             Address     {address}", "             This bridge is the root",

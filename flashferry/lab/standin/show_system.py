@@ -159,7 +159,7 @@ def ntp_status(vty: Vty, _: Arguments) -> str:
 
 
 def ntp_associations(vty: Vty, _: Arguments) -> str:
-    """`show ntp associations`: the configured servers, none of which was heard."""
+    """`show ntp associations`: the configured servers, none of which has answered."""
     servers = _ntp_servers(vty.device)
     rows = ["", "  address         ref clock       st   when   poll reach  delay  offset   disp"]
     rows += [f" ~{host:<15}  .INIT.          16      -     64     0  0.000   0.000 15937." for host in servers]

@@ -42,8 +42,8 @@ def blocks(vty: Vty, _: Arguments) -> str:
 
 def tcb(vty: Vty, arguments: Arguments) -> str:
     """`show tcp tcb ADDRESS`."""
-    wanted = arguments[0].upper().removeprefix("0X")
-    row = next((row for row in vty.device.connections.rows() if row.tcb == wanted), None)
+    requested = arguments[0].upper().removeprefix("0X")
+    row = next((row for row in vty.device.connections.rows() if row.tcb == requested), None)
     return f"%TCB {arguments[0]} is not valid\n" if row is None else _block(vty, row)
 
 

@@ -74,8 +74,7 @@ class Terminal:
     async def key(self) -> int:
         """Return the next key.
 
-        Raises:
-            DisconnectedError: There is none and there will be none, or none came for `idle_s`.
+        Raises DisconnectedError: there is none and there will be none, or none came for `idle_s`.
         """
         while not self._keys:
             if self.closed.is_set():

@@ -37,7 +37,7 @@ _NOT_FOUND, _DENIED, _ILLEGAL = 1, 2, 4
 _USUAL_BLOCK_BYTES, _LARGEST_BLOCK_BYTES = 512, 8192
 _TRIES = 5
 _AGAIN_S = 1.0
-_LOOK_S = 0.5
+_POLL_S = 0.5
 
 _FILE_LINE = re.compile(r"tftp-server (?P<system>[\w-]+):/?(?P<name>\S+)(?: alias (?P<alias>\S+))?(?: (?P<list>\d+))?")
 
@@ -59,11 +59,11 @@ class TftpServer:
         """Listen, or not, as the running configuration says."""
         with contextlib.suppress(RuntimeError):  # before the devices of a site are up there is no loop
             self.loop = asyncio.get_running_loop()
-        is_wanted = any(_FILE_LINE.fullmatch(line.text) for line in self._device.running.lines())
+        is_requested = any(_FILE_LINE.fullmatch(line.text) for line in self._device.running.lines())
         with self._lock:
-            if is_wanted and self._stop is None:
+            if is_requested and self._stop is None:
                 self._start()
-            elif not is_wanted:
+            elif not is_requested:
                 self._end()
 
     def stop(self) -> None:
@@ -90,7 +90,7 @@ class TftpServer:
     def _listen(self, port: socket.socket, stop: threading.Event) -> None:
         with port:
             while not stop.is_set():
-                if not select.select([port], (), (), _LOOK_S)[0]:
+                if not select.select([port], (), (), _POLL_S)[0]:
                     continue
                 packet, peer = port.recvfrom(2048)
                 if not stop.is_set() and packet[:2] == struct.pack("!H", _READ):
@@ -188,18 +188,18 @@ class _Serving:
 
     def _sent(self, channel: socket.socket, packet: bytes, block: int) -> bool:
         """Send a packet until it is acknowledged; False where the client is gone, or it is all over."""
-        wanted = struct.pack("!HH", _ACK, block)
+        requested = struct.pack("!HH", _ACK, block)
         for _ in range(_TRIES):
             channel.sendto(packet, self._peer)
             until_s = time.monotonic() + _AGAIN_S
             while (left_s := until_s - time.monotonic()) > 0 and not self._stop.is_set():
-                if not select.select([channel], (), (), min(left_s, _LOOK_S))[0]:
+                if not select.select([channel], (), (), min(left_s, _POLL_S))[0]:
                     continue
                 answer, peer = channel.recvfrom(2048)
                 if peer != self._peer:
                     with contextlib.suppress(OSError):
                         channel.sendto(struct.pack("!HH", _ERROR, _ILLEGAL) + b"\0", peer)
-                elif answer[:4] == wanted:
+                elif answer[:4] == requested:
                     return True
                 elif answer[:2] == struct.pack("!H", _ERROR):
                     return False
@@ -209,7 +209,7 @@ class _Serving:
 
 
 def permits(lines: list[Line], number: str | None, address: str) -> bool:
-    """Tell whether a standard list of hosts permits an address; no number and no list of it permit everybody."""
+    """Return whether a standard list of hosts permits an address; no number and no list of it permit every host."""
     rows = [] if number is None else _rows(lines, number)
     if not rows:
         return True

@@ -52,7 +52,7 @@ class TftpTransfer:
         bind_to(channel, self.request.source_address)
         return channel
 
-    def _ask(self, channel: socket.socket, packet: bytes, wanted: int, block: int, verb: str) -> bytes:
+    def _ask(self, channel: socket.socket, packet: bytes, requested: int, block: int, verb: str) -> bytes:
         """Send a packet until what is wanted comes back; return what stands behind its header."""
         for _ in range(_TRIES):
             self._send(channel, packet)
@@ -68,7 +68,7 @@ class TftpTransfer:
                 kind, number = struct.unpack("!HH", answer[:4])
                 if kind == _ERROR:
                     raise CopyError(verb, _REASONS.get(number, "Undefined error"))
-                if (kind, number) == (wanted, block):
+                if (kind, number) == (requested, block):
                     self._peer, self._is_answered = peer, True
                     return answer[4:]
                 if kind == _OACK and not self._is_answered:

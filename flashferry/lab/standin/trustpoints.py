@@ -42,16 +42,12 @@ class Validity:
     issuer: bytes
 
     def holds(self, moment: datetime) -> bool:
-        """Tell whether it holds at a time."""
+        """Return whether it holds at a time."""
         return self.begins <= moment <= self.ends
 
 
 def validity_of(der: bytes) -> Validity:
-    """Read a certificate.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """Read a certificate. Raises ValueError: it is none."""
     from cryptography import x509
 
     read = x509.load_der_x509_certificate(der)
@@ -68,8 +64,7 @@ def trustpoint_lines(name: str, pem: str) -> tuple[str, ...]:
         name: The trustpoint's name.
         pem: The authority's certificate.
 
-    Raises:
-        LabError: The name or the certificate is none.
+    Raises LabError: the name or the certificate is none.
     """
     from cryptography import x509
 
@@ -119,7 +114,7 @@ def _authorities(chain: Line) -> Iterator[bytes]:
 
 
 def _readable(text: str) -> bytes | None:
-    """Return a certificate from its hexadecimal form; None where somebody has spoiled it."""
+    """Return a certificate from its hexadecimal form; None where it is spoiled."""
     try:
         der = bytes.fromhex(text.replace(" ", ""))
         validity_of(der)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.device import Device
 
 _SYSLOG_DELAY_S = 0.02
-_TELLING = ("reload", "install", "write")
+_NOTED_COMMANDS = ("reload", "install", "write")
 """First words of commands that restart, install or save: the lab counts how often a device was given them."""
 _LOAD_HEADER = "Load for five secs: 4%/0%; one minute: 6%; five minutes: 5%\nTime source is NTP, {clock}\n"
 
@@ -162,7 +162,7 @@ class Vty:
         elif found.action.show is not None:
             await self._show(found.action.show(self, found.arguments), pipe, offset + len(command) + 2)
         elif found.action.run is not None:
-            if found.text.split()[0] in _TELLING:
+            if found.text.split()[0] in _NOTED_COMMANDS:
                 self.device.happened.append(f"given: {found.text}")
             await found.action.run(self, found.arguments)
 

@@ -1,7 +1,7 @@
 """What a client of the device prints where it fails, read from data: seen on a device, or a guess that says so.
 
-A text that nobody has seen is printed like any other, for a reader of screens must cope with it; but the device counts
-it (`flashferry.lab.standin.device.Device.guesses`), so that a result that rests on it can be told apart.
+A text that was never seen on a device is printed like any other, but the device counts it
+(`flashferry.lab.standin.device.Device.guesses`), so that a result that rests on it is recognised.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ Wordings = dict[str, Wording]
 def base_texts(client: str) -> Mapping[str, Wording]:
     """Return what a client prints on a platform that says nothing else.
 
-    Raises:
-        LabError: A text is incomplete; file and key are named.
+    Raises LabError: a text is incomplete; file and key are named.
     """
     return _wordings(client, read_table(_PACKAGE, client))
 
@@ -54,8 +53,7 @@ def base_texts(client: str) -> Mapping[str, Wording]:
 def platform_texts(client: str, own: Table) -> Wordings:
     """Return what a client prints, with what a platform's data file says of its own.
 
-    Raises:
-        LabError: The platform names a text that the client does not have, or one is incomplete.
+    Raises LabError: the platform names a text that the client does not have, or one is incomplete.
     """
     base = base_texts(client)
     own.only(*base)

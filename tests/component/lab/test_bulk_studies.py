@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.lab.experiment.bulk.ground import Ground, missing_programs
 from flashferry.lab.experiment.bulk.report import Asked, run
+from flashferry.lab.experiment.bulk.testbed import Testbed, missing_programs
 from tests.needs import lacking
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
@@ -33,7 +33,7 @@ def test_a_series_is_measured_and_told_and_not_done_again(tmp_path, monkeypatch)
         document=document,
         command="a command",
     )
-    report = run(asked, tell=lambda _: None, interrupted=lambda: False)
+    report = run(asked, log=lambda _: None, interrupted=lambda: False)
     assert report.is_whole
     rows = report.played.rows["dd-ciphers"]
     assert len(rows) == 6
@@ -48,14 +48,14 @@ def test_a_series_is_measured_and_told_and_not_done_again(tmp_path, monkeypatch)
     assert kept["schema"] == "flashferry.bulk-experiment/1"
     assert before == {path: path.exists() for path in before}
     # Asked for again nothing is copied: the ground would not even be made.
-    monkeypatch.setattr(Ground, "__enter__", None)
-    assert run(asked, tell=lambda _: None, interrupted=lambda: False).played.rows == report.played.rows
+    monkeypatch.setattr(Testbed, "__enter__", None)
+    assert run(asked, log=lambda _: None, interrupted=lambda: False).played.rows == report.played.rows
 
 
 def test_an_interruption_keeps_what_was_done(tmp_path):
     """The same command goes on there."""
-    told = []
+    shown = []
     asked = Asked(experiment="ssh", folder=tmp_path, rounds=1, size_mib=1, seed=1, only=("macs",))
-    report = run(asked, tell=told.append, interrupted=lambda: len(told) > 2)
+    report = run(asked, log=shown.append, interrupted=lambda: len(shown) > 2)
     assert not report.is_whole
     assert "not measured" in report.text

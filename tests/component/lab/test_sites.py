@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.lab.enter import inside
 from flashferry.lab.errors import LabError
 from flashferry.lab.namespaces import traffic
 from flashferry.lab.world import (
@@ -169,7 +170,7 @@ def test_commands_run_on_a_depot(world: World) -> None:
     address = world.depots[FAST].address
     code = f"import socket; socket.create_server(({address!r}, 0)); raise SystemExit(7)"
     for pid, exit_code in ((world.depots[FAST].pid, 7), (world.core_pid, 1)):
-        command = [sys.executable, "-m", "flashferry.lab.enter", str(pid), "--", sys.executable, "-c", code]
+        command = [*inside(pid), sys.executable, "-c", code]
         done = subprocess.run(command, check=False, stderr=subprocess.DEVNULL)
         assert done.returncode == exit_code
 

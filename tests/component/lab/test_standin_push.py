@@ -89,10 +89,10 @@ def test_netmiko_pushes_and_verifies(world: World, image: Path, open_session: An
     """Its file transfer: space, SCP, MD5 on the device."""
     with open_session(named(world, "r1")) as session, in_core(world):
         session.send_command("delete /force flash:pushed.bin")
-        told = netmiko.file_transfer(
+        reported = netmiko.file_transfer(
             session, source_file=str(image), dest_file="pushed.bin", file_system="bootflash:", overwrite_file=True
         )  # fmt: skip
-    assert told == {"file_exists": True, "file_transferred": True, "file_verified": True}
+    assert reported == {"file_exists": True, "file_transferred": True, "file_verified": True}
     assert kept(world, "r1", "pushed.bin") == image.read_bytes()
 
 
@@ -150,8 +150,8 @@ def test_a_flash_that_fills_up_is_the_sinks_last_word(world: World, openssh: Any
 def _offered_scale(world: World, device: DeviceAccess) -> int:
     """Return the window scale that the device's SSH server offers to a new connection."""
     with in_core(world), contextlib.closing(socket.create_connection((device.address, device.port))) as connection:
-        told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
-    return told[6] & 0x0F  # tcpi_snd_wscale
+        reported = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+    return reported[6] & 0x0F  # tcpi_snd_wscale
 
 
 def test_the_window_scale_of_new_connections_follows_the_configuration(world: World, open_session: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from flashferry.lab.enter import inside
 from flashferry.lab.errors import LabError
 from flashferry.lab.namespaces import in_namespace, open_namespace
 from flashferry.lab.world import DeviceSpec, WorldSpec, in_core, start_world
@@ -145,7 +146,7 @@ def test_enter_runs_a_command_in_the_core() -> None:
     """`python -m flashferry.lab.enter PID -- CMD` runs CMD where the server is, and hands its exit code on."""
     code = "import socket; socket.create_server(('198.18.0.1', 0)); raise SystemExit(7)"
     with start_world(LAN) as world:
-        command = [sys.executable, "-m", "flashferry.lab.enter", str(world.core_pid), "--", sys.executable, "-c", code]
+        command = [*inside(world.core_pid), sys.executable, "-c", code]
         assert subprocess.run(command, check=False).returncode == 7
     gone = subprocess.run(command, check=False, capture_output=True, text=True)
     assert gone.returncode == 1

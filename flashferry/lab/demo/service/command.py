@@ -14,7 +14,7 @@ import typer
 from flashferry.cli.service.serve import check_installed
 
 if TYPE_CHECKING:
-    from flashferry.lab.demo.service.environment import Ground
+    from flashferry.lab.demo.service.environment import Environment
 
 
 def service_demo(
@@ -38,18 +38,18 @@ def service_demo(
     check_installed()
     from flashferry.lab.demo.harness import play
     from flashferry.lab.demo.service.environment import WORLD, opened
-    from flashferry.lab.demo.service.scenario import Story
+    from flashferry.lab.demo.service.scenario import Scenario
     from flashferry.lab.world_file import load_world
 
     is_kept = sys.stdout.isatty() if wait is None else wait
 
-    def scene(ground: Ground) -> Sequence[str]:
+    def played(environment: Environment) -> Sequence[str]:
         # Commands in this process are about the demo, whatever the operator's own shell says.
-        os.environ["FLASHFERRY_STATE_DIR"] = str(ground.state)
-        story = Story(ground)
-        wrong = story.play()
+        os.environ["FLASHFERRY_STATE_DIR"] = str(environment.state)
+        scenario = Scenario(environment)
+        wrong = scenario.play()
         if is_kept:
-            story.stay()
+            scenario.stay()
         return wrong
 
-    play(partial(opened, load_world(WORLD), folder), scene)
+    play(partial(opened, load_world(WORLD), folder), played)

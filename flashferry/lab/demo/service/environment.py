@@ -7,7 +7,7 @@ Facts
   socket stays in the namespace in which it was made (network_namespaces(7)): one that is bound here and handed down to
   the service makes it answer here, while it and its runs work in the core.
 - A run is a process of its own, in a session of its own, and outlives the service that began it. Here all of them have
-  to end; told by SIGINT they put every router back before.
+  to end; by SIGINT they restore every router before.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ READY_S = 60.0
 """As long as a busy machine may take to start a process of ours."""
 
 _ASK_S = 1.0
-_LOOK_S = 0.05
+_POLL_S = 0.05
 _BACKLOG = 64
 
 _SETTINGS = """\
@@ -67,7 +67,7 @@ reserve_gigabytes = 0.1
 
 
 @dataclass(kw_only=True)
-class Ground:
+class Environment:
     """A lab, a depot and a service that run.
 
     Attributes:
@@ -89,11 +89,7 @@ class Ground:
         self.programs.start(name, self.world.core_pid, (*words, "--state-dir", str(self.state)), keep)
 
     def wait_until_ready(self) -> None:
-        """Wait until depot and service answer.
-
-        Raises:
-            Broken: One of them does not come up, or all of it is to end.
-        """
+        """Wait until depot and service answer. Raises Broken: one of them does not come up, or all of it is to end."""
         from flashferry.depot.paths import is_socket, places
 
         depot = next(iter(places(self.state)))
@@ -103,7 +99,7 @@ class Ground:
         """End the service, then what it began, then the depot that those fetch from."""
         if "service" in self.programs.running:
             self.programs.end(["service"])
-        _end_jobs(_jobs_begun(self.state), self.programs.hurry)
+        _end_jobs(_started_jobs(self.state), self.programs.hurry)
         self.programs.end(list(self.programs.running))
 
     def _answers(self) -> bool:
@@ -118,14 +114,16 @@ class Ground:
 
 
 @contextmanager
-def opened(spec: WorldSpec, folder: Path | None, stop: threading.Event, hurry: threading.Event) -> Iterator[Ground]:
+def opened(
+    spec: WorldSpec, folder: Path | None, stop: threading.Event, hurry: threading.Event
+) -> Iterator[Environment]:
     """Yield a lab, with depot and service that are about to answer; all of it ends with the block.
 
     Args:
         spec: The routers.
         folder: A new folder for the state; None: it is gone with the lab.
-        stop: Set when somebody wants all of it to end.
-        hurry: Set when he wants that at once.
+        stop: Set when all of it is to end.
+        hurry: Set when that is to be at once.
 
     Raises:
         ConfigInvalid: The folder cannot be had.
@@ -148,13 +146,13 @@ def opened(spec: WorldSpec, folder: Path | None, stop: threading.Event, hurry: t
         sites = "\n".join(f'{name} = "{text}"' for name, text in SITE_NAMES.items())
         (state / "service.toml").write_text(_SETTINGS.format(inventory=inventory, sites=sites), encoding="utf-8")
         programs = Programs(logs=state, stop=stop, hurry=hurry)
-        ground = Ground(world=world, state=state, url=url, moved_from=moved_from, programs=programs)
-        stack.callback(ground.end)
-        ground.start("depot", "depot")
-        ground.start("service", "service", "--listen", f"fd:{listener.fileno()}", keep=(listener.fileno(),))
-        # Its own copy is enough: with the service gone nobody is to wait for an answer.
+        environment = Environment(world=world, state=state, url=url, moved_from=moved_from, programs=programs)
+        stack.callback(environment.end)
+        environment.start("depot", "depot")
+        environment.start("service", "service", "--listen", f"fd:{listener.fileno()}", keep=(listener.fileno(),))
+        # Its own copy is enough: with the service gone no client is to wait for an answer.
         listener.close()
-        yield ground
+        yield environment
 
 
 def _check_new(folder: Path) -> None:
@@ -181,14 +179,14 @@ def listening(port: int = USUAL_PORT) -> tuple[socket.socket, int | None]:
     return listener, moved_from
 
 
-def _jobs_begun(state: Path) -> list[ProcessMark]:
+def _started_jobs(state: Path) -> list[ProcessMark]:
     """Return the processes that have taken jobs; one that has not yet finds its job taken, by us, and ends."""
     folders = [JobFolder(path=path) for path in state.glob("jobs/*")]
     return [mark for one in folders if not claim(one.begun) and (mark := read_mark(one.begun)) is not None]
 
 
 def _end_jobs(marks: list[ProcessMark], hurry: threading.Event) -> None:
-    """End what the service began: told to, each puts its routers back; killed where that takes too long."""
+    """End what the service started: by SIGINT each restores its routers; it is killed where that takes too long."""
     alive = [mark for mark in marks if mark.is_alive()]
     if alive:
         say("ending what is under way; routers that were changed are put back")
@@ -196,7 +194,7 @@ def _end_jobs(marks: list[ProcessMark], hurry: threading.Event) -> None:
         with suppress(ProcessLookupError):
             os.kill(mark.pid, signal.SIGINT)
     until_s = time.monotonic() + RESTORE_S
-    while any(mark.is_alive() for mark in alive) and time.monotonic() < until_s and not hurry.wait(_LOOK_S):
+    while any(mark.is_alive() for mark in alive) and time.monotonic() < until_s and not hurry.wait(_POLL_S):
         pass
     for mark in alive:
         if mark.is_alive():

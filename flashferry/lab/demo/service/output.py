@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.cli.view.layout import names, show
 from flashferry.core import units
-from flashferry.lab.demo.harness import step, tell
+from flashferry.lab.demo.harness import print_line, step
 
 if TYPE_CHECKING:
-    from flashferry.lab.demo.service.environment import Ground
+    from flashferry.lab.demo.service.environment import Environment
     from flashferry.lab.demo.service.users import Account
 
 EVERY_S = 5.0
@@ -34,15 +34,15 @@ _ACTIONS = {"stage": "to be staged"}
 _DONE = frozenset({"done", "already there"})
 
 
-def print_address(ground: Ground, accounts: Sequence[Account], *, is_end: bool = False) -> None:
+def print_address(environment: Environment, accounts: Sequence[Account], *, is_end: bool = False) -> None:
     """Print where the service answers, and how both people sign in."""
     if not is_end:
         step(2, "The service answers, with a depot beside it: open it now and watch Tonight")
-    tell(f"{ground.url}/tonight")
+    print_line(f"{environment.url}/tonight")
     for one in accounts:
-        tell(f"  {one.name:<6} password {one.password}   {' and '.join(one.roles)}")
-    if not is_end and ground.moved_from is not None:
-        tell(f"Port {ground.moved_from} is in use here, so it is another one.")
+        print_line(f"  {one.name:<6} password {one.password}   {' and '.join(one.roles)}")
+    if not is_end and environment.moved_from is not None:
+        print_line(f"Port {environment.moved_from} is in use here, so it is another one.")
 
 
 def print_images(held: Iterable[Mapping[str, Any]]) -> None:
@@ -61,17 +61,19 @@ def print_images(held: Iterable[Mapping[str, Any]]) -> None:
 def print_plan(plan: Mapping[str, Any], digest: str) -> None:
     """Print what a plan says: its devices, its waves, and when it would be over."""
     actions = {_ACTIONS.get(action, action): count for action, count in plan["actions"].items()}
-    tell(f"plan sha256:{digest[:16]}...: {_counted(actions)}")
+    print_line(f"plan sha256:{digest[:16]}...: {_counted(actions)}")
     for wave in plan["waves"]:
-        tell(f"  {_wave_name(wave['number'], wave['name']):<16} {len(wave['hosts']):2} routers: {names(wave['hosts'])}")
+        print_line(
+            f"  {_wave_name(wave['number'], wave['name']):<16} {len(wave['hosts']):2} routers: {names(wave['hosts'])}"
+        )
     for device in plan["devices"]:
         if device["reason"]:
-            tell(f"  {device['host']}: {device['reason']}")
-    tell(f"forecast: {units.duration(plan['duration_s'])}")
+            print_line(f"  {device['host']}: {device['reason']}")
+    print_line(f"forecast: {units.duration(plan['duration_s'])}")
 
 
 class Progress:
-    """Tells how a run goes on, wave by wave: a line when a wave has ended, else one every few seconds.
+    """Prints how a run goes on, wave by wave: a line when a wave has ended, else one every few seconds.
 
     Args:
         waves: What waves are called, by number.
@@ -90,7 +92,7 @@ class Progress:
         """Take in where the devices of the run are."""
         if not self._run_id:
             self._run_id = run_id
-            tell(f"{self._url}/runs/{run_id}")
+            print_line(f"{self._url}/runs/{run_id}")
         is_time = time.monotonic() - self._said_s >= EVERY_S
         for number in sorted({int(one["wave"]) for one in devices}):
             mine = [one for one in devices if one["wave"] == number]
@@ -104,7 +106,7 @@ class Progress:
             self._said[number] = text
             self._said_s = time.monotonic()
             now_s = time.monotonic() - self._began_s
-            tell(f"{now_s:5.0f} s  {_wave_name(number, self._waves.get(number, '')):<16} {text}")
+            print_line(f"{now_s:5.0f} s  {_wave_name(number, self._waves.get(number, '')):<16} {text}")
 
 
 def _word(device: Mapping[str, Any]) -> str:

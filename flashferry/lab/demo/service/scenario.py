@@ -7,9 +7,9 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from flashferry.lab.demo.harness import models_at, step, tell
+from flashferry.lab.demo.harness import models_at, print_line, step
 from flashferry.lab.demo.programs import Broken
-from flashferry.lab.demo.service.environment import IMAGES, SITE_NAMES, Ground
+from flashferry.lab.demo.service.environment import IMAGES, SITE_NAMES, Environment
 from flashferry.lab.demo.service.output import Progress, print_address, print_images, print_plan
 from flashferry.lab.demo.service.users import Account, Person, Refused, enter
 from flashferry.lab.demo.table import Before
@@ -27,32 +27,28 @@ PLAN_S = 120.0
 RUN_S = 600.0
 """The run has to be over by then; on two cores that have little else to do it takes a tenth of it."""
 
-_LOOK_S = 1.0
+_POLL_S = 1.0
 
 
-class Story:
+class Scenario:
     """The demo, from the sign-in to the end of the run.
 
     Args:
-        ground: What it stands on.
+        environment: What it stands on.
     """
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
-        self._before = Before.of(ground.world)
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._before = Before.of(environment.world)
         self._images = {one.name: os.urandom(one.size_bytes) for one in IMAGES}
 
     def play(self) -> tuple[str, ...]:
-        """Play it; return what is not as it should be, in sentences.
-
-        Raises:
-            Broken: It cannot go on.
-        """
+        """Play it; return what is not as it should be, in sentences. Raises Broken: it cannot go on."""
         self._introduce()
-        enter(self._ground.state, (ANNA, BEN))
-        self._ground.wait_until_ready()
-        print_address(self._ground, (ANNA, BEN))
-        anna, ben = Person(self._ground.url, ANNA), Person(self._ground.url, BEN)
+        enter(self._environment.state, (ANNA, BEN))
+        self._environment.wait_until_ready()
+        print_address(self._environment, (ANNA, BEN))
+        anna, ben = Person(self._environment.url, ANNA), Person(self._environment.url, BEN)
         try:
             self._send(anna)
             digest = self._have_planned(anna)
@@ -64,17 +60,17 @@ class Story:
             ben.close()
 
     def _introduce(self) -> None:
-        world = self._ground.world
+        world = self._environment.world
         step(1, f"A lab: {len(world.devices)} stand-in routers at {len(world.sites)} sites ({world.rung})")
         for site in world.sites:
-            tell(f"{SITE_NAMES.get(site.name, site.name)}: {models_at(site)}; {site.profile.describe()}")
+            print_line(f"{SITE_NAMES.get(site.name, site.name)}: {models_at(site)}; {site.profile.describe()}")
 
     def _send(self, anna: Person) -> None:
         step(3, f"{anna.name} sends {len(IMAGES)} made-up images, with the SHA-512 that a vendor would have published")
         held = []
         for name, content in self._images.items():
             held.append(anna.send_image(name, content))
-            self._ground.programs.check()
+            self._environment.programs.check()
         print_images(held)
 
     def _have_planned(self, anna: Person) -> str:
@@ -82,7 +78,7 @@ class Story:
         job = self._until_ended(anna, anna.post("/plans/make", {"title": TITLE})["job"], PLAN_S)
         until_s = time.monotonic() + PLAN_S
         while job["digest"] is None:
-            # What the job wrote is offered a moment later; what cannot be is told there, too.
+            # What the job wrote is offered a moment later; what cannot be is shown there, too.
             if job["exit_code"] or "not taken" in (job["sentence"] or "") or time.monotonic() > until_s:
                 raise Broken(f"no plan was made: {job['sentence']}")
             self._pause()
@@ -96,17 +92,17 @@ class Story:
         try:
             anna.post(f"/plans/{digest}/approve", {"comment": "my own"})
         except Refused as refused:
-            tell(f"{anna.name} tries: {refused}")
+            print_line(f"{anna.name} tries: {refused}")
         else:
             raise Broken(f"{anna.name} approved her own plan")
         decided = ben.post(f"/plans/{digest}/approve", {"comment": "read it; canaries first, as agreed"})
-        tell(f"{ben.name}: {decided['state']}, sha256:{digest[:16]}..., this text and no other")
+        print_line(f"{ben.name}: {decided['state']}, sha256:{digest[:16]}..., this text and no other")
 
     def _run(self, anna: Person, digest: str) -> str:
         step(6, f"{anna.name} begins the run: a process of its own, whose routers fetch from the depot")
         waves = {one["number"]: one["name"] for one in anna.get(f"/plans/{digest}")["plan"]["waves"]}
         job = anna.post("/runs", {"plan": digest, "reason": "the summer release"})
-        progress = Progress(waves, self._ground.url)
+        progress = Progress(waves, self._environment.url)
 
         def follow(now: dict[str, Any]) -> None:
             if now["run_id"] is not None:
@@ -116,7 +112,7 @@ class Story:
         if job["run_id"] is None:
             raise Broken(f"the run did not begin: {job['sentence']}")
         follow(job)
-        tell(f"the run has ended, exit code {job['exit_code']}: {job['sentence']}")
+        print_line(f"the run has ended, exit code {job['exit_code']}: {job['sentence']}")
         return str(job["run_id"])
 
     def _judge(self, anna: Person, ben: Person, run_id: str) -> tuple[str, ...]:
@@ -126,9 +122,9 @@ class Story:
         report = anna.get(f"/runs/{run_id}/report.json")
         print_run(report)
         audit = ben.get("/audit/verify")
-        changed = self._before.compared(self._ground.world)
+        changed = self._before.compared(self._environment.world)
         digests = {name: hashlib.sha256(content).hexdigest() for name, content in self._images.items()}
-        return judged(self._ground.world, report, audit, changed=changed, digests=digests)
+        return judged(self._environment.world, report, audit, changed=changed, digests=digests)
 
     def _until_ended(
         self, who: Person, job_id: str, most_s: float, follow: Callable[[dict[str, Any]], None] | None = None
@@ -144,19 +140,15 @@ class Story:
         return job
 
     def stay(self) -> None:
-        """Keep all of it up until it is to end.
-
-        Raises:
-            Broken: Depot or service are gone.
-        """
-        programs = self._ground.programs
+        """Keep all of it up until it is to end. Raises Broken: depot or service are gone."""
+        programs = self._environment.programs
         if programs.stop.is_set():
             return
-        tell()
-        print_address(self._ground, (ANNA, BEN), is_end=True)
-        tell("It stays up until Ctrl-C, and then nothing is left.")
-        while not programs.stop.wait(_LOOK_S):
+        print_line()
+        print_address(self._environment, (ANNA, BEN), is_end=True)
+        print_line("It stays up until Ctrl-C, and then nothing is left.")
+        while not programs.stop.wait(_POLL_S):
             programs.check()
 
     def _pause(self) -> None:
-        self._ground.programs.pause(_LOOK_S)
+        self._environment.programs.pause(_POLL_S)

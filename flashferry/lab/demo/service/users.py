@@ -29,13 +29,13 @@ class Refused(Broken):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """Somebody with a local account.
+    """A person with a local account.
 
     Attributes:
-        name: What he is known by.
-        roles: What he may, everywhere.
+        name: The login.
+        roles: Roles, at every site.
         password: Made anew with each demo.
-        display: His name for people.
+        display: The full name.
     """
 
     name: str
@@ -60,7 +60,7 @@ def enter(state: Path, accounts: tuple[Account, ...]) -> None:
 
 
 class Person:
-    """Somebody who is signed in over HTTP.
+    """A person who is signed in over HTTP.
 
     Args:
         url: Where the service answers.
@@ -81,34 +81,24 @@ class Person:
         self._client.close()
 
     def get(self, path: str) -> dict[str, Any]:
-        """Return what the API tells.
-
-        Raises:
-            Broken: The service refuses, or does not answer.
-        """
+        """Return an answer of the API. Raises Broken: the service refuses, or does not answer."""
         return self._asked("GET", path)
 
     def post(self, path: str, values: dict[str, Any]) -> dict[str, Any]:
         """Have the API do something, and return what it answers.
 
-        Raises:
-            Broken: The service refuses, or does not answer.
+        Raises Broken: the service refuses, or does not answer.
         """
         return self._asked("POST", path, json=values)
 
     def text(self, path: str) -> str:
-        """Return a file that the API tells.
-
-        Raises:
-            Broken: The service refuses, or does not answer.
-        """
+        """Return a file of the API. Raises Broken: the service refuses, or does not answer."""
         return self._answer("GET", path).text
 
     def send_image(self, name: str, content: bytes) -> dict[str, Any]:
         """Send an image in pieces, with its SHA-512 as its vendor would have published it; return what is held of it.
 
-        Raises:
-            Broken: The service refuses, or does not answer.
+        Raises Broken: the service refuses, or does not answer.
         """
         digest = hashlib.sha512(content).hexdigest()
         held = self.post("/images", {"name": name, "size_bytes": len(content), "sha512": digest})
@@ -138,7 +128,7 @@ class Person:
 def _sentence(answer: httpx.Response) -> str:
     """Return what a refusal says, as people read it."""
     try:
-        told = answer.json()
-        return f"{told['detail']} ({answer.status_code})"
+        values = answer.json()
+        return f"{values['detail']} ({answer.status_code})"
     except (ValueError, KeyError, TypeError):
         return f"status {answer.status_code}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.cli.view.layout import rate, show
 from flashferry.core import units
-from flashferry.lab.demo.harness import judge, tell
+from flashferry.lab.demo.harness import print_checks, print_line
 from flashferry.lab.demo.service.environment import SITE_NAMES
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ def print_run(report: Mapping[str, Any]) -> None:
     outcomes, proofs = (
         ", ".join(f"{one['devices']} {one['word']}" for one in summary[key]) for key in ("outcomes", "proofs")
     )
-    tell(f"{summary['devices']} routers in {took}: {outcomes}; configurations: {proofs}")
+    print_line(f"{summary['devices']} routers in {took}: {outcomes}; configurations: {proofs}")
     sent = f"{units.size(summary['acked_bytes'])} sent and acknowledged"
-    tell(f"{summary['hashes_proven']} images proven by their hash; {sent}")
+    print_line(f"{summary['hashes_proven']} images proven by their hash; {sent}")
     show(_site_row(site) for site in report["sites"])
-    tell()
-    tell("each tuned copy to flash, beside the others on its line:")
+    print_line()
+    print_line("each tuned copy to flash, beside the others on its line:")
     show(_model_rows(report["devices"]))
 
 
@@ -54,8 +54,8 @@ def judged(
         changed: By router, what of its configuration is not what it was before the demo; empty texts for nothing.
         digests: SHA-256 of the images, by name.
     """
-    tell()
-    return judge((
+    print_line()
+    return print_checks((
         ("", _unwell(world, report)),
         (
             "seen from behind their backs, all configurations are what they were",

@@ -12,7 +12,7 @@ def sites_demo() -> None:
     check_installed()
     from flashferry.lab.demo.harness import play
     from flashferry.lab.demo.sites.environment import WORLD, opened
-    from flashferry.lab.demo.sites.scenario import Story
+    from flashferry.lab.demo.sites.scenario import Scenario
     from flashferry.lab.world_file import load_world
 
-    play(partial(opened, load_world(WORLD)), lambda ground: Story(ground).play())
+    play(partial(opened, load_world(WORLD)), lambda environment: Scenario(environment).play())

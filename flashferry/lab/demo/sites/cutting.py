@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.core import units
 from flashferry.core.safe_quote import counted
-from flashferry.lab.demo.harness import step, tell
+from flashferry.lab.demo.harness import print_line, step
 from flashferry.lab.demo.sites.output import print_agents
 
 if TYPE_CHECKING:
@@ -30,11 +30,10 @@ class CutSeen:
     """What was seen while a line was cut.
 
     Attributes:
-        site: Whose.
         seconds: How long it was cut.
         carried_bytes: What the line carried meanwhile, both ways.
         grown_bytes: By how much the files on the site's flash grew meanwhile.
-        silent_s: How long before it was asked the centre had heard of the site.
+        silent_s: How long the centre had no word of the site when it was asked.
     """
 
     site: str
@@ -68,7 +67,7 @@ class Cut:
         """Whether the line is cut now."""
         return self._cut_at_s is not None and self.seen is None
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Do what is due."""
         if self.seen is not None:
             return
@@ -83,12 +82,12 @@ class Cut:
             self._mend(passed_s)
 
     def end(self) -> None:
-        """Mend the line if it is cut still: whoever ends now is to be heard."""
+        """Mend the line if it is still cut."""
         if self.is_cut:
             self._world.mend(self._site)
 
     def _is_time(self) -> bool:
-        """Return whether all routers that are to copy beside each other have begun, the first being done already."""
+        """Return whether all routers that are to copy beside each other have started, the first being done already."""
         sizes = [self._held_of(name) for name in self._names]
         return all(sizes) and max(sizes) > min(sizes)
 
@@ -99,11 +98,11 @@ class Cut:
         self._carried_bytes, self._held_bytes = self._line_bytes(), self._flash_bytes()
 
     def _shown(self) -> float:
-        """Print what the centre says of its sites; return for how long it has not heard of this one."""
+        """Print what the centre says of its sites; return for how long this one is silent."""
         rows = self._ask()
         print_agents(rows)
-        heard = next((one["heard_at"] for one in rows if one["site"] == self._site), None)
-        return (datetime.now(UTC) - datetime.fromisoformat(heard)).total_seconds() if heard else float("nan")
+        last_at = next((one["heard_at"] for one in rows if one["site"] == self._site), None)
+        return (datetime.now(UTC) - datetime.fromisoformat(last_at)).total_seconds() if last_at else float("nan")
 
     def _mend(self, passed_s: float) -> None:
         carried_bytes = self._line_bytes() - self._carried_bytes
@@ -118,11 +117,13 @@ class Cut:
             silent_s=self._silent_s,
         )
         carried, written = counted(carried_bytes, "byte"), units.size(grown_bytes)
-        tell(f"mended after {passed_s:.0f} s, in which the line carried {carried}; flash took {written} all the same")
+        print_line(
+            f"mended after {passed_s:.0f} s, in which the line carried {carried}; flash took {written} all the same"
+        )
 
     def _line_bytes(self) -> int:
         counters = self._world.link_counters(self._site)
-        return sum(int(counters[way]["delivered_bytes"]) for way in ("to_site", "to_core"))
+        return sum(int(counters[direction]["delivered_bytes"]) for direction in ("to_site", "to_core"))
 
     def _flash_bytes(self) -> int:
         return sum(self._held_of(name) for name in self._names)

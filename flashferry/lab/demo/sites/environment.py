@@ -31,13 +31,12 @@ SLOW_FLASH_BYTES_PER_S = 400_000
 
 
 @dataclass(kw_only=True)
-class Ground:
+class Environment:
     """A lab, a centre and agents that run.
 
     Attributes:
         world: The routers.
         places: Folders and settings of the centre and of each site.
-        broker: The broker.
         programs: What runs.
         before: The routers' configurations as they were, seen from behind their backs.
     """
@@ -76,11 +75,7 @@ class Ground:
             self.programs.start(f"{_AGENT} of {name}", pid, agent)
 
     def wait_until_ready(self) -> None:
-        """Wait until all depots answer.
-
-        Raises:
-            Broken: One of them does not come up, or somebody wants all to end.
-        """
+        """Wait until all depots answer. Raises Broken: one of them does not come up, or all of it is to end."""
         from flashferry.depot.paths import is_socket, places
 
         for place in (self.places.centre, *self.places.sites.values()):
@@ -91,26 +86,25 @@ class Ground:
         """End the agents, which have their runs put every router back, then the depots that those fetch from."""
         self.programs.end([name for name in self.programs.running if name.startswith(_AGENT)], RESTORE_S)
         if self.programs.stop.is_set() and not self.programs.hurry.is_set():
-            self._tell_put_back()
+            self._print_restored()
         self.programs.end(list(self.programs.running))
 
-    def _tell_put_back(self) -> None:
-        """Tell whether all routers are what they were, where somebody ended it in between."""
+    def _print_restored(self) -> None:
+        """Print whether all routers are restored, where the demo was interrupted."""
         changed = [name for name, found in self.before.compared(self.world).items() if found]
         say(f"not put back: {', '.join(changed)}" if changed else "all routers' configurations are what they were")
 
 
 @contextmanager
-def opened(spec: WorldSpec, stop: threading.Event, hurry: threading.Event) -> Iterator[Ground]:
+def opened(spec: WorldSpec, stop: threading.Event, hurry: threading.Event) -> Iterator[Environment]:
     """Yield a lab with a centre and agents that are about to answer; all of it ends with the block.
 
     Args:
         spec: The routers.
-        stop: Set when somebody wants all of it to end.
-        hurry: Set when he wants that at once.
+        stop: Set when all of it is to end.
+        hurry: Set when that is to be at once.
 
-    Raises:
-        LabError: The lab or the broker cannot be had here.
+    Raises LabError: the lab or the broker cannot be had here.
     """
     from flashferry.lab.authority import Authority
     from flashferry.lab.broker import PORT, Broker, broker_tls, missing_broker, running_broker
@@ -133,7 +127,7 @@ def opened(spec: WorldSpec, stop: threading.Event, hurry: threading.Event) -> It
         stack.enter_context(running_broker(broker))
         places = prepare(world, folder / "hosts", authority, broker)
         programs = Programs(logs=places.centre.folder, stop=stop, hurry=hurry)
-        ground = Ground(world=world, places=places, broker=broker, programs=programs, before=Before.of(world))
-        stack.callback(ground.end)
-        ground.start()
-        yield ground
+        environment = Environment(world=world, places=places, broker=broker, programs=programs, before=Before.of(world))
+        stack.callback(environment.end)
+        environment.start()
+        yield environment

@@ -1,4 +1,4 @@
-"""The demo's lines: commands, what a run tells while it runs, and tables."""
+"""The demo's lines: commands, what a run reports while it runs, and tables."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from flashferry.cli.view.layout import show
 from flashferry.core import units
 from flashferry.core.safe_quote import counted
-from flashferry.lab.demo.harness import tell
+from flashferry.lab.demo.harness import print_line
 
 if TYPE_CHECKING:
     from flashferry.lab.demo.programs import Followed
 
 _OURS = "flashferry: "
 _PLAN = "flashferry: plan "
-"""Whose digest was told when it was made."""
+"""Its digest was printed when it was made."""
 
 _NOTE = "note: "
 _SUFFIX = ".SPA.bin"
@@ -27,14 +27,14 @@ _CLOCK_S = 0.5
 """Clocks that are no further apart are right."""
 
 
-def tell_command(words: Sequence[str]) -> None:
+def print_command(words: Sequence[str]) -> None:
     """Print a command as it is run, its paths by their names."""
-    told = [Path(word).name if word.startswith("/") else word for word in words]
-    tell(f"$ flashferry {' '.join(told)}", style="dim")
+    values = [Path(word).name if word.startswith("/") else word for word in words]
+    print_line(f"$ flashferry {' '.join(values)}", style="dim")
 
 
 class Relay:
-    """Tells in few lines what a run tells, as it comes: devices that do the same at once share a line.
+    """Prints in few lines what a run reports, as it comes: devices that do the same at once share a line.
 
     Args:
         followed: The command that is under way.
@@ -48,21 +48,21 @@ class Relay:
         self._began_s = time.monotonic()
 
     def show(self) -> None:
-        """Tell what is new."""
+        """Print what is new."""
         for line in self._followed.new_lines():
             # What it prints of events we have from their file.
             if line.startswith(_OURS) and not line.startswith(_PLAN):
                 self.say(line.removeprefix(_OURS))
         lines: dict[tuple[str, str], list[str]] = {}
         for event in self._new_events():
-            if (text := told_of(event, self._source)) is not None:
+            if (text := event_text(event, self._source)) is not None:
                 lines.setdefault((str(event["site"]), text), []).append(event["host"] or "")
         for (site, text), hosts in lines.items():
             self.say(f"{site:<4} {text}" if hosts == [""] else f"{site:<4} {', '.join(hosts)}: {text}")
 
     def say(self, text: str) -> None:
-        """Tell something with the seconds since the beginning."""
-        tell(f"{time.monotonic() - self._began_s:5.0f} s  {text}")
+        """Print a line with the seconds since the start."""
+        print_line(f"{time.monotonic() - self._began_s:5.0f} s  {text}")
 
     def _new_events(self) -> Iterable[dict[str, Any]]:
         try:
@@ -78,14 +78,14 @@ class Relay:
                 yield json.loads(line)
 
 
-def told_of(event: Mapping[str, Any], source: str) -> str | None:
-    """Return what is told of an event; None: nothing is."""
+def event_text(event: Mapping[str, Any], source: str) -> str | None:
+    """Return the line of an event; None where it has none."""
     kind, text = (event["step"], event["status"]), str(event["text"])
     if event["host"] is None:
         is_of_site = event["site"] is not None and kind[1] in {"note", "failed"}
         return text if is_of_site else None
     if kind == ("pull", "started"):
-        return f"copy begun{source}"
+        return f"copy started{source}"
     if kind[0] in {"transport", "serve"} and kind[1] == "note":
         return text.removeprefix(_NOTE)
     if kind[0] == "device":
@@ -109,13 +109,13 @@ def print_agents(rows: Sequence[Mapping[str, Any]]) -> None:
     )
     for one in rows:
         if one["trouble"]:
-            tell(f"site {one['site']}: {one['trouble']}")
+            print_line(f"site {one['site']}: {one['trouble']}")
 
 
 def print_plan(plan: Mapping[str, Any]) -> None:
     """Print what a plan says of bytes, and what depots or neighbours save."""
     devices, waves = counted(len(plan["devices"]), "router"), counted(len(plan["waves"]), "wave")
-    tell(f"plan sha256:{plan['digest'][:16]}...: {devices}, {waves}")
+    print_line(f"plan sha256:{plan['digest'][:16]}...: {devices}, {waves}")
     show(
         {
             "site": str(one["site"]),
@@ -128,7 +128,7 @@ def print_plan(plan: Mapping[str, Any]) -> None:
         for one in plan["sites"]
     )
     if plan["savings"]:
-        tell(f"expected: {plan['savings']['sentence']}")
+        print_line(f"expected: {plan['savings']['sentence']}")
 
 
 def _clock(ahead_s: float | None, within_s: float) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CENTRE = "centre"
 SOURCE_PORT = 8443
 SILENT_AFTER_S = 10.0
-"""An agent that was not heard for so long counts as silent; by itself the centre waits for two minutes."""
+"""An agent without a message for so long counts as silent; by itself the centre waits for two minutes."""
 
 BEAT_S = 4.0
 _FILE_MODE = 0o600
@@ -90,7 +90,6 @@ class Place:
 
     Attributes:
         name: `centre`, or the site.
-        folder: All that is its own.
     """
 
     name: str
@@ -118,7 +117,7 @@ class Place:
 
     @property
     def settings(self) -> Path:
-        """What the centre, or the site's agent, was told once."""
+        """Settings of the centre, or of the site's agent."""
         return self.folder / ("sites.toml" if self.name == CENTRE else "agent.toml")
 
 
@@ -127,7 +126,6 @@ class Places:
     """All hosts' folders, and what the images are.
 
     Attributes:
-        centre: The centre's.
         sites: Those of sites with a depot, by site.
         digests: SHA-512 of the images, by name.
         source: The server's certificate of the centre's depot.
@@ -176,7 +174,7 @@ def _made(folder: Path, name: str) -> Place:
 def _write_agent(
     place: Place, world: World, site: Site, authority: Authority, broker: Broker, centre_key: str
 ) -> str:  # fmt: skip
-    """Write what a site's agent is told once; return its public key."""
+    """Write the settings of a site's agent; return its public key."""
     from flashferry.lab.world_inventory import write_inventory
     from flashferry.sites.keys import PrivateKey
 
@@ -190,9 +188,9 @@ def _write_agent(
     # From where its depot is, its devices are behind the LAN.
     own = replace(world, sites=(replace(site, profile=site.lan, depot=None, lan=None),))
     write_inventory(own, place.inventory)
-    told = {"site": place.name, "centre_key": centre_key, "broker": _address(broker), "beat_s": BEAT_S}
+    values = {"site": place.name, "centre_key": centre_key, "broker": _address(broker), "beat_s": BEAT_S}
     source = f"https://{world.server_address}:{SOURCE_PORT}"
-    _write(place.settings, _AGENT.format(**told, source=source))
+    _write(place.settings, _AGENT.format(**values, source=source))
     return key.public.line
 
 
@@ -208,8 +206,8 @@ def _write_centre(
     (place.folder / "ca.pem").write_text(authority.pem, encoding="ascii")
     _write(place.folder / "broker.password", broker.password)
     agents = "".join(f'\n[sites.{name}]\nagent_key = "{key}"\n' for name, key in keys.items())
-    told = _SITES.format(broker=_address(broker), silent_after_s=SILENT_AFTER_S)
-    _write(place.settings, told + agents)
+    values = _SITES.format(broker=_address(broker), silent_after_s=SILENT_AFTER_S)
+    _write(place.settings, values + agents)
     write_inventory(world, place.inventory)
     _say_neighbours(place.inventory / "groups.yaml", [site.name for site in world.sites if site.depot is None])
     write_image_rules(place.inventory, IMAGES.values())

@@ -11,11 +11,11 @@ from typing import Any
 
 from flashferry.core import units
 from flashferry.core.safe_quote import counted
-from flashferry.lab.demo.harness import models_at, step, tell
+from flashferry.lab.demo.harness import models_at, print_line, step
 from flashferry.lab.demo.programs import Broken, Followed, Said
 from flashferry.lab.demo.sites.cutting import Cut
-from flashferry.lab.demo.sites.environment import SLOW_FLASH_BYTES_PER_S, Ground
-from flashferry.lab.demo.sites.output import Relay, print_agents, print_plan, tell_command
+from flashferry.lab.demo.sites.environment import SLOW_FLASH_BYTES_PER_S, Environment
+from flashferry.lab.demo.sites.output import Relay, print_agents, print_command, print_plan
 from flashferry.lab.demo.sites.places import IMAGES
 from flashferry.lab.demo.sites.verification import LinkSeen, RouterSeen, Seen, judged
 
@@ -25,38 +25,34 @@ ASK_S = 120.0
 RUN_S = 900.0
 """A run has to be over by then; on two cores that have little else to do it takes a tenth of it."""
 
-_LOOK_S = 0.1
+_POLL_S = 0.1
 
 
-class Story:
+class Scenario:
     """The demo, from the lab to the last table.
 
     Args:
-        ground: What it stands on.
+        environment: What it stands on.
     """
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground, self._world, self._programs = ground, ground.world, ground.programs
-        self._had = {one.name: bool(self._held(one.name)) for one in ground.world.devices}
-        self._image = {site.name: self._image_of(site.devices[0].platform) for site in ground.world.sites}
+    def __init__(self, environment: Environment) -> None:
+        self._environment, self._world, self._programs = environment, environment.world, environment.programs
+        self._had = {one.name: bool(self._held(one.name)) for one in environment.world.devices}
+        self._image = {site.name: self._image_of(site.devices[0].platform) for site in environment.world.sites}
         self._records: dict[str, Mapping[str, Any]] = {}
         self._links: dict[str, LinkSeen] = {}
-        self._centre = ground.places.centre
+        self._centre = environment.places.centre
         self._files = ("--sites", str(self._centre.settings))
 
     def play(self) -> tuple[str, ...]:
-        """Play it; return what is not as it should be, in sentences.
-
-        Raises:
-            Broken: It cannot go on.
-        """
+        """Play it; return what is not as it should be, in sentences. Raises Broken: it cannot go on."""
         self._introduce()
-        self._ground.wait_until_ready()
+        self._environment.wait_until_ready()
         self._show_agents()
-        depots = list(self._ground.places.sites)
+        depots = list(self._environment.places.sites)
         plan = self._plan(3, "The plan: what it says about bytes, and what depots save", depots)
         cut = self._stage_sites(plan)
-        self._stage_neighbours(self._ground.lone_site)
+        self._stage_neighbours(self._environment.lone_site)
         step(7, "What came of it, by the lab's own eyes")
         return judged(self._seen(cut))
 
@@ -65,18 +61,18 @@ class Story:
         step(1, f"A lab: {routers} at {sites} ({self._world.rung})")
         for site in self._world.sites:
             host = "a depot host on the LAN" if site.depot is not None else "no host: its routers serve each other"
-            tell(f"{site.name}: {models_at(site)}; {host}; line {site.profile.describe()}")
+            print_line(f"{site.name}: {models_at(site)}; {host}; line {site.profile.describe()}")
         slow = units.rate(SLOW_FLASH_BYTES_PER_S)
-        tell(f"Flash at {self._ground.cut_site} takes {slow}, so that its copies last for a while.")
+        print_line(f"Flash at {self._environment.cut_site} takes {slow}, so that its copies last for a while.")
 
     def _show_agents(self) -> None:
         step(2, "The centre: a depot as source, a Redis that asks for certificates, and an agent at each depot")
-        tell("Each agent has state, inventory and secrets of its own; it calls the centre, and nobody calls it.")
+        print_line("Each agent has state, inventory and secrets of its own; it calls the centre, and is never called.")
         print_agents(self._agents(is_asked=True))
 
     def _agents(self, *, is_asked: bool) -> Sequence[Mapping[str, Any]]:
         words = ("sites", "list", *(() if is_asked else ("--no-ask",)), "--json", *self._files)
-        tell_command(words)
+        print_command(words)
         return list(self._document(self._asked(words))["sites"])
 
     def _plan(self, number: int, title: str, sites: Sequence[str]) -> Path:
@@ -86,22 +82,22 @@ class Story:
         chosen = [word for name in sites for word in ("--filter", f"site={name}")]
         words = ["plan", "--inventory", str(self._centre.inventory), "--image-dir", str(self._centre.catalogue)]
         words += [*chosen, "--output", str(path)]
-        tell_command(words)
+        print_command(words)
         said = self._asked([*words, "--json"])
         if said.exit_code:
-            raise Broken(f"no plan was made: {said.last_words}")
+            raise Broken(f"no plan was made: {said.last_line}")
         print_plan(self._document(said))
         return path
 
     def _stage_sites(self, plan: Path) -> Cut:
         """Have the agents stage their sites, and cut a line meanwhile."""
         step(4, "Each site is given its part: its depot fetches the image once, its routers copy over the LAN")
-        site = self._ground.cut_site
+        site = self._environment.cut_site
         ask = partial(self._agents, is_asked=False)
         cut = Cut(self._world, site, self._image[site], ask, 5)
         words = ("stage", "--plan", str(plan), *self._files)
         try:
-            self._stage(words, list(self._ground.places.sites), " from their depot", cut.look)
+            self._stage(words, list(self._environment.places.sites), " from their depot", cut.check)
             if cut.is_cut:
                 raise Broken(f"the run ended while the line of {site} was cut")
         finally:
@@ -118,7 +114,7 @@ class Story:
         """Follow a run to its end, and keep its records and what lines carried."""
         before = {name: self._carried(name) for name in sites}
         events = self._centre.folder / f"events-{'-'.join(sites).lower()}.jsonl"
-        tell_command(words)
+        print_command(words)
         followed = Followed.start(
             self._programs, f"stage-{sites[0]}", self._world.core_pid, [*words, "--json", "--events", str(events)],
             state=self._centre.state,
@@ -130,8 +126,8 @@ class Story:
         said = followed.said()
         document = self._document(said)
         if "run" not in document:
-            raise Broken(f"the run did not begin: {said.last_words}")
-        tell(f"the run has ended, exit code {said.exit_code}: {document['meaning']}")
+            raise Broken(f"the run did not begin: {said.last_line}")
+        print_line(f"the run has ended, exit code {said.exit_code}: {document['meaning']}")
         self._records |= {one["host"]: one for one in document["run"]["devices"]}
         for name in sites:
             self._links[name] = self._link(name, before[name])
@@ -141,14 +137,14 @@ class Story:
         while not followed.is_over:
             relay.show()
             meanwhile()
-            left_s -= _LOOK_S
+            left_s -= _POLL_S
             if left_s < 0:
                 raise Broken(f"expected the run's end within {RUN_S:g} s, found it under way")
-            self._programs.pause(_LOOK_S)
+            self._programs.pause(_POLL_S)
         relay.show()
 
     def _seen(self, cut: Cut) -> Seen:
-        changed = self._ground.before.compared(self._world)
+        changed = self._environment.before.compared(self._world)
         routers = [
             RouterSeen(
                 name=one.name,
@@ -156,7 +152,7 @@ class Story:
                 image=self._image[one.site],
                 held=self._held(one.name),
                 had=self._had[one.name],
-                usual="its depot" if one.site in self._ground.places.sites else "the centre",
+                usual="its depot" if one.site in self._environment.places.sites else "the centre",
                 changed=changed[one.name],
                 record=self._records.get(one.name),
             )
@@ -165,12 +161,12 @@ class Story:
         run = self._document(self._asked(("sites", "show", "latest", "--json")))["run"]
         depots = {
             name: (self._image[name], _digest(place.catalogue / self._image[name]))
-            for name, place in self._ground.places.sites.items()
+            for name, place in self._environment.places.sites.items()
         }
         return Seen(
             routers=routers,
             links=list(self._links.values()),
-            digests=self._ground.places.digests,
+            digests=self._environment.places.digests,
             parts=run["parts"],
             cut=cut.seen,
             depots=depots,
@@ -207,15 +203,11 @@ class Story:
         return self._programs.ask(self._world.core_pid, words, ASK_S, state=self._centre.state)
 
     def _document(self, said: Said) -> Mapping[str, Any]:
-        """Return the JSON document that a command printed.
-
-        Raises:
-            Broken: It printed none.
-        """
+        """Return the JSON document that a command printed. Raises Broken: it printed none."""
         try:
             found: Mapping[str, Any] = json.loads(said.out)
         except ValueError:
-            raise Broken(f"a command ended with exit code {said.exit_code}: {said.last_words}") from None
+            raise Broken(f"a command ended with exit code {said.exit_code}: {said.last_line}") from None
         return found
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from flashferry.cli.view.layout import BAD, GOOD, show
 from flashferry.core import units
 from flashferry.core.safe_quote import counted
-from flashferry.lab.demo.harness import judge, tell
+from flashferry.lab.demo.harness import print_checks, print_line
 
 if TYPE_CHECKING:
     from flashferry.lab.demo.sites.cutting import CutSeen
@@ -21,7 +21,7 @@ MOST_RATIO = 1.12
 to each other, which counts for more the smaller the image is."""
 
 LEAST_SILENT_S = 10.0
-"""So long a site must have been shown as not heard while its line was cut."""
+"""So long a site must have been shown as silent while its line was cut."""
 
 _WELL = frozenset({"done", "already there"})
 
@@ -31,12 +31,10 @@ class RouterSeen:
     """A router at the end.
 
     Attributes:
-        name: Its name.
-        site: Its site.
         image: What it was to get.
         held: SHA-512 of the file of that name on its flash, read behind its back; empty: there is none.
         had: Whether the file was there at the start.
-        usual: From where it has its image where its record names nobody.
+        usual: From where it has its image where its record names no source.
         changed: What of its configuration is not what it was; empty: nothing.
         record: What its run's record says; None: there is none.
     """
@@ -56,7 +54,6 @@ class LinkSeen:
     """A site's line while the site was staged, by the link's own counters.
 
     Attributes:
-        site: The site.
         routers: How many it has.
         by: Who brought the image there, in words.
         image_bytes: The size of the image.
@@ -82,7 +79,6 @@ class Seen:
     """All that is judged.
 
     Attributes:
-        routers: The routers.
         links: The lines.
         digests: SHA-512 of the images, by name.
         parts: Where the run stands at each site, as `flashferry sites show` has it.
@@ -101,12 +97,12 @@ class Seen:
 def judged(seen: Seen) -> tuple[str, ...]:
     """Print what came of it; return what is not as it should be, in sentences."""
     show(_router_row(one, seen.digests) for one in seen.routers)
-    tell()
+    print_line()
     show(_link_row(one) for one in seen.links)
     carried, alone = (sum(find) for find in zip(*((one.carried_bytes, _alone(one)) for one in seen.links), strict=True))
-    tell(f"over all lines: {units.size(carried)}; each router for itself: {units.size(alone)} of images alone")
-    tell()
-    return judge(
+    print_line(f"over all lines: {units.size(carried)}; each router for itself: {units.size(alone)} of images alone")
+    print_line()
+    return print_checks(
         (
             ("all routers are done, and each has its record here", _unwell(seen.routers)),
             ("seen from behind their backs, all configurations are what they were", _changed(seen.routers)),
@@ -163,7 +159,7 @@ def _unwell(routers: Sequence[RouterSeen]) -> Iterator[str]:
             yield f"{one.name}: it has no record"
         elif one.record["outcome"] not in _WELL:
             failure = one.record.get("failure") or {}
-            yield f"{one.name}: {one.record['outcome']}: {failure.get('reason', 'no reason is told')}"
+            yield f"{one.name}: {one.record['outcome']}: {failure.get('reason', 'no reason is values')}"
         elif one.record["restored"] != "restored":
             yield f"{one.name}: its record says of its configuration: {one.record['restored']}"
         elif one.had:
@@ -211,4 +207,4 @@ def _uncut(cut: CutSeen | None) -> Iterator[str]:
     if cut.grown_bytes <= 0:
         yield f"{cut.site}: nothing was copied there while its line was cut"
     if not cut.silent_s >= LEAST_SILENT_S:
-        yield f"{cut.site}: expected the centre to say that it is silent, it was last heard {cut.silent_s:.0f} s ago"
+        yield f"{cut.site}: expected the centre to call it silent, its last word came {cut.silent_s:.0f} s before"

@@ -14,8 +14,8 @@ from flashferry.lab.experiment.bulk.seen import (
     NEAR_FACTOR,
     Claim,
     Seen,
-    cost_told,
-    costs_told,
+    cost_text,
+    costs_text,
     held,
     is_first,
     least_of,
@@ -61,16 +61,16 @@ def _of_dd(seen: Seen) -> Iterator[Claim]:
 
 def _small_blocks(seen: Seen) -> tuple[bool, str]:
     small, usual = seen.block(512), seen.block(4096)
-    told = f"{mb(small)} and {mb(usual)} MB/s; {costs_told([('512 B', small.cost or 0), ('4 KiB', usual.cost or 0)])}"
-    return (small.cost or 0) >= MUCH_SLOWER * (usual.cost or 0), told
+    shown = f"{mb(small)} and {mb(usual)} MB/s; {costs_text([('512 B', small.cost or 0), ('4 KiB', usual.cost or 0)])}"
+    return (small.cost or 0) >= MUCH_SLOWER * (usual.cost or 0), shown
 
 
 def _half_a_core(seen: Seen) -> tuple[bool, str]:
     small = seen.block(512)
     shares = [share for share in (small.here_busy, small.far_busy) if share is not None]
-    told = " and ".join(f"{share:.0%}" for share in shares)
+    shown = " and ".join(f"{share:.0%}" for share in shares)
     is_so = len(shares) == 2 and all(_HALF[0] <= share <= _HALF[1] for share in shares)
-    return is_so, f"the busiest process of each end ran or waited for a processor {told} of the time"
+    return is_so, f"the busiest process of each end ran or waited for a processor {shown} of the time"
 
 
 def _block_costs(seen: Seen) -> list[tuple[str, float]]:
@@ -79,13 +79,13 @@ def _block_costs(seen: Seen) -> list[tuple[str, float]]:
 
 def _best_block(seen: Seen) -> tuple[bool | None, str]:
     costs = _block_costs(seen)
-    return is_first(seen.block(65_536), map(seen.block, BLOCKS)), costs_told(costs)
+    return is_first(seen.block(65_536), map(seen.block, BLOCKS)), costs_text(costs)
 
 
 def _large_blocks(seen: Seen) -> tuple[bool, str]:
     best = seen.block(65_536).cost or 0.0
     large = [seen.block(block).cost or 0.0 for block in BLOCKS[-2:]]
-    return all(cost > best * (1 + SAME_SHARE) for cost in large), costs_told(_block_costs(seen)[3:])
+    return all(cost > best * (1 + SAME_SHARE) for cost in large), costs_text(_block_costs(seen)[3:])
 
 
 def _ssh_is_full(seen: Seen) -> tuple[bool, str]:
@@ -93,16 +93,16 @@ def _ssh_is_full(seen: Seen) -> tuple[bool, str]:
     for block in BLOCKS[1:]:
         row = seen.block(block)
         shares.append(max(row.here_busy or 0.0, row.far_busy or 0.0))
-    told = ", ".join(f"{share:.0%}" for share in shares)
+    shown = ", ".join(f"{share:.0%}" for share in shares)
     return min(
         shares
-    ) >= BUSY, f"the busiest process ran or waited for a processor {told} of the time; ssh, sshd and dd share two"
+    ) >= BUSY, f"the busiest process ran or waited for a processor {shown} of the time; ssh, sshd and dd share two"
 
 
 def _nc_is_slower(seen: Seen) -> tuple[bool, str]:
     nc, ssh = seen.pipe("nc"), seen.pipe("dd")
-    told = f"{mb(nc)} and {mb(ssh)} MB/s; {costs_told([('nc', nc.cost or 0), ('ssh', ssh.cost or 0)])}"
-    return (nc.cost or 0) > (ssh.cost or 0), f"{told}: their nc was the limit, not TCP"
+    shown = f"{mb(nc)} and {mb(ssh)} MB/s; {costs_text([('nc', nc.cost or 0), ('ssh', ssh.cost or 0)])}"
+    return (nc.cost or 0) > (ssh.cost or 0), f"{shown}: their nc was the limit, not TCP"
 
 
 def _gzip_is_slowest(seen: Seen) -> tuple[bool, str]:
@@ -116,26 +116,26 @@ def _gzip_is_full(seen: Seen) -> tuple[bool, str]:
     shares = [
         max(row.here_busy or 0.0, row.far_busy or 0.0) for row in (seen.pipe(name, "gzip") for name in ("dd", "nc"))
     ]
-    told = " and ".join(f"{share:.0%}" for share in shares)
-    return min(shares) >= BUSY, f"the busiest process ran or waited for a processor {told} of the time"
+    shown = " and ".join(f"{share:.0%}" for share in shares)
+    return min(shares) >= BUSY, f"the busiest process ran or waited for a processor {shown} of the time"
 
 
 def _ssh_squeezed(seen: Seen) -> tuple[bool, str]:
     plain, squeezed = seen.pipe("dd"), [(name, seen.pipe("dd", name)) for name in ("gzip", "lzop", "pigz")]
-    told = costs_told([("none", plain.cost or 0.0), *((name, row.cost or 0.0) for name, row in squeezed)])
-    return all((row.cost or 0) > (plain.cost or 0) for _, row in squeezed), told
+    shown = costs_text([("none", plain.cost or 0.0), *((name, row.cost or 0.0) for name, row in squeezed)])
+    return all((row.cost or 0) > (plain.cost or 0) for _, row in squeezed), shown
 
 
 def _pigz_beats_nc(seen: Seen) -> tuple[bool, str]:
     pigz, bare = seen.pipe("nc", "pigz"), seen.pipe("nc")
-    told = f"{mb(pigz)} and {mb(bare)} MB/s; random data cannot shrink, and pigz has two processors here, not 32"
-    return rate_of(pigz) > rate_of(bare), told
+    shown = f"{mb(pigz)} and {mb(bare)} MB/s; random data cannot shrink, and pigz has two processors here, not 32"
+    return rate_of(pigz) > rate_of(bare), shown
 
 
 def _lzo_by_nc(seen: Seen) -> tuple[bool, str]:
     nc, ssh = seen.pipe("nc", "lzop"), seen.pipe("dd", "lzop")
-    told = f"{mb(nc)} and {mb(ssh)} MB/s; {costs_told([('nc', nc.cost or 0), ('ssh', ssh.cost or 0)])}"
-    return (nc.cost or 0) < (ssh.cost or 0), told
+    shown = f"{mb(nc)} and {mb(ssh)} MB/s; {costs_text([('nc', nc.cost or 0), ('ssh', ssh.cost or 0)])}"
+    return (nc.cost or 0) < (ssh.cost or 0), shown
 
 
 _AES = (GCM128, GCM256, *CTR)
@@ -144,8 +144,8 @@ _AES = (GCM128, GCM256, *CTR)
 def _aes_beats_default(seen: Seen) -> tuple[bool, str]:
     default = seen.dd(CHACHA)
     dearer = [name for name in _AES if seen.dd(name) >= default]
-    told = costs_told([(CHACHA, default), *((name, seen.dd(name)) for name in _AES)])
-    return not dearer, told
+    shown = costs_text([(CHACHA, default), *((name, seen.dd(name)) for name in _AES)])
+    return not dearer, shown
 
 
 def _dd_gcm_gain(seen: Seen) -> tuple[bool, str]:
@@ -153,7 +153,7 @@ def _dd_gcm_gain(seen: Seen) -> tuple[bool, str]:
     gain, first = seen.dd(CHACHA) / seen.dd(GCM256), least_of(costs)
     is_first = seen.dd(GCM256) <= first[1] * (1 + SAME_SHARE)
     is_near = 1.6 / NEAR_FACTOR <= gain <= 1.6 * NEAR_FACTOR
-    return is_first and is_near, f"{gain:.2f} times by CPU s/GB, least: {cost_told(*first)}"
+    return is_first and is_near, f"{gain:.2f} times by CPU s/GB, least: {cost_text(*first)}"
 
 
 def _dd_order(seen: Seen) -> tuple[bool, str]:
@@ -162,4 +162,4 @@ def _dd_order(seen: Seen) -> tuple[bool, str]:
         ("CTR", median(seen.dd(name) for name in CTR)),
         ("chacha20", seen.dd(CHACHA)),
     ]
-    return means[0][1] < means[1][1] < means[2][1], costs_told(means)
+    return means[0][1] < means[1][1] < means[2][1], costs_text(means)

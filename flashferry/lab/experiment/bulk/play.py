@@ -18,8 +18,9 @@ from flashferry.depot.probing.figures import Ceilings, Row, Trial
 from flashferry.depot.probing.methods import Method
 from flashferry.depot.probing.rounds import Measured, in_rounds
 from flashferry.lab.errors import LabError
-from flashferry.lab.experiment.bulk.ground import FAR_ADDRESS, NO_AES, PORT, RAW_PORT, Ground, LocalFar, Sshd
 from flashferry.lab.experiment.bulk.studies import Series
+from flashferry.lab.experiment.bulk.testbed import FAR_ADDRESS, NO_AES, PORT, RAW_PORT, LocalFar, Sshd, Testbed
+from flashferry.lab.experiment.ledger import JsonLines
 
 SCHEMA = "flashferry.bulk-experiment/1"
 _HOLE_PERIOD, _WORDS_BYTES = 64 << 10, 8 << 10
@@ -68,14 +69,14 @@ class Conditions:
     speeds: Mapping[str, float] | None = None
     masked_speeds: Mapping[str, float] | None = None
 
-    def told(self) -> str:
+    def shown(self) -> str:
         """Say them in a sentence."""
         loads = f"load {min(self.load):.1f} to {max(self.load):.1f}" if self.load else "load not seen"
         return f"{self.at}, Linux {self.kernel}, {self.processors} processors, {loads}, {self.ssh}"
 
 
 def conditions_here() -> Conditions:
-    """Return what can be told before anything is measured."""
+    """Return what is known before anything is measured."""
     version = subprocess.run(["ssh", "-V"], capture_output=True, text=True, check=False).stderr.strip()
     return Conditions(
         at=time.strftime("%Y-%m-%d", time.gmtime()),
@@ -108,43 +109,25 @@ def openssl_speeds(environment: Mapping[str, str] | None = None, *, names: Seque
     return found
 
 
-class TrialLedger:
-    """The copies of an experiment on disk, a line of JSON each.
+def _read_trial(values: Any) -> tuple[tuple[str, str, int], Trial]:
+    trial = decode(Trial, values["trial"])
+    return (str(values["series"]), trial.key, trial.number), trial
 
-    Args:
-        path: The file; made with the first copy.
 
-    Raises:
-        LabError: The file holds something else.
-    """
+class TrialLedger(JsonLines[tuple[str, str, int], Trial]):
+    """The copies of an experiment by series, method and round."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._known: dict[tuple[str, str, int], Trial] = {}
-        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-        for number, line in enumerate(lines, 1):
-            if not line.endswith(b"\n"):
-                # Cut short: take it away, so that the next line stands by itself.
-                os.truncate(path, path.stat().st_size - len(line))
-                break
-            try:
-                data = json.loads(line)
-                trial = decode(Trial, data["trial"])
-                self._known[(str(data["series"]), trial.key, trial.number)] = trial
-            except (ValueError, KeyError, TypeError, CodecError) as error:
-                raise LabError(f"{path}: line {number}: {error}; give another folder by --output.") from None
+        super().__init__(path, _read_trial)
 
     def get(self, series: str, key: str, number: int) -> Trial | None:
         """Return a copy that succeeded, or None."""
-        found = self._known.get((series, key, number))
+        found = self.runs.get((series, key, number))
         return found if found is not None and not found.error else None
 
     def add(self, series: str, trial: Trial) -> None:
         """Keep a copy."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"series": series, "trial": to_json(trial)}, separators=(",", ":")) + "\n")
-        self._known[(series, trial.key, trial.number)] = trial
+        self.keep((series, trial.key, trial.number), trial, {"series": series, "trial": to_json(trial)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,29 +167,28 @@ def play(
     *,
     rounds: int,
     seed: int,
-    tell: Callable[[str], None],
+    log: Callable[[str], None],
     interrupted: Callable[[], bool],
 ) -> Played:
     """Do what of some series is not done yet, and return what all came to.
 
-    Raises:
-        LabError: The lab cannot be built here, or the folder holds something else.
+    Raises LabError: the lab cannot be built here, or the folder holds something else.
     """
     ledger = TrialLedger(folder / "results.jsonl")
     known = _kept_conditions(folder)
     found: dict[str, Measured] = {}
     missing = [one for one in series if _left(one, ledger, rounds)]
     if missing:
-        with Ground() as ground:
+        with Testbed() as testbed:
             for one in missing:
                 if interrupted():
                     break
-                tell(f"{one.name}: {len(one.methods)} methods, {rounds} rounds")
-                known = _looked(known, ground)
+                log(f"{one.name}: {len(one.methods)} methods, {rounds} rounds")
+                known = _observed(known, testbed)
                 _keep(folder, known)
-                _play_one(one, ground, ledger, rounds=rounds, seed=seed, tell=tell, interrupted=interrupted)
+                _play_one(one, testbed, ledger, rounds=rounds, seed=seed, log=log, interrupted=interrupted)
     if known.speeds is None and not interrupted():
-        tell("openssl speed, with AES instructions and without")
+        log("openssl speed, with AES instructions and without")
         known = _with_speeds(known)
         _keep(folder, known)
     link = sorted(known.link)[len(known.link) // 2] if known.link else None
@@ -223,8 +205,8 @@ def _with_nothing(series: Series) -> list[Method]:
 
 
 def _left(series: Series, ledger: TrialLedger, rounds: int) -> bool:
-    wanted = [(one.key, number) for one in _with_nothing(series) for number in range(1, rounds + 1)]
-    return any(ledger.get(series.name, *one) is None for one in wanted)
+    requested = [(one.key, number) for one in _with_nothing(series) for number in range(1, rounds + 1)]
+    return any(ledger.get(series.name, *one) is None for one in requested)
 
 
 def _from_ledger(series: Series, ledger: TrialLedger, rounds: int) -> Measured:
@@ -239,27 +221,27 @@ def _from_ledger(series: Series, ledger: TrialLedger, rounds: int) -> Measured:
 
 def _play_one(
     series: Series,
-    ground: Ground,
+    testbed: Testbed,
     ledger: TrialLedger,
     *,
     rounds: int,
     seed: int,
-    tell: Callable[[str], None],
+    log: Callable[[str], None],
     interrupted: Callable[[], bool],
 ) -> None:
     environment = NO_AES if series.is_masked else {}
-    with Sshd(ground.folder, address=FAR_ADDRESS, port=PORT, prefix=ground.far, environment=environment) as sshd:
-        far = LocalFar(sshd.pid, ground.far)
+    with Sshd(testbed.folder, address=FAR_ADDRESS, port=PORT, prefix=testbed.far, environment=environment) as sshd:
+        far = LocalFar(sshd.pid, testbed.far)
 
         def copy(method: Method, number: int) -> Trial:
             if (known := ledger.get(series.name, method.key, number)) is not None:
                 return known
             copier = Copier(
-                access=sshd.access(ground.here),
+                access=sshd.access(testbed.here),
                 far=far,
                 direction="push",
-                samples={method.data: _sample(ground.folder, method.data, series.size_of(method))},
-                target=str(ground.folder / "copy"),
+                samples={method.data: _sample(testbed.folder, method.data, series.size_of(method))},
+                target=str(testbed.folder / "copy"),
                 port=RAW_PORT,
                 environment={**os.environ, **environment},
                 watched=(sshd.pid,),
@@ -271,7 +253,7 @@ def _play_one(
             return trial
 
         try:
-            in_rounds(series.methods, copy, rounds=rounds, seed=seed, report=tell, interrupted=interrupted)
+            in_rounds(series.methods, copy, rounds=rounds, seed=seed, report=log, interrupted=interrupted)
         finally:
             far.close()
 
@@ -294,8 +276,8 @@ def _with_holes() -> bytes:
     return (words + bytes(_HOLE_PERIOD - _WORDS_BYTES)) * (_BLOCK // _HOLE_PERIOD)
 
 
-def _looked(known: Conditions, ground: Ground) -> Conditions:
-    link = ground.link_bytes_per_s()
+def _observed(known: Conditions, testbed: Testbed) -> Conditions:
+    link = testbed.link_bytes_per_s()
     links = (*known.link, link) if link else known.link
     return replace(known, load=(*known.load, round(os.getloadavg()[0], 2)), link=links)
 

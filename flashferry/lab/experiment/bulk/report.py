@@ -81,14 +81,13 @@ class Report:
         return {**self.played.to_json(), "claims": to_json(self.claims)}
 
 
-def run(asked: Asked, *, tell: Callable[[str], None], interrupted: Callable[[], bool]) -> Report:
+def run(asked: Asked, *, log: Callable[[str], None], interrupted: Callable[[], bool]) -> Report:
     """Do what is missing, and write all of it down.
 
-    Raises:
-        LabError: There is no such series, the lab cannot be built here, or a file cannot be written.
+    Raises LabError: there is no such series, the lab cannot be built here, or a file cannot be written.
     """
     series = chosen(asked)
-    played = play(series, asked.folder, rounds=asked.rounds, seed=asked.seed, tell=tell, interrupted=interrupted)
+    played = play(series, asked.folder, rounds=asked.rounds, seed=asked.seed, log=log, interrupted=interrupted)
     claims = tuple(ssh_claims(played) if asked.experiment == "ssh" else bulk_claims(played))
     graph_name = f"evidence-{asked.experiment}.svg"
     text = document(series, played, claims, asked.command)
@@ -103,11 +102,7 @@ def run(asked: Asked, *, tell: Callable[[str], None], interrupted: Callable[[], 
 
 
 def chosen(asked: Asked) -> tuple[Series, ...]:
-    """Return the series that were asked for.
-
-    Raises:
-        LabError: There is none of that name.
-    """
+    """Return the series that were asked for. Raises LabError: there is none of that name."""
     series = series_of(asked.experiment, asked.size_mib)
     found = tuple(one for one in series if not asked.only or any(part in one.name for part in asked.only))
     if not found:

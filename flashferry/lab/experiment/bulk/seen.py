@@ -31,7 +31,7 @@ class Finding(StrEnum):
 
     REPRODUCED = "reproduced"
     NOT = "not reproduced"
-    UNTOLD = "not told apart"
+    UNDECIDED = "undecided"
     CANNOT = "cannot be repeated"
     MISSING = "not measured"
 
@@ -104,7 +104,7 @@ class Seen:
 
 
 Judge = Callable[[Seen], tuple[bool | None, str]]
-"""Says whether a claim holds, None where runs scatter too widely to tell, and the figures."""
+"""Says whether a claim holds, None where runs scatter too widely, and the figures."""
 
 
 def held(seen: Seen, study: str, claims: Iterable[tuple[str, Judge | str]]) -> Iterator[Claim]:
@@ -121,7 +121,7 @@ def held(seen: Seen, study: str, claims: Iterable[tuple[str, Judge | str]]) -> I
             yield Claim(study=study, text=text, finding=_FINDINGS[is_so], why=why)
 
 
-_FINDINGS = {True: Finding.REPRODUCED, False: Finding.NOT, None: Finding.UNTOLD}
+_FINDINGS = {True: Finding.REPRODUCED, False: Finding.NOT, None: Finding.UNDECIDED}
 
 
 def is_first(row: Row, others: Iterable[Row]) -> bool | None:
@@ -138,14 +138,14 @@ def least_of(costs: Sequence[tuple[str, float]]) -> tuple[str, float]:
     return min(costs, key=lambda one: one[1])
 
 
-def cost_told(name: str, value: float) -> str:
+def cost_text(name: str, value: float) -> str:
     """Return a cost with its name, short."""
     return f"{name.partition('@')[0]} {value:.2f}"
 
 
-def costs_told(pairs: Iterable[tuple[str, float]]) -> str:
+def costs_text(pairs: Iterable[tuple[str, float]]) -> str:
     """Return costs with their names and unit."""
-    return ", ".join(cost_told(*one) for one in pairs) + " CPU s/GB"
+    return ", ".join(cost_text(*one) for one in pairs) + " CPU s/GB"
 
 
 def rate_of(row: Row) -> float:

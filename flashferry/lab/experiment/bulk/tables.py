@@ -33,7 +33,7 @@ def document(series: Sequence[Series], played: Played, claims: Iterable[Claim], 
     """Return all of it."""
     link = played.link_bytes_per_s
     ceiling = f"bare TCP {link / 1e6:,.0f} MB/s (median of {len(played.conditions.link)})" if link else "no bare TCP"
-    parts = [f"`{command}`; {played.conditions.told()}; {ceiling}."]
+    parts = [f"`{command}`; {played.conditions.shown()}; {ceiling}."]
     parts += [table(one, played) for one in series]
     parts.append(claims_table(claims))
     return "\n\n".join(parts)

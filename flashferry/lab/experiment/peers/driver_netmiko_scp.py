@@ -1,4 +1,4 @@
-"""nornir_netmiko's file transfer: a push by SCP, which the device must have been told to accept."""
+"""nornir_netmiko's file transfer: a push by SCP, which the device must accept by its configuration."""
 
 import json
 import sys

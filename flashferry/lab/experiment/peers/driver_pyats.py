@@ -38,11 +38,11 @@ image = Path(asked["path"])
 with FileServer(
     protocol="ftp", address=asked["server"], path=str(image.parent), testbed=testbed, name="embedded"
 ) as served:
-    # Where the devices are told it is; credentials and port are put into the URL from the testbed's entry.
-    testbed.servers["embedded"]["address"] = asked["told_server"]
+    # Where the devices are to find it; credentials and port are put into the URL from the testbed's entry.
+    testbed.servers["embedded"]["address"] = asked["server_for_device"]
     files = FileUtils.from_device(device)
     files.copyfile(
-        source=f"ftp://{asked['told_server']}/{image.name}",
+        source=f"ftp://{asked['server_for_device']}/{image.name}",
         destination=f"{asked['file_system']}{asked['name']}",
         device=device,
     )

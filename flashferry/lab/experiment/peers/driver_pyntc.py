@@ -1,4 +1,4 @@
-"""pyntc's remote file copy: the device pulls from a server that is somebody else's business."""
+"""pyntc's remote file copy: the device pulls from a server that is not its business."""
 
 import hashlib
 import json

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flashferry.lab.enter import inside
 from flashferry.lab.experiment.peers.tools import Tool
 from flashferry.lab.experiment.servers import running_vsftpd
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 
 _DRIVERS = Path(__file__).parent
 _IMAGE = "image.bin"
-_NOBODY = "198.18.0.77"
-"""An address of the core network that nobody has: packets to it go nowhere, as with a server that is down."""
-_UNDER_WAY_BYTES = 400_000
-_LOOK_S = 0.2
+_UNUSED_ADDRESS = "198.18.0.77"
+"""An address of the core network that no host has: packets to it go nowhere, as with a server that is down."""
+_KILL_AFTER_BYTES = 400_000
+_POLL_S = 0.2
 _AFTERWARDS_S = 3.0
 """Before a device is looked at: what a session that died still does there."""
 _FAULTS: dict[str, dict[str, Any]] = {
@@ -49,7 +50,7 @@ class Found:
         situation: One of `flashferry.lab.experiment.peers.tools.SITUATIONS`.
         seconds: Until it ended, or the ceiling.
         outcome: `ok`, `failed`, `killed`, or `still waiting` at the ceiling.
-        said: What it said last, see `last_words`.
+        said: What it said last, see `last_line`.
         lines_left: Configuration lines that differ from before: added and removed.
         recovered_lines: Those that differ after `flashferry recover`; None where it does not apply.
         link_bytes: What went over the link towards the site.
@@ -99,8 +100,7 @@ def play(
 ) -> Iterator[Found]:
     """Run a tool in situations, one behind the other on the same device.
 
-    Raises:
-        LabError: The lab cannot be built here.
+    Raises LabError: the lab cannot be built here.
     """
     lines = ("ip scp server enable",) if tool.needs_scp else ()
     spec = WorldSpec(devices=(DeviceSpec(name="xe", config_lines=lines),))
@@ -123,18 +123,18 @@ def _observed(stage: _Stage, situation: str) -> Found:
     command = _command(stage, situation)
     before, carried = world.running_config("xe"), stage.carried_bytes
     started_s = time.monotonic()
-    with tempfile.TemporaryFile("w+") as told, tempfile.TemporaryFile("w+") as asked:
+    with tempfile.TemporaryFile("w+") as shown, tempfile.TemporaryFile("w+") as asked:
         json.dump(_asked(stage, situation), asked)
         asked.seek(0)
         process = subprocess.Popen(
-            command, stdin=asked, stdout=told, stderr=subprocess.STDOUT, env=stage.environment, start_new_session=True
+            command, stdin=asked, stdout=shown, stderr=subprocess.STDOUT, env=stage.environment, start_new_session=True
         )
-        outcome = _watched(process, situation, stage, carried + _UNDER_WAY_BYTES)
+        outcome = _watched(process, situation, stage, carried + _KILL_AFTER_BYTES)
         seconds = time.monotonic() - started_s
         time.sleep(_AFTERWARDS_S)
         left_over = _end_group(process.pid)
-        told.seek(0)
-        said = last_words(told.read())
+        shown.seek(0)
+        said = last_line(shown.read())
     sizes = [file.size_bytes for file in world.files("xe") if file.name == _IMAGE]
     is_there = _has_image(stage)
     lines = _changed(before, world.running_config("xe"))
@@ -147,7 +147,7 @@ def _observed(stage: _Stage, situation: str) -> Found:
     )  # fmt: skip
 
 
-def last_words(printed: str) -> str:
+def last_line(printed: str) -> str:
     """Return the device's last error in what a tool printed, else its last line; without credentials.
 
     Where to find our report is no last word.
@@ -166,7 +166,7 @@ def _watched(process: subprocess.Popen[Any], situation: str, stage: _Stage, kill
             process.kill()
             process.wait()
             return "still waiting" if is_late else "killed"
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
     return "failed" if process.returncode else "ok"
 
 
@@ -183,8 +183,8 @@ def _end_group(group: int) -> int:
 
 
 def _has_image(stage: _Stage) -> bool:
-    wanted = stage.image.read_bytes()
-    return any(file.name == _IMAGE and file.path.read_bytes() == wanted for file in stage.world.files("xe"))
+    requested = stage.image.read_bytes()
+    return any(file.name == _IMAGE and file.path.read_bytes() == requested for file in stage.world.files("xe"))
 
 
 def _recovered(stage: _Stage, before: str) -> tuple[str, ...] | None:
@@ -200,17 +200,18 @@ def _recovered(stage: _Stage, before: str) -> tuple[str, ...] | None:
 
 def _command(stage: _Stage, situation: str) -> list[str]:
     if stage.tool.driver:
-        return [*_inside(stage.world), str(stage.python), str(_DRIVERS / stage.tool.driver)]
+        return [*inside(stage.world.core_pid), str(stage.python), str(_DRIVERS / stage.tool.driver)]
     inventory = stage.folder / "inventory"
     if not inventory.exists():
         write_inventory(stage.world, inventory)
-    address = ("--address", _NOBODY) if situation == "unreachable" else ()
+    address = ("--address", _UNUSED_ADDRESS) if situation == "unreachable" else ()
     return [*_flashferry(stage), "stage", "--inventory", str(inventory), "--image", str(stage.image), *address]
 
 
 def _asked(stage: _Stage, situation: str) -> dict[str, Any]:
-    """Return what a script is told, see this package; ours takes no notice."""
-    world, told_server = stage.world, _NOBODY if situation == "unreachable" else stage.world.server_address
+    """Return the input of a script, see this package; ours takes no notice."""
+    world = stage.world
+    server = _UNUSED_ADDRESS if situation == "unreachable" else world.server_address
     device = world.devices[0]
     return {
         "device": device.name,
@@ -220,8 +221,8 @@ def _asked(stage: _Stage, situation: str) -> dict[str, Any]:
         "password": device.password,
         "secret": device.enable_secret,
         "server": world.server_address,
-        "told_server": told_server,
-        "url": f"ftp://anonymous:peers@{told_server}/{_IMAGE}",
+        "server_for_device": server,
+        "url": f"ftp://anonymous:peers@{server}/{_IMAGE}",
         "path": str(stage.image),
         "name": _IMAGE,
         "file_system": "bootflash:",
@@ -229,11 +230,7 @@ def _asked(stage: _Stage, situation: str) -> dict[str, Any]:
 
 
 def _flashferry(stage: _Stage) -> list[str]:
-    return [*_inside(stage.world), sys.executable, "-P", "-m", "flashferry"]
-
-
-def _inside(world: World) -> list[str]:
-    return [sys.executable, "-P", "-m", "flashferry.lab.enter", str(world.core_pid), "--"]
+    return [*inside(stage.world.core_pid), sys.executable, "-P", "-m", "flashferry"]
 
 
 def _changed(before: str, after: str) -> tuple[str, ...]:

@@ -25,13 +25,13 @@ def side_by_side(found: Sequence[Found], tools: Sequence[Tool]) -> str:
     """Return a row per tool and a column per situation: how it ended, and after how many seconds."""
     at = {(each.tool, each.situation): each for each in found}
     rows = (
-        (tool.name, *(_told(at.get((tool.name, each)), tool, each) for each in SITUATIONS), tool.patience)
+        (tool.name, *(_part(at.get((tool.name, each)), tool, each) for each in SITUATIONS), tool.patience)
         for tool in tools
     )
     return markdown(("tool", *_HEADINGS, "waits for a silent copy"), rows)
 
 
-def _told(found: Found | None, tool: Tool, situation: str) -> str:
+def _part(found: Found | None, tool: Tool, situation: str) -> str:
     if found is None:
         return "not played" if situation in tool.situations else _NOT_FOR_A_PUSH
     words = [f"{found.outcome}, {found.seconds:.1f} s"]

@@ -62,38 +62,38 @@ def read_found(path: Path, plan: Plan) -> list[Found]:
 
 
 def play_missing(
-    wanted: Sequence[tuple[Tool, str]],
+    requested: Sequence[tuple[Tool, str]],
     plan: Plan,
     found: Sequence[Found],
     *,
     keep: Callable[[Found], None],
-    tell: Callable[[str], None],
+    log: Callable[[str], None],
     interrupted: Callable[[], bool],
 ) -> None:
     """Play what is wanted and not found yet; ``keep`` gets each result as it comes, in any thread."""
     known = {(each.tool, each.situation) for each in found}
-    missing = {(tool, situation) for tool, situation in wanted if (tool.name, situation) not in known}
-    tools = dict.fromkeys(tool for tool, _ in wanted)
+    missing = {(tool, situation) for tool, situation in requested if (tool.name, situation) not in known}
+    tools = dict.fromkeys(tool for tool, _ in requested)
 
     def work(tool: Tool, situations: Sequence[str]) -> None:
         if interrupted():
             return
         try:
             for one in play(tool, situations, python=plan.python, size_bytes=plan.size_bytes, ceiling_s=plan.ceiling_s):
-                tell(f"{one.tool}, {one.situation}: {one.outcome} after {one.seconds:.1f} s")
+                log(f"{one.tool}, {one.situation}: {one.outcome} after {one.seconds:.1f} s")
                 if (tool, one.situation) in missing:
                     keep(one)
         except (LabError, OSError, subprocess.SubprocessError) as error:
             # One world that breaks on a busy machine is no reason to lose the others; its cells say "not played".
-            tell(f"{tool.name}, {', '.join(situations)}: {error}")
+            log(f"{tool.name}, {', '.join(situations)}: {error}")
 
-    begun = []
+    started = []
     with ThreadPoolExecutor(plan.parallel) as pool:
         for situations in _ORDER:
             for tool in tools:
                 if any((tool, each) in missing for each in situations):
                     # A second copy needs the first one before it, also where only the second is missing.
                     last = max(i for i, each in enumerate(situations) if (tool, each) in missing)
-                    begun.append(pool.submit(work, tool, situations[: last + 1]))
-    for each in begun:
+                    started.append(pool.submit(work, tool, situations[: last + 1]))
+    for each in started:
         each.result()  # a fault of ours is raised, not lost

@@ -52,7 +52,7 @@ class FileSession(asyncssh.SSHClientSession[bytes]):
             self.done.set_result(None)
 
     def leave(self) -> None:
-        """Take nothing more, and let nobody wait for how it ended."""
+        """Take nothing more, and let no caller wait for how it ended."""
         if not self.done.cancel() and not self.done.cancelled():
             self.done.exception()
 
@@ -93,8 +93,7 @@ class DeviceChannel(SSHClientChannel[bytes]):
     def give_up(self) -> None:
         """Close the channel in the midst of it.
 
-        Raises:
-            ChannelClosedError: Always: nothing of what comes still counts.
+        Raises ChannelClosedError: always: nothing of what comes still counts.
         """
         self.abort()
         raise ChannelClosedError
@@ -123,5 +122,5 @@ def ask_for_keys(connection: asyncssh.SSHClientConnection) -> None:
 
 
 def on_key_exchange(connection: asyncssh.SSHClientConnection, then: Callable[[], None]) -> None:
-    """Call ``then`` in place of the client's part in any further key exchange, whoever asks for it."""
+    """Call ``then`` in place of the client's part in any further key exchange, from either side."""
     connection._send_kexinit = then  # type: ignore[method-assign] # noqa: SLF001 - there is no other way to notice it

@@ -34,7 +34,6 @@ class SshManner:
             is earlier); after each packet.
         kex: Its key exchanges, in the order of its KEXINIT.
         encryption: Its ciphers.
-        mac: Its MACs.
         host_keys: Signatures of a host key that it takes.
         host_key_policy: What it does about a host key without a `stricthostkeycheck` line: ``any`` takes every key,
             ``accept-new`` keeps to the first, ``ask`` asks before it takes a first one.
@@ -76,8 +75,7 @@ class SshFigures(SshManner):
 def load_figures(name: str) -> SshFigures:
     """Read the data file of a kind of client.
 
-    Raises:
-        LabError: There is none of this name, or a value is not allowed; file and key are named.
+    Raises LabError: there is none of this name, or a value is not allowed; file and key are named.
     """
     table = read_table(_PACKAGE, name)
     table.only(*SshFigures.__dataclass_fields__.keys() - {"name"}, "sources")

@@ -33,10 +33,10 @@ class SshFailedError(Exception):
 
 
 class Operator(Protocol):
-    """Whoever sits at the device; both wait for an answer, in the copy's thread."""
+    """The operator at the device; both calls wait for an answer, in the copy's thread."""
 
     def password(self) -> str | None:
-        """Ask for the password; None where nobody answers."""
+        """Ask for the password; None where there is no answer."""
 
     def takes_key(self, fingerprint: str) -> bool:
         """Ask whether to go on with a server whose key is not known."""
@@ -81,7 +81,7 @@ class _Client(asyncssh.SSHClient):
     def server_kexinit(self) -> bytes:
         """Return the server's KEXINIT; empty where none has come."""
         connection = self._connection
-        return connection._server_kexinit if connection is not None else b""  # noqa: SLF001 - it is told nowhere else
+        return connection._server_kexinit if connection is not None else b""  # noqa: SLF001 - it stands nowhere else
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         """Judge the server's key, and remember the first one."""

@@ -22,7 +22,6 @@ from flashferry.lab.standin.ftp_pull import Pull
 from flashferry.lab.standin.ftp_request import AbortedError, PullHooks, TransferRequest
 from flashferry.lab.standin.ftp_transfer import WordedTransfer
 from flashferry.lab.standin.results import PullResult
-from flashferry.lab.standin.ssh_client.arriving import NO_SPACE, ArrivingFile, SinkRefusedError, SshFaults
 from flashferry.lab.standin.ssh_client.channel import (
     ChannelClosedError,
     DeviceChannel,
@@ -31,6 +30,7 @@ from flashferry.lab.standin.ssh_client.channel import (
     on_key_exchange,
     read_in_small_pieces,
 )
+from flashferry.lab.standin.ssh_client.incoming import NO_SPACE, IncomingFile, SinkRefusedError, SshFaults
 from flashferry.lab.standin.ssh_client.login import Login, Operator, SshFailedError, log_in
 from flashferry.lab.standin.ssh_client.scp_sink import ScpProtocolError, ScpRemoteError, ScpSink
 from flashferry.lab.standin.ssh_client.sftp_reader import SftpReader
@@ -88,7 +88,7 @@ class SshPull(WordedTransfer, Pull):
         self._stage = "dialogue"
         receive_window.before_dialogue(connection, self.request.tcp.window_bytes)
         connection.setblocking(False)
-        file = ArrivingFile(self.request, hooks, self.plan.screen.announce, self.stop, self.plan.faults)
+        file = IncomingFile(self.request, hooks, self.plan.screen.announce, self.stop, self.plan.faults)
         try:
             asyncio.run(self._copy(connection, file))
         except SshFailedError as error:
@@ -107,10 +107,10 @@ class SshPull(WordedTransfer, Pull):
         return PullResult(size_bytes=file.size_bytes, seconds=ended_s - started_s - self.plan.login.waited_s)
 
     def name_of_loss(self) -> str:
-        """Tell nothing apart: whatever it was, SSH says the same."""
+        """Make no difference: whatever it was, SSH says the same."""
         return "connection_lost"
 
-    async def _copy(self, connection: socket.socket, file: ArrivingFile) -> None:
+    async def _copy(self, connection: socket.socket, file: IncomingFile) -> None:
         patience_s = self.request.reply_timeout_s
         login = await log_in(connection, self.plan.login, self.plan.settings, patience_s=patience_s, stop=self.stop)
         try:
@@ -125,7 +125,7 @@ class SshPull(WordedTransfer, Pull):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(login.wait_closed(), _FAREWELL_S)
 
-    async def _fetch_file(self, login: asyncssh.SSHClientConnection, tcp: socket.socket, file: ArrivingFile) -> None:
+    async def _fetch_file(self, login: asyncssh.SSHClientConnection, tcp: socket.socket, file: IncomingFile) -> None:
         channel = DeviceChannel(login, self.plan.settings)
         talk = self._talk(channel, file)
         patience_s = self.request.reply_timeout_s
@@ -160,7 +160,7 @@ class SshPull(WordedTransfer, Pull):
     async def _ask_for(self, channel: DeviceChannel, session: FileSession) -> None: ...
 
     @abstractmethod
-    def _talk(self, channel: DeviceChannel, file: ArrivingFile) -> ScpSink | SftpReader: ...
+    def _talk(self, channel: DeviceChannel, file: IncomingFile) -> ScpSink | SftpReader: ...
 
 
 class ScpPull(SshPull):
@@ -169,7 +169,7 @@ class ScpPull(SshPull):
     async def _ask_for(self, channel: DeviceChannel, session: FileSession) -> None:
         await channel.request(session, command=f"scp -f {self.request.url.path}", subsystem=None)
 
-    def _talk(self, channel: DeviceChannel, file: ArrivingFile) -> ScpSink:
+    def _talk(self, channel: DeviceChannel, file: IncomingFile) -> ScpSink:
         return ScpSink(channel.write, file)
 
 
@@ -179,7 +179,7 @@ class SftpPull(SshPull):
     async def _ask_for(self, channel: DeviceChannel, session: FileSession) -> None:
         await channel.request(session, command=None, subsystem="sftp")
 
-    def _talk(self, channel: DeviceChannel, file: ArrivingFile) -> SftpReader:
+    def _talk(self, channel: DeviceChannel, file: IncomingFile) -> SftpReader:
         own = self.plan.settings
         return SftpReader(
             self.request.url.path, channel.write, file, requests=own.sftp_requests, read_bytes=own.packet_bytes

@@ -27,7 +27,7 @@ class ScpProtocolError(Exception):
 
 
 class ScpRemoteError(Exception):
-    """The source said what is wrong on its side; ``is_late``: after the file had begun."""
+    """The source said what is wrong on its side; ``is_late``: after the file had started."""
 
     def __init__(self, text: str, *, is_late: bool) -> None:
         super().__init__(text)
@@ -44,7 +44,7 @@ class ScpHeader:
 
 
 class SinkEvents(Protocol):
-    """What the sink tells and asks; all are called from `ScpSink.feed`."""
+    """What the sink reports and asks; all are called from `ScpSink.feed`."""
 
     def begin(self, header: ScpHeader) -> None:
         """Make ready for the file; raise to refuse it."""
@@ -66,7 +66,7 @@ class ScpSink:
 
     Args:
         answer: Sends bytes to the source.
-        events: Told what comes.
+        events: Receives what comes.
     """
 
     def __init__(self, answer: Callable[[bytes], None], events: SinkEvents) -> None:

@@ -76,7 +76,7 @@ def channel_window_bytes(configuration: Configuration, figures: SshFigures) -> i
 
 
 def has_bulk_mode(configuration: Configuration) -> bool:
-    """Tell whether `ip ssh bulk-mode` is on, which also turns SACK on (Cisco ESS9300 guide)."""
+    """Return whether `ip ssh bulk-mode` is on, which also turns SACK on (Cisco ESS9300 guide)."""
     return configuration.value("ip ssh bulk-mode") is not None
 
 

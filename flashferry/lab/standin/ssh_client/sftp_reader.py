@@ -33,7 +33,7 @@ class SftpReader:
     Args:
         path: The file at the server.
         answer: Sends bytes to the server.
-        events: Told what comes; ``end`` is called when the file is closed, and its answer goes nowhere.
+        events: Receives what comes; ``end`` is called when the file is closed, and its answer goes nowhere.
         requests: How many reads are under way.
         read_bytes: How much each asks for.
     """
@@ -129,11 +129,11 @@ class SftpReader:
         self._asked[self._number] = (offset, length)
         self._send(_READ, self._handle, struct.pack("!QI", offset, length))
 
-    def _data(self, offset: int, wanted: int, chunk: bytes) -> None:
-        if not chunk or len(chunk) > wanted:
+    def _data(self, offset: int, requested: int, chunk: bytes) -> None:
+        if not chunk or len(chunk) > requested:
             raise ScpProtocolError("a read that brought nothing or too much")
-        if len(chunk) < wanted:
-            self._read(offset + len(chunk), wanted - len(chunk))
+        if len(chunk) < requested:
+            self._read(offset + len(chunk), requested - len(chunk))
         self._early[offset] = chunk
         while self._next_write in self._early:
             piece = self._early.pop(self._next_write)

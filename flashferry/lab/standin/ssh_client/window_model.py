@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def is_due(refill: Refill, *, used_bytes: int, window_bytes: int, packet_bytes: int) -> bool:
-    """Tell whether a receiver that has used up so much of its window opens it again.
+    """Return whether a receiver that has used up so much of its window opens it again.
 
     Args:
         refill: Its rule.

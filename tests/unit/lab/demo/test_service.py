@@ -22,7 +22,7 @@ DIGESTS = {"image.bin": hashlib.sha256(IMAGE).hexdigest()}
 
 
 def test_a_port_in_use_is_not_waited_for():
-    """Another one is taken, and which one was wanted is told."""
+    """Another one is taken, and the output names the one that was asked for."""
     first, moved = listening(0)
     with first:
         assert moved is None
@@ -44,21 +44,21 @@ def test_a_folder_with_something_in_it_is_refused(tmp_path):
 def test_without_root_it_says_what_the_other_demo_says(monkeypatch, capsys):
     """The same sentence and exit code."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    told = []
+    values = []
     for verb in ("demo", "service-demo"):
         monkeypatch.setattr("sys.argv", ["flashferry", "lab", verb])
         with pytest.raises(SystemExit) as ended:
             main()
-        told.append((ended.value.code, *capsys.readouterr()))
-    assert told[0] == told[1]
-    assert "needs root" in told[1][2]
+        values.append((ended.value.code, *capsys.readouterr()))
+    assert values[0] == values[1]
+    assert "needs root" in values[1][2]
 
 
 def device(host, wave, state="planned", outcome=None):
     return {"host": host, "wave": wave, "state": state, "outcome": outcome}
 
 
-def test_a_run_is_told_in_few_lines(monkeypatch, capsys):
+def test_a_run_is_printed_in_few_lines(monkeypatch, capsys):
     """Each wave as it changes, at most every few seconds, its end at once; of one that has not begun nothing."""
     now = [0.0]
     monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: now[0]))
@@ -84,7 +84,7 @@ def test_a_run_is_told_in_few_lines(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "values"),
     [
         ({}, []),
         ({"outcome": "failed", "reason": "no route"}, ["r1: failed: no route"]),
@@ -95,9 +95,9 @@ def test_a_run_is_told_in_few_lines(monkeypatch, capsys):
         ({"faults": ["entry 3 is gone"]}, ["audit: entry 3 is gone"]),
     ],
 )
-def test_whatever_is_not_as_it_should_be_is_told(change, told, tmp_path, capsys):
+def test_whatever_is_not_as_it_should_be_is_printed(change, values, tmp_path, capsys):
     """A sentence for each, in the result and on the terminal; and nothing is said to be well that is not."""
-    told_device = {
+    reported_device = {
         "host": "r1", "outcome": "done", "reason": None, "image": "image.bin",
         "restore": {"proof": "proven equal to the start"},
     } | {key: change[key] for key in ("host", "outcome", "reason", "restore") if key in change}  # fmt: skip
@@ -107,9 +107,9 @@ def test_whatever_is_not_as_it_should_be_is_told(change, told, tmp_path, capsys)
     faults = change.get("faults", [])
     audit = {"is_whole": not faults, "entries": 7, "faults": faults}
     changed = {"r1": change.get("changed", "")}
-    assert judged(world, {"devices": [told_device]}, audit, changed=changed, digests=DIGESTS) == tuple(told)
+    assert judged(world, {"devices": [reported_device]}, audit, changed=changed, digests=DIGESTS) == tuple(values)
     out = capsys.readouterr().out
-    assert all(f"NOT WELL: {sentence}" in out for sentence in told)
+    assert all(f"NOT WELL: {sentence}" in out for sentence in values)
     assert ("the audit is whole" in out) is (not faults)
     assert ("configurations are what they were" in out) is ("changed" not in change)
     assert ("byte for byte" in out) is ("held" not in change)

@@ -15,7 +15,7 @@ from flashferry.lab import broker
 from flashferry.lab.demo.sites import cutting
 from flashferry.lab.demo.sites.cutting import Cut, CutSeen
 from flashferry.lab.demo.sites.environment import opened
-from flashferry.lab.demo.sites.output import told_of
+from flashferry.lab.demo.sites.output import event_text
 from flashferry.lab.demo.sites.verification import LinkSeen, RouterSeen, Seen, judged
 from flashferry.lab.errors import LabError
 from flashferry.lab.world import WorldSpec
@@ -51,7 +51,7 @@ def cut(**changes):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "values"),
     [
         ({}, []),
         (routers(record=None), ["r1: it has no record"]),
@@ -71,20 +71,20 @@ def cut(**changes):
         ({"cut": None}, ["no line was cut in mid-run"]),
         (cut(carried_bytes=7), ["a: its line was cut, and carried 7 bytes"]),
         (cut(grown_bytes=0), ["a: nothing was copied there while its line was cut"]),
-        (cut(silent_s=3.0), ["a: expected the centre to say that it is silent, it was last heard 3 s ago"]),
-        (cut(silent_s=float("nan")), ["a: expected the centre to say that it is silent, it was last heard nan s ago"]),
+        (cut(silent_s=3.0), ["a: expected the centre to call it silent, its last word came 3 s before"]),
+        (cut(silent_s=float("nan")), ["a: expected the centre to call it silent, its last word came nan s before"]),
     ],
 )
-def test_whatever_is_not_as_it_should_be_is_told(change, told, capsys):
+def test_whatever_is_not_as_it_should_be_is_printed(change, values, capsys):
     """A sentence for it, in the result and on the terminal; and nothing is said to be well that is not."""
-    assert list(judged(replace(SEEN, **change))) == told
+    assert list(judged(replace(SEEN, **change))) == values
     out = capsys.readouterr().out
-    assert all(f"NOT WELL: {sentence}" in out for sentence in told)
+    assert all(f"NOT WELL: {sentence}" in out for sentence in values)
     well = (
         "all routers are done", "configurations are what they were", "byte for byte", "carried its image once",
         "records of all parts are complete", "whose line was cut went on",
     )  # fmt: skip
-    assert sum(one in out for one in well) == (len(well) - 1 if told else len(well))
+    assert sum(one in out for one in well) == (len(well) - 1 if values else len(well))
 
 
 def test_the_table_says_who_gave_a_router_its_image(capsys):
@@ -101,10 +101,10 @@ def event(step, status, text="", host="r1", **more):
     return {"host": host, "site": "a", "step": step, "status": status, "text": text} | more
 
 
-def test_a_run_is_told_in_few_lines():
+def test_a_run_is_printed_in_few_lines():
     """When a copy begins, who serves whom, and how a device ended; of its other steps nothing."""
-    told = [
-        told_of(one, " from their depot")
+    values = [
+        event_text(one, " from their depot")
         for one in (
             event("connect", "started"),
             event("pull", "started"),
@@ -116,8 +116,8 @@ def test_a_run_is_told_in_few_lines():
             event("wave", "started", "canary", host=None),
         )
     ]
-    assert told == [
-        None, "copy begun from their depot", None, "serves r2", "the image comes from r2",
+    assert values == [
+        None, "copy started from their depot", None, "serves r2", "the image comes from r2",
         "done, configuration restored", "accepted", None,
     ]  # fmt: skip
 
@@ -143,7 +143,7 @@ class LineOfALab:
 
 
 def test_a_line_is_cut_while_routers_copy_and_mended_behind_the_look_at_the_centre(monkeypatch, capsys):
-    """Not while the first copies alone; and what is told of the time between is measured on both sides."""
+    """Not while the first copies alone; and what is printed of the time between is measured on both sides."""
     now, asked = [0.0], []
     monkeypatch.setattr(cutting, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(cutting, "print_agents", asked.append)
@@ -152,17 +152,17 @@ def test_a_line_is_cut_while_routers_copy_and_mended_behind_the_look_at_the_cent
     one = Cut(lab, "a", IMAGE, lambda: rows, 5)
     for sizes in ((0, 0), (400, 0), (900, 0)):
         lab.sizes = dict(zip(lab.sizes, sizes, strict=True))
-        one.look()
+        one.check()
     assert not lab.done
     lab.sizes["r2"] = 10
-    one.look()
+    one.check()
     assert (lab.done, one.is_cut) == ([("cut", "a")], True)
     for now[0] in (5.0, 14.0, 15.0):
-        one.look()
+        one.check()
     assert asked == [rows]
     lab.sizes["r2"] = 610
     now[0] = 20.0
-    one.look()
+    one.check()
     assert (lab.done[-1], one.is_cut) == (("mend", "a"), False)
     assert (one.seen.carried_bytes, one.seen.grown_bytes, one.seen.seconds) == (0, 600, 20.0)
     assert one.seen.silent_s > 1000
@@ -176,7 +176,7 @@ def test_a_line_that_is_cut_at_the_end_is_mended(monkeypatch):
     one.end()
     assert not lab.done
     lab.sizes = {"r1": 900, "r2": 10}
-    one.look()
+    one.check()
     one.end()
     assert lab.done == [("cut", "a"), ("mend", "a")]
 
@@ -195,14 +195,14 @@ def test_without_root_it_says_what_the_other_demo_says(monkeypatch, capsys):
     """The same sentence and exit code."""
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr(broker.shutil, "which", lambda name: f"/usr/bin/{name}")
-    told = []
+    values = []
     for verb in ("demo", "sites-demo"):
         monkeypatch.setattr("sys.argv", ["flashferry", "lab", verb])
         with pytest.raises(SystemExit) as ended:
             main()
-        told.append((ended.value.code, *capsys.readouterr()))
-    assert told[0] == told[1]
-    assert "needs root" in told[1][2]
+        values.append((ended.value.code, *capsys.readouterr()))
+    assert values[0] == values[1]
+    assert "needs root" in values[1][2]
 
 
 @pytest.mark.parametrize("said", [b"", b"done\n"])

@@ -51,9 +51,9 @@ def test_what_is_whole_is_not_played_again(tmp_path, monkeypatch):
     for method in {*series[0].methods, *(one.of_nothing for one in series[0].methods)}:
         for number in (1, 2):
             ledger.add(series[0].name, trial(method.key, number))
-    monkeypatch.setattr(playing, "Ground", None)
+    monkeypatch.setattr(playing, "Testbed", None)
     monkeypatch.setattr(playing, "openssl_speeds", lambda *_: {"aes128-ctr": 1e9})
-    found = play(series, tmp_path, rounds=2, seed=1, tell=lambda _: None, interrupted=lambda: False)
+    found = play(series, tmp_path, rounds=2, seed=1, log=lambda _: None, interrupted=lambda: False)
     assert found.is_whole
     assert [row.trials for row in found.rows["blocks"]] == [2] * 6
     assert json.loads((tmp_path / "conditions.json").read_text())["speeds"] == {"aes128-ctr": 1e9}

@@ -94,9 +94,9 @@ def test_the_tally_names_a_server_once() -> None:
 def test_a_copy_at_the_link_s_rate_was_not_held_by_its_losses() -> None:
     """It counts against the verdicts all the same, and is told; one that only says so at half the rate is not."""
     one, two = cells([1])[0], cells([2])[0]
-    told = tally(summed_up([_run(one, 5.6e6, "bandwidth"), _run(two, 3e6, "bandwidth")])).splitlines()
+    shown = tally(summed_up([_run(one, 5.6e6, "bandwidth"), _run(two, 3e6, "bandwidth")])).splitlines()
     reached = "reached at least 90% of what the link carries, in spite of the losses"
-    assert told[-2:] == [
+    assert shown[-2:] == [
         "- All: 0 of 2 (0%) verdicts are right.",
         f"- Of the 2 others 1 named bandwidth and {reached}.",
     ]

@@ -19,10 +19,10 @@ def _cell(window_bytes: int, *, seed: int = 1, control: str = "bbr", seconds: fl
 
 
 def _windows(turns: Turns) -> list[int | None]:
-    begun = []
+    started = []
     while (cell := turns.begin()) is not None:
-        begun.append(cell.receiver.window_bytes)
-    return begun
+        started.append(cell.receiver.window_bytes)
+    return started
 
 
 @pytest.mark.parametrize(
@@ -70,15 +70,15 @@ def test_the_whole_sweep_keeps_four_links_busy_and_no_more() -> None:
     whole = interleaved(cells([1, 2], seconds=10))
     worlds = most_at_once(whole, 4)
     assert worlds == 15
-    turns, under_way, rounds = Turns(whole, 4), [], 0
+    turns, in_flight, rounds = Turns(whole, 4), [], 0
     while not turns.is_over:
-        while len(under_way) < worlds and (cell := turns.begin()) is not None:
-            under_way.append(cell)
-        assert sum(map(expected_cost, under_way)) <= 4 + 1e-6
+        while len(in_flight) < worlds and (cell := turns.begin()) is not None:
+            in_flight.append(cell)
+        assert sum(map(expected_cost, in_flight)) <= 4 + 1e-6
         rounds += 1
-        for cell in under_way:
+        for cell in in_flight:
             turns.end(cell)
-        under_way.clear()
+        in_flight.clear()
     assert sum(map(expected_cost, whole)) / rounds >= 0.9 * 4
 
 

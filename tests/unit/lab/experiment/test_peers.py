@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.lab.errors import LabError
 from flashferry.lab.experiment.peers import study
-from flashferry.lab.experiment.peers.play import Found, last_words
+from flashferry.lab.experiment.peers.play import Found, last_line
 from flashferry.lab.experiment.peers.play import _changed as changed
 from flashferry.lab.experiment.peers.report import lines_left, side_by_side, write_peers
 from flashferry.lab.experiment.peers.study import Plan, play_missing, read_found
@@ -40,9 +40,9 @@ def test_lines_left_are_those_that_differ() -> None:
 def test_the_last_words_are_the_devices() -> None:
     """The device's error is found within an exception's text, its credentials are not; else the last line counts."""
     printed = r"Failure: ('x', 'copy\r\n%Error opening ftp://u:secret@198.18.0.1/f (Timed out)\r\nxe#')" + "\ntail\n"
-    assert last_words(printed) == "%Error opening ftp://*:*@198.18.0.1/f (Timed out)"
-    assert last_words("a\n b \n\nreport: flashferry report RUN\n") == "b"
-    assert last_words("") == ""
+    assert last_line(printed) == "%Error opening ftp://*:*@198.18.0.1/f (Timed out)"
+    assert last_line("a\n b \n\nreport: flashferry report RUN\n") == "b"
+    assert last_line("") == ""
 
 
 def test_a_row_tells_how_each_situation_ended() -> None:
@@ -94,10 +94,10 @@ def test_only_what_is_missing_is_played(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(study, "play", play)
     kept: list[Found] = []
-    wanted = [(PULL, "success"), (PULL, "already there"), (PULL, "stall")]
+    expected = [(PULL, "success"), (PULL, "already there"), (PULL, "stall")]
     play_missing(
-        wanted, PLAN, [_found("success", "ok"), _found("stall", "failed")],
-        keep=kept.append, tell=lambda _: None, interrupted=lambda: False,
+        expected, PLAN, [_found("success", "ok"), _found("stall", "failed")],
+        keep=kept.append, log=lambda _: None, interrupted=lambda: False,
     )  # fmt: skip
     assert played == [("t", ("success", "already there"))]
     assert [each.situation for each in kept] == ["already there"]
@@ -115,15 +115,15 @@ def test_a_world_that_breaks_costs_its_own_cells_alone(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(study, "play", play)
     kept: list[Found] = []
-    told: list[str] = []
+    shown: list[str] = []
 
     def missing(*situations: str) -> None:
-        wanted = [(PULL, each) for each in situations]
-        play_missing(wanted, PLAN, [], keep=kept.append, tell=told.append, interrupted=lambda: False)
+        expected = [(PULL, each) for each in situations]
+        play_missing(expected, PLAN, [], keep=kept.append, log=shown.append, interrupted=lambda: False)
 
     missing("stall", "full flash")
     assert [each.situation for each in kept] == ["full flash"]
-    assert "t, stall: no room for a link" in told
+    assert "t, stall: no room for a link" in shown
     with pytest.raises(ZeroDivisionError):
         missing("kill -9")
 

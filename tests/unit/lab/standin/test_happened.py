@@ -21,7 +21,7 @@ def test_what_is_given_and_what_restarts_is_kept(make_console: Callable[..., Any
 
 
 @pytest.mark.parametrize(
-    ("switches", "told"),
+    ("switches", "reported"),
     [
         ({"never_boots": True}, ["restart: Reload Command", "stays at ROMMON"]),
         (
@@ -36,16 +36,16 @@ def test_what_is_given_and_what_restarts_is_kept(make_console: Callable[..., Any
     ],
 )
 def test_a_fault_that_came_about_is_kept(
-    make_console: Callable[..., Any], switches: dict[str, Any], told: list[str]
+    make_console: Callable[..., Any], switches: dict[str, Any], reported: list[str]
 ) -> None:
     """Whoever plays a fault can ask whether it really happened."""
     device = make_console("c8000v-17.15").device
     events.switch(device, switches)
-    if not told[0].startswith("event: "):
+    if not reported[0].startswith("event: "):
         device.restart()
         device.boot()
     found = [one.replace(device.runs, "bootflash:packages.conf") for one in device.happened]
-    assert found == told
+    assert found == reported
 
 
 def test_a_refused_activation_and_a_refused_line_are_kept(make_console: Callable[..., Any]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from flashferry.lab.standin.configuration import Configuration, parse_configuration
-from flashferry.lab.standin.routing import GLOBAL_TABLE, Way, way_to
+from flashferry.lab.standin.routing import GLOBAL_TABLE, RoutedPath, path_to
 
 TEXT = """vrf definition Mgmt
 !@sections vrf definition 
@@ -54,18 +54,18 @@ def test_the_way_follows_the_configuration(
     configuration: Configuration, host: str, vrf: str | None, interface: str | None, way: tuple[str, str] | None
 ) -> None:
     """The command's VRF, else that of the source interface, else the global table; one that is down counts for none."""
-    found = way_to(configuration, host, vrf=vrf, source_interface=interface)
-    assert found == (None if way is None else Way(vrf=way[0], source_address=way[1]))
+    found = path_to(configuration, host, vrf=vrf, source_interface=interface)
+    assert found == (None if way is None else RoutedPath(vrf=way[0], source_address=way[1]))
 
 
 def test_without_a_route_there_is_no_way(configuration: Configuration) -> None:
     """A default route that is taken out leaves the connected networks."""
     configuration.remove("ip route 0.0.0.0")
-    assert way_to(configuration, "10.0.0.1") is None
-    assert way_to(configuration, "192.0.2.9") == Way(vrf=GLOBAL_TABLE, source_address="192.0.2.1")
+    assert path_to(configuration, "10.0.0.1") is None
+    assert path_to(configuration, "192.0.2.9") == RoutedPath(vrf=GLOBAL_TABLE, source_address="192.0.2.1")
 
 
 def test_a_mask_with_gaps_is_no_network() -> None:
     """The stand-in takes such a line, and a copy must not break its session by it."""
     configuration = parse_configuration(TEXT.replace("192.0.2.1 255.255.255.0", "192.0.2.1 255.0.255.0"))
-    assert way_to(configuration, "10.0.0.1") is None
+    assert path_to(configuration, "10.0.0.1") is None

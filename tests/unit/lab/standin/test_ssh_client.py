@@ -137,7 +137,7 @@ class SftpServer:
         self.content = content
         self.shortest = shortest
         self.out: list[bytes] = []
-        self.under_way = self.most_under_way = 0
+        self.in_flight = self.most_under_way = 0
 
     def take(self, packet: bytes) -> None:
         kind, body = packet[4], packet[5:]
@@ -152,8 +152,8 @@ class SftpServer:
         elif kind == 5:
             offset, length = struct.unpack("!QI", body[5:])
             piece = self.content[offset : offset + max(1, length // self.shortest)]
-            self.under_way += 1
-            self.most_under_way = max(self.most_under_way, self.under_way)
+            self.in_flight += 1
+            self.most_under_way = max(self.most_under_way, self.in_flight)
             self._send(103, number + struct.pack("!I", len(piece)) + piece)
         else:
             self._send(101, number + struct.pack("!III", 0, 0, 0))
@@ -169,7 +169,7 @@ def test_sftp_reads_ahead_and_puts_together(requests: int, shortest: int) -> Non
     reader = SftpReader("/dir/x.bin", server.take, taken, requests=requests, read_bytes=1000)
     reader.start()
     while server.out:
-        packets, server.out, server.under_way = server.out, [], 0
+        packets, server.out, server.in_flight = server.out, [], 0
         for packet in packets:
             reader.feed(packet)
     assert taken.content == server.content

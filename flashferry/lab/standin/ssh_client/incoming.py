@@ -38,7 +38,7 @@ class SinkRefusedError(Exception):
     """The sink said at the end that it does not have the file, though all of it came."""
 
 
-class ArrivingFile:
+class IncomingFile:
     """One file of a copy; implements what `scp_sink.SinkEvents` asks for.
 
     Args:

@@ -37,7 +37,7 @@ NO_AES = {"OPENSSL_ia32cap": "~0x200000200000000:0"}
 _PROGRAMS = ("sshd", "ssh", "scp", "ssh-keygen", "unshare", "nsenter")
 _MEMORY = Path("/dev/shm")  # noqa: S108 -- the system's own folder in memory
 _START_S = 10.0
-_LOOK_S = 0.02
+_POLL_S = 0.02
 _SETTLE_S = 3.0
 _CONFIG = """\
 ListenAddress {address}
@@ -97,8 +97,7 @@ class Sshd:
     Attributes:
         pid: Of the listening process.
 
-    Raises:
-        LabError: It does not start.
+    Raises LabError: it does not start.
     """
 
     def __init__(
@@ -187,7 +186,7 @@ class Sshd:
         while time.monotonic() < ends_s and self._process.poll() is None:
             if b"Server listening" in (self.folder / "sshd.log").read_bytes():
                 return
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         log = (self.folder / "sshd.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
         raise LabError(f"sshd did not start: {log[-1] if log else 'no word'}; see what its configuration lacks.")
 
@@ -225,7 +224,7 @@ class LocalFar:
         """Return the processor time of all sessions and commands that have ended there."""
         ends_s = time.monotonic() + _SETTLE_S
         while has_children(self._pid) and time.monotonic() < ends_s:
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         listener = reaped_s(self._pid)
         self._collect()
         return None if listener is None else listener + self._ended_s
@@ -249,7 +248,7 @@ class LocalFar:
         ends_s = time.monotonic() + _SETTLE_S
         while self._commands and time.monotonic() < ends_s:
             self._collect()
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         try:
             return Path(path).stat().st_size
         except OSError:
@@ -264,7 +263,7 @@ class LocalFar:
         self._commands.clear()
 
 
-class Ground:
+class Testbed:
     """Both namespaces with the folder in memory, for a with block.
 
     Attributes:
@@ -272,11 +271,10 @@ class Ground:
         here: Words that enter the namespace of the client.
         far: Words that enter that of the server.
 
-    Raises:
-        LabError: It cannot be built here.
+    Raises LabError: it cannot be built here.
     """
 
-    def __enter__(self) -> Ground:
+    def __enter__(self) -> Testbed:
         able = probe_namespaces()
         if not able.may_run:
             raise LabError(able.reason)
@@ -308,7 +306,7 @@ class Ground:
         while Path(f"/proc/{one.pid}/ns/net").readlink() == own:
             if time.monotonic() > ends_s:
                 raise LabError("A network namespace was not made in time; try again when the machine has less to do.")
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         return one.pid
 
     def link_bytes_per_s(self, *, size_bytes: int = 2_000_000_000) -> float | None:
