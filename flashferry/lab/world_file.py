@@ -59,7 +59,7 @@ def _sites(table: Table, base: Path) -> list[SiteSpec]:
     devices = tuple(device for each in table.tables("devices") for device in _devices(each, base))
     if not devices:
         raise LabError(f"{table.where}: devices: expected at least one table [[sites.devices]], found none.")
-    depot = _depot(table)
+    depot = _depot_spec(table)
     first = SiteSpec(
         name=_name(table),
         profile=_link(table, "link", base),
@@ -92,7 +92,7 @@ def _link(table: Table, key: str, base: Path) -> LinkProfile:
     return load_profile(_known(table, key, _PROFILES), base=base)
 
 
-def _depot(table: Table) -> DepotSpec | None:
+def _depot_spec(table: Table) -> DepotSpec | None:
     """Read whether a site has a depot host: true or false, or a table of what is its own."""
     if "depot" not in table.values:
         return None

@@ -92,7 +92,7 @@ def _run(
         seed=seed,
         only=tuple(series or ()),
         document=docs,
-        command=_command(name, runs, size_mb, series),
+        command=_bulk_command(name, runs, size_mb, series),
     )
     try:
         with stop_on_signals() as stop:
@@ -110,7 +110,7 @@ def _print(report: Report, folder: Path) -> None:
     echo(f"Figures: {folder / 'report.json'}, results.jsonl, conditions.json; graph: {folder / report.graph_name}")
 
 
-def _command(name: str, runs: int, size_mb: int, series: list[str] | None) -> str:
+def _bulk_command(name: str, runs: int, size_mb: int, series: list[str] | None) -> str:
     words = ["flashferry", "lab", "experiment", name, "--runs", str(runs), "--size-mb", str(size_mb)]
     for one in series or ():
         words += ["--series", one]

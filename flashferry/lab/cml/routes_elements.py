@@ -208,7 +208,7 @@ def _remove_annotation(call: Call) -> None:
 _NODE = "labs/{lab}/nodes/{node}"
 _LINK = "labs/{lab}/links/{link}"
 
-ROUTES = (
+ELEMENT_ROUTES = (
     ApiRoute("GET", "labs/{lab}/nodes", _nodes),
     ApiRoute("POST", "labs/{lab}/nodes", _add_node),
     ApiRoute("GET", _NODE, lambda call: _as_json(call, call.node)),

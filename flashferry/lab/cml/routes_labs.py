@@ -114,7 +114,7 @@ def _tiles(call: Call) -> dict[str, Any]:
     return {"lab_tiles": call.controller.tiles(call.user)}
 
 
-ROUTES = (
+LAB_ROUTES = (
     ApiRoute("GET", "labs", _list),
     ApiRoute("POST", "labs", _create),
     ApiRoute("POST", "import", _import),

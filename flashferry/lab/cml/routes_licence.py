@@ -73,7 +73,7 @@ def _deregister(call: Call) -> None:
     call.controller.is_registered = False
 
 
-ROUTES = (
+LICENCE_ROUTES = (
     ApiRoute("GET", "licensing", _status),
     ApiRoute("POST", "licensing/registration", _register),
     ApiRoute("DELETE", "licensing/deregistration", _deregister),

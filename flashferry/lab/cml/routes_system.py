@@ -220,7 +220,7 @@ def _computes(call: Call) -> object:
     return [host]
 
 
-ROUTES = (
+SYSTEM_ROUTES = (
     ApiRoute("GET", "system_information", _information, is_open=True),
     ApiRoute("POST", "authenticate", _log_in, is_open=True),
     # Whether 2.10 dropped the older of the two is not confirmed; older clients still ask it.

@@ -36,14 +36,17 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from flashferry.lab.cml import routes_elements, routes_labs, routes_licence, routes_system
 from flashferry.lab.cml.controller import Controller
 from flashferry.lab.cml.faults import Selector, Struck
+from flashferry.lab.cml.routes_elements import ELEMENT_ROUTES
+from flashferry.lab.cml.routes_labs import LAB_ROUTES
+from flashferry.lab.cml.routes_licence import LICENCE_ROUTES
+from flashferry.lab.cml.routes_system import SYSTEM_ROUTES
 from flashferry.lab.cml.routing import answer, as_json, below_base, refusal
 from flashferry.lab.cml.texts import refused
 from flashferry.lab.errors import LabError
 
-ROUTES = (*routes_labs.ROUTES, *routes_elements.ROUTES, *routes_licence.ROUTES, *routes_system.ROUTES)
+ROUTES = (*LAB_ROUTES, *ELEMENT_ROUTES, *LICENCE_ROUTES, *SYSTEM_ROUTES)
 """All calls that there are."""
 
 _IDLE_S = 30

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.terminal import Terminal
 
 MARK = " --More-- "
-_RUBOUT = "\b" * 9 + " " * 8 + "\b" * 9
+_ERASE_MARK = "\b" * 9 + " " * 8 + "\b" * 9
 """Back to the second column, over the mark, and back to the first: as IOS sends it (public session logs)."""
 
 
@@ -31,7 +31,7 @@ async def page(terminal: Terminal, text: str, rows: int) -> None:
             return
         terminal.write(MARK)
         key = await terminal.key()
-        terminal.write(_RUBOUT)
+        terminal.write(_ERASE_MARK)
         if key not in b" \r\n":
             return
         due = rows - 1 if key == 0x20 else 1

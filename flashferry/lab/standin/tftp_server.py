@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.device import Device
 
 PORT = 69
-_READ, _DATA, _ACK, _ERROR, _OACK = 1, 3, 4, 5, 6
+_READ, _WRITE, _DATA, _ACK, _ERROR, _OACK = 1, 2, 3, 4, 5, 6
 _NOT_FOUND, _DENIED, _ILLEGAL = 1, 2, 4
 _USUAL_BLOCK_BYTES, _LARGEST_BLOCK_BYTES = 512, 8192
 _TRIES = 5

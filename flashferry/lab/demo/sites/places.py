@@ -29,7 +29,7 @@ SILENT_AFTER_S = 10.0
 BEAT_S = 4.0
 _FILE_MODE = 0o600
 
-_AGENT = """\
+_AGENT_SETTINGS = """\
 site = "{site}"
 state = "state"
 key = "agent.key"
@@ -190,7 +190,7 @@ def _write_agent(
     write_inventory(own, place.inventory)
     values = {"site": place.name, "centre_key": centre_key, "broker": _address(broker), "beat_s": BEAT_S}
     source = f"https://{world.server_address}:{SOURCE_PORT}"
-    _write(place.settings, _AGENT.format(**values, source=source))
+    _write(place.settings, _AGENT_SETTINGS.format(**values, source=source))
     return key.public.line
 
 

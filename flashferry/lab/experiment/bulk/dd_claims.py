@@ -24,7 +24,7 @@ from flashferry.lab.experiment.bulk.seen import (
 )
 from flashferry.lab.experiment.bulk.studies import BLOCKS, CHACHA, CTR, GCM128, GCM256
 
-_HALF = (0.38, 0.62)
+_HALF_A_CORE = (0.38, 0.62)
 
 
 def bulk_claims(played: Played) -> list[Claim]:
@@ -69,7 +69,7 @@ def _half_a_core(seen: Seen) -> tuple[bool, str]:
     small = seen.block(512)
     shares = [share for share in (small.here_busy, small.far_busy) if share is not None]
     shown = " and ".join(f"{share:.0%}" for share in shares)
-    is_so = len(shares) == 2 and all(_HALF[0] <= share <= _HALF[1] for share in shares)
+    is_so = len(shares) == 2 and all(_HALF_A_CORE[0] <= share <= _HALF_A_CORE[1] for share in shares)
     return is_so, f"the busiest process of each end ran or waited for a processor {shown} of the time"
 
 

@@ -16,7 +16,7 @@ from flashferry.lab.experiment.bulk.studies import (
     Series,
 )
 
-_TITLES = {
+_TABLE_TITLES = {
     "ciphers": "scp by cipher (`scp-ciphers-2019`)",
     "macs": "MACs under aes128-ctr (`scp-mac-compression`; its figures are in charts only)",
     "compression": "Compression (`scp-mac-compression`)",
@@ -57,7 +57,7 @@ def table(series: Series, played: Played) -> str:
     heads += ["published MB/s"] if published else []
     heads += ["openssl speed, MB/s"] if speeds else []
     lines = [
-        f"**{_TITLES[series.name]}**, {_sizes(series)}. {ranking_told(rows)}",
+        f"**{_TABLE_TITLES[series.name]}**, {_sizes(series)}. {ranking_told(rows)}",
         "",
         _line(heads),
         _line(["---"] * len(heads)),
@@ -67,11 +67,11 @@ def table(series: Series, played: Played) -> str:
             _short(row.key),
             str(row.trials),
             _rate(row),
-            _share(row.link_share),
+            _percent(row.link_share),
             _spread(row.here_cpu),
             _spread(row.far_cpu),
         ]
-        cells += [f"{_share(row.here_busy)}, {_share(row.far_busy)}", row.bound_by or row.error]
+        cells += [f"{_percent(row.here_busy)}, {_percent(row.far_busy)}", row.bound_by or row.error]
         cells += [published.get(row.key, "")] if published else []
         cells += [speeds.get(row.key, "")] if speeds else []
         lines.append(_line(cells))
@@ -115,7 +115,7 @@ def _rate(row: Row) -> str:
     )
 
 
-def _share(value: float | None) -> str:
+def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.0%}"
 
 
