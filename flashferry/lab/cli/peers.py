@@ -17,7 +17,7 @@ from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from flashferry.lab.experiment.peers.play import Found
-    from flashferry.lab.experiment.peers.study import Plan
+    from flashferry.lab.experiment.peers.study import PeersPlan
     from flashferry.lab.experiment.peers.tools import Tool
 
 
@@ -40,14 +40,14 @@ def peers(
     """Play each tool in each situation: success, again, kill -9, unreachable server, full flash, stall."""
     from flashferry.lab.errors import LabError
     from flashferry.lab.experiment.evidence import put
-    from flashferry.lab.experiment.peers.study import Plan
+    from flashferry.lab.experiment.peers.study import PeersPlan
     from flashferry.lab.experiment.servers import vsftpd_path
 
     if vsftpd_path() is None:
         raise ConfigInvalid(
             "vsftpd is not installed, from which the peers' devices pull", hint="Install it: apt install vsftpd"
         )
-    plan = Plan(python=python, size_bytes=int(size_mb * 1e6), ceiling_s=ceiling, parallel=parallel)
+    plan = PeersPlan(python=python, size_bytes=int(size_mb * 1e6), ceiling_s=ceiling, parallel=parallel)
     installed = _installed(tool, python)
     requested = [
         (each, name) for each in installed for name in each.situations if _is_named(name, situation)
@@ -66,7 +66,7 @@ def peers(
 
 
 def _play(
-    requested: list[tuple[Tool, str]], plan: Plan, output: Path, heading: str, stop: threading.Event
+    requested: list[tuple[Tool, str]], plan: PeersPlan, output: Path, heading: str, stop: threading.Event
 ) -> tuple[list[Found], str]:
     """Play what is missing; every result is on disk as soon as it is there."""
     from flashferry.lab.experiment.peers.report import write_peers

@@ -37,7 +37,7 @@ def service_demo(
     """Show the service: twenty routers, a depot, two people, one plan approved and run, and the address to open."""
     check_installed()
     from flashferry.lab.demo.harness import play
-    from flashferry.lab.demo.service.environment import WORLD, opened
+    from flashferry.lab.demo.service.environment import WORLD, opened_environment
     from flashferry.lab.demo.service.scenario import Scenario
     from flashferry.lab.world_file import load_world
 
@@ -52,4 +52,4 @@ def service_demo(
             scenario.stay()
         return wrong
 
-    play(partial(opened, load_world(WORLD), folder), played)
+    play(partial(opened_environment, load_world(WORLD), folder), played)

@@ -114,7 +114,7 @@ class Environment:
 
 
 @contextmanager
-def opened(
+def opened_environment(
     spec: WorldSpec, folder: Path | None, stop: threading.Event, hurry: threading.Event
 ) -> Iterator[Environment]:
     """Yield a lab, with depot and service that are about to answer; all of it ends with the block.

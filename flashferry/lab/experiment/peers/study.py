@@ -23,7 +23,7 @@ _ORDER = (("stall",), ("success", "already there"), ("unreachable",), ("kill -9"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class PeersPlan:
     """How the tools are played.
 
     Attributes:
@@ -44,7 +44,7 @@ class Plan:
         return {"size_bytes": self.size_bytes, "ceiling_s": self.ceiling_s}
 
 
-def read_found(path: Path, plan: Plan) -> list[Found]:
+def read_found(path: Path, plan: PeersPlan) -> list[Found]:
     """Return the results of an earlier run with the same settings; none where there was none."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -63,7 +63,7 @@ def read_found(path: Path, plan: Plan) -> list[Found]:
 
 def play_missing(
     requested: Sequence[tuple[Tool, str]],
-    plan: Plan,
+    plan: PeersPlan,
     found: Sequence[Found],
     *,
     keep: Callable[[Found], None],

@@ -12,7 +12,7 @@ import pytest
 from flashferry.cli.main import main
 from flashferry.core.errors import ConfigInvalid
 from flashferry.lab.demo.service import output
-from flashferry.lab.demo.service.environment import listening, opened
+from flashferry.lab.demo.service.environment import listening, opened_environment
 from flashferry.lab.demo.service.output import Progress
 from flashferry.lab.demo.service.verification import judged
 from flashferry.lab.world import WorldSpec
@@ -37,7 +37,10 @@ def test_a_folder_with_something_in_it_is_refused(tmp_path):
     """Before anything is started."""
     (tmp_path / "old").touch()
     events = threading.Event(), threading.Event()
-    with pytest.raises(ConfigInvalid, match="expected a new folder"), opened(WorldSpec(), tmp_path, *events):
+    with (
+        pytest.raises(ConfigInvalid, match="expected a new folder"),
+        opened_environment(WorldSpec(), tmp_path, *events),
+    ):
         pass
 
 

@@ -11,10 +11,10 @@ from flashferry.lab.experiment.peers import study
 from flashferry.lab.experiment.peers.play import Found, last_line
 from flashferry.lab.experiment.peers.play import _changed as changed
 from flashferry.lab.experiment.peers.report import lines_left, side_by_side, write_peers
-from flashferry.lab.experiment.peers.study import Plan, play_missing, read_found
+from flashferry.lab.experiment.peers.study import PeersPlan, play_missing, read_found
 from flashferry.lab.experiment.peers.tools import TOOLS, Tool, versions
 
-PLAN = Plan(python=None, size_bytes=3_000_000, ceiling_s=120.0, parallel=2)
+PLAN = PeersPlan(python=None, size_bytes=3_000_000, ceiling_s=120.0, parallel=2)
 PULL, PUSH = Tool(name="t", patience="9 s"), Tool(name="p", needs_scp=True, patience="10 s")
 
 
@@ -78,7 +78,7 @@ def test_results_are_read_again_only_for_the_same_settings(tmp_path: Path) -> No
     found = [_found("kill -9", "killed", lines_left=("+a",), recovered_lines=()), _found("success", "ok")]
     write_peers(found, [PULL], tmp_path, settings=PLAN.settings, heading="h")
     assert read_found(tmp_path / "peers.json", PLAN) == found
-    other = Plan(python=None, size_bytes=1, ceiling_s=120.0, parallel=2)
+    other = PeersPlan(python=None, size_bytes=1, ceiling_s=120.0, parallel=2)
     with pytest.raises(LabError, match="other settings"):
         read_found(tmp_path / "peers.json", other)
     assert read_found(tmp_path / "none.json", PLAN) == []
