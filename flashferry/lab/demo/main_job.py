@@ -117,8 +117,8 @@ class _Demo:
         if not unchanged:
             return ExitCode.RESTORE_INCOMPLETE
         # A line at a time: the console writes out a line break within a text, which might be a device's.
-        for line in _NEXT:
-            print_line(line)
+        for text in _NEXT:
+            print_line(text)
         return ExitCode.OK
 
     def _introduce(self) -> None:

@@ -1,4 +1,4 @@
-"""`configure ...`, `archive config` and what looks at the archive: dialogues around `flashferry.lab.standin.archive`.
+"""`configure ...`, `archive config` and what shows the archive: dialogues around the archive of configurations.
 
 Texts: facts 7. A rollback that is armed without an archive path is refused with the sentence that NAPALM looks for.
 """
