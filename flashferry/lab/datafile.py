@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from datetime import datetime
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from flashferry.lab.errors import LabError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +74,20 @@ class Table:
             raise self._wrong(key, "an array of tables", value)
         return tuple(Table(where=f"{self.where}: {key}[{i}]", values=v) for i, v in enumerate(value))
 
+    def record(self, of: type[Record], **given: Any) -> Record:
+        """Read a dataclass of numbers, texts, flags, times and lists of texts; a field with a default may be missing.
+
+        Args:
+            of: The dataclass; its fields are all keys that are allowed.
+            given: Fields that the caller has read itself.
+        """
+        hints = get_type_hints(of)
+        self.only(*hints)
+        for each in fields(of):  # type: ignore[arg-type] # any dataclass
+            if each.name not in given and (each.name in self.values or each.default is MISSING):
+                given[each.name] = _READERS[hints[each.name]](self, each.name)
+        return of(**given)
+
     def only(self, *allowed: str) -> None:
         """Raise when there is a key that nothing reads: most likely a misspelt one."""
         for key in self.values:
@@ -85,6 +103,17 @@ class Table:
 
     def _wrong(self, key: str, expected: str, seen: object) -> LabError:
         return LabError(f"{self.where}: {key}: expected {expected}, found {seen!r}.")
+
+
+_READERS: Mapping[Any, Callable[[Table, str], Any]] = {
+    str: Table.text,
+    int: Table.integer,
+    float: Table.number,
+    float | None: Table.number,
+    bool: Table.flag,
+    tuple[str, ...]: Table.strings,
+    datetime: lambda table, key: datetime.fromisoformat(table.text(key)),
+}
 
 
 def read_table(package: str, name: str) -> Table:

@@ -29,7 +29,7 @@ class Kind(StrEnum):
     CONDITION = "object: condition"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Switch:
     """One switch.
 
@@ -45,62 +45,50 @@ class Switch:
 
 
 TABLE: Mapping[str, Switch] = {
-    "bad_gateway": Switch(kind=Kind.ANSWERS, default=None, effect="502 with a page of HTML; nothing is done."),
-    "unavailable": Switch(kind=Kind.ANSWERS, default=None, effect="503 with a page of HTML; nothing is done."),
-    "server_error": Switch(kind=Kind.ANSWERS, default=None, effect="500 with a description; nothing is done."),
-    "slow": Switch(kind=Kind.ANSWERS, default=None, effect="The request is done `seconds` later."),
+    "bad_gateway": Switch(Kind.ANSWERS, None, "502 with a page of HTML; nothing is done."),
+    "unavailable": Switch(Kind.ANSWERS, None, "503 with a page of HTML; nothing is done."),
+    "server_error": Switch(Kind.ANSWERS, None, "500 with a description; nothing is done."),
+    "slow": Switch(Kind.ANSWERS, None, "The request is done `seconds` later."),
     "slow_answer": Switch(
-        kind=Kind.ANSWERS,
-        default=None,
-        effect="It is done at once and answered `seconds` later: an import that times out but makes the lab.",
+        Kind.ANSWERS,
+        None,
+        "It is done at once and answered `seconds` later: an import that times out but makes the lab.",
     ),
-    "reset": Switch(kind=Kind.ANSWERS, default=None, effect="The connection is reset; nothing is done."),
-    "lost_answer": Switch(kind=Kind.ANSWERS, default=None, effect="It is done, then the connection is reset."),
-    "expired_token": Switch(kind=Kind.ANSWERS, default=None, effect="401 as if the token had just expired."),
-    "forbidden": Switch(kind=Kind.ANSWERS, default=None, effect="403 with a description; nothing is done."),
-    "plain_text": Switch(kind=Kind.ANSWERS, default=None, effect="It is done; the answer is a sentence, not JSON."),
-    "is_ready": Switch(
-        kind=Kind.FLAG, default=True, effect="What system_information says of `ready`; false: no start."
-    ),
-    "is_licensed": Switch(kind=Kind.FLAG, default=True, effect="Registration and authorization; false: no start."),
-    "is_snooping": Switch(kind=Kind.FLAG, default=True, effect="False: layer3_addresses stay empty."),
-    "version": Switch(
-        kind=Kind.TEXT, default="2.10.0+build.5", effect="The controller's version and what hangs on it."
-    ),
-    "token_lifetime_s": Switch(kind=Kind.SECONDS, default=28_800.0, effect="How long tokens live, old ones included."),
-    "quota": Switch(kind=Kind.COUNT, default=20, effect="Nodes that the licence lets run."),
-    "others_started": Switch(kind=Kind.COUNT, default=0, effect="Nodes of others that run, against the same quota."),
-    "memory_used_percent": Switch(kind=Kind.COUNT, default=25, effect="What system_stats says of the memory."),
-    "stuck": Switch(kind=Kind.STATES, default={}, effect="A node never gets beyond that state (QUEUED, STARTED)."),
-    "disconnected": Switch(kind=Kind.LABELS, default=(), effect="These nodes are DISCONNECTED once started."),
-    "no_boot": Switch(kind=Kind.LABELS, default=(), effect="These nodes run, but never become BOOTED."),
-    "no_address": Switch(kind=Kind.LABELS, default=(), effect="layer3_addresses know nothing of these nodes."),
+    "reset": Switch(Kind.ANSWERS, None, "The connection is reset; nothing is done."),
+    "lost_answer": Switch(Kind.ANSWERS, None, "It is done, then the connection is reset."),
+    "expired_token": Switch(Kind.ANSWERS, None, "401 as if the token had just expired."),
+    "forbidden": Switch(Kind.ANSWERS, None, "403 with a description; nothing is done."),
+    "plain_text": Switch(Kind.ANSWERS, None, "It is done; the answer is a sentence, not JSON."),
+    "is_ready": Switch(Kind.FLAG, True, "What system_information says of `ready`; false: no start."),
+    "is_licensed": Switch(Kind.FLAG, True, "Registration and authorization; false: no start."),
+    "is_snooping": Switch(Kind.FLAG, True, "False: layer3_addresses stay empty."),
+    "version": Switch(Kind.TEXT, "2.10.0+build.5", "The controller's version and what hangs on it."),
+    "token_lifetime_s": Switch(Kind.SECONDS, 28_800.0, "How long tokens live, old ones included."),
+    "quota": Switch(Kind.COUNT, 20, "Nodes that the licence lets run."),
+    "others_started": Switch(Kind.COUNT, 0, "Nodes of others that run, against the same quota."),
+    "memory_used_percent": Switch(Kind.COUNT, 25, "What system_stats says of the memory."),
+    "stuck": Switch(Kind.STATES, {}, "A node never gets beyond that state (QUEUED, STARTED)."),
+    "disconnected": Switch(Kind.LABELS, (), "These nodes are DISCONNECTED once started."),
+    "no_boot": Switch(Kind.LABELS, (), "These nodes run, but never become BOOTED."),
+    "no_address": Switch(Kind.LABELS, (), "layer3_addresses know nothing of these nodes."),
     "wrong_condition": Switch(
-        kind=Kind.CONDITION, default=None, effect="These keys are stored and applied instead of those that were sent."
+        Kind.CONDITION, None, "These keys are stored and applied instead of those that were sent."
     ),
     "wrong_operational": Switch(
-        kind=Kind.CONDITION, default=None, effect="The read-back is as sent; these keys are applied and `operational`."
+        Kind.CONDITION, None, "The read-back is as sent; these keys are applied and `operational`."
     ),
-    "wrong_on_link": Switch(
-        kind=Kind.CONDITION, default=None, effect="These keys are applied, and nothing the controller says shows it."
-    ),
-    "condition_refused": Switch(kind=Kind.FLAG, default=False, effect="Every PATCH of a condition is a 400."),
+    "wrong_on_link": Switch(Kind.CONDITION, None, "These keys are applied, and nothing the controller says shows it."),
+    "condition_refused": Switch(Kind.FLAG, False, "Every PATCH of a condition is a 400."),
     "import_ignores_conditions": Switch(
-        kind=Kind.FLAG, default=False, effect="`conditioning` in an imported topology is taken and not applied."
+        Kind.FLAG, False, "`conditioning` in an imported topology is taken and not applied."
     ),
-    "is_condition_enabled_by_default": Switch(
-        kind=Kind.FLAG, default=True, effect="What a condition sent without `enabled` becomes."
-    ),
-    "stop_takes_s": Switch(
-        kind=Kind.SECONDS, default=0.0, effect="Nodes show their last state for so long after stop."
-    ),
-    "refuse_stop": Switch(kind=Kind.COUNT, default=0, effect="So many orders to stop are a 403."),
-    "refuse_wipe": Switch(kind=Kind.COUNT, default=0, effect="So many orders to wipe are a 403."),
-    "refuse_delete": Switch(kind=Kind.COUNT, default=0, effect="So many orders to delete are a 403."),
-    "tiles_lag_s": Switch(kind=Kind.SECONDS, default=0.2, effect="populate_lab_tiles is so far behind."),
-    "console_log_as": Switch(
-        kind=Kind.TEXT, default="object", effect="Console logs: `object`, `string`, `lines` or `plain` (not JSON)."
-    ),
+    "is_condition_enabled_by_default": Switch(Kind.FLAG, True, "What a condition sent without `enabled` becomes."),
+    "stop_takes_s": Switch(Kind.SECONDS, 0.0, "Nodes show their last state for so long after stop."),
+    "refuse_stop": Switch(Kind.COUNT, 0, "So many orders to stop are a 403."),
+    "refuse_wipe": Switch(Kind.COUNT, 0, "So many orders to wipe are a 403."),
+    "refuse_delete": Switch(Kind.COUNT, 0, "So many orders to delete are a 403."),
+    "tiles_lag_s": Switch(Kind.SECONDS, 0.2, "populate_lab_tiles is so far behind."),
+    "console_log_as": Switch(Kind.TEXT, "object", "Console logs: `object`, `string`, `lines` or `plain` (not JSON)."),
 }
 """All switches, by name."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Text:
     """One refusal.
 
@@ -40,52 +40,43 @@ _API = "description of the interface, 2.9"
 _CLIENT = "virl2-client 2.10.1"
 
 TEXTS = {
-    "lab_not_found": Text(status=HTTPStatus.NOT_FOUND, words="Lab not found: {lab_id}", source=_CLIENT),
-    "node_not_found": Text(status=HTTPStatus.NOT_FOUND, words="Node not found: {node_id}"),
-    "link_not_found": Text(status=HTTPStatus.NOT_FOUND, words="Link not found: {link_id}"),
-    "interface_not_found": Text(status=HTTPStatus.NOT_FOUND, words="Interface not found: {interface_id}"),
-    "annotation_not_found": Text(status=HTTPStatus.NOT_FOUND, words="Annotation not found: {annotation_id}"),
-    "definition_not_found": Text(status=HTTPStatus.NOT_FOUND, words="Definition not found: {definition_id}"),
-    "not_found": Text(status=HTTPStatus.NOT_FOUND, words="Not found: {what}"),
-    "no_route": Text(status=HTTPStatus.NOT_FOUND, words="The stand-in has no {method} {path} in {version}"),
-    "wrong_login": Text(status=HTTPStatus.FORBIDDEN, words="Authentication failed!"),
-    "no_token": Text(status=HTTPStatus.UNAUTHORIZED, words="No authorization token provided."),
-    "bad_token": Text(status=HTTPStatus.UNAUTHORIZED, words="Invalid or expired token."),
-    "not_permitted": Text(status=HTTPStatus.FORBIDDEN, words="User {user} may not do that."),
-    "bad_request": Text(status=HTTPStatus.BAD_REQUEST, words="Bad Request: {why}"),
-    "bad_topology": Text(status=HTTPStatus.BAD_REQUEST, words="Bad Request: topology: {why}"),
-    "missing_node_definition": Text(
-        status=HTTPStatus.BAD_REQUEST, words="Node definition not found: {definition} (node {label})"
-    ),
-    "missing_image_definition": Text(
-        status=HTTPStatus.BAD_REQUEST, words="Image definition not found: {definition} (node {label})"
-    ),
-    "bad_condition": Text(status=HTTPStatus.BAD_REQUEST, words="Bad Request: link condition: {why}"),
-    "no_condition": Text(status=HTTPStatus.BAD_REQUEST, words="No link condition exists", source=_API),
-    "cannot_start": Text(status=HTTPStatus.BAD_REQUEST, words="Cannot start lab.{why}", source=_API),
+    "lab_not_found": Text(HTTPStatus.NOT_FOUND, "Lab not found: {lab_id}", _CLIENT),
+    "node_not_found": Text(HTTPStatus.NOT_FOUND, "Node not found: {node_id}"),
+    "link_not_found": Text(HTTPStatus.NOT_FOUND, "Link not found: {link_id}"),
+    "interface_not_found": Text(HTTPStatus.NOT_FOUND, "Interface not found: {interface_id}"),
+    "annotation_not_found": Text(HTTPStatus.NOT_FOUND, "Annotation not found: {annotation_id}"),
+    "definition_not_found": Text(HTTPStatus.NOT_FOUND, "Definition not found: {definition_id}"),
+    "not_found": Text(HTTPStatus.NOT_FOUND, "Not found: {what}"),
+    "no_route": Text(HTTPStatus.NOT_FOUND, "The stand-in has no {method} {path} in {version}"),
+    "wrong_login": Text(HTTPStatus.FORBIDDEN, "Authentication failed!"),
+    "no_token": Text(HTTPStatus.UNAUTHORIZED, "No authorization token provided."),
+    "bad_token": Text(HTTPStatus.UNAUTHORIZED, "Invalid or expired token."),
+    "not_permitted": Text(HTTPStatus.FORBIDDEN, "User {user} may not do that."),
+    "bad_request": Text(HTTPStatus.BAD_REQUEST, "Bad Request: {why}"),
+    "bad_topology": Text(HTTPStatus.BAD_REQUEST, "Bad Request: topology: {why}"),
+    "missing_node_definition": Text(HTTPStatus.BAD_REQUEST, "Node definition not found: {definition} (node {label})"),
+    "missing_image_definition": Text(HTTPStatus.BAD_REQUEST, "Image definition not found: {definition} (node {label})"),
+    "bad_condition": Text(HTTPStatus.BAD_REQUEST, "Bad Request: link condition: {why}"),
+    "no_condition": Text(HTTPStatus.BAD_REQUEST, "No link condition exists", _API),
+    "cannot_start": Text(HTTPStatus.BAD_REQUEST, "Cannot start lab.{why}", _API),
     "wipe_while_running": Text(
-        status=HTTPStatus.FORBIDDEN,
-        words="The lab must be stopped before it can be wiped",
-        source=_API,
-        is_status_known=False,
+        HTTPStatus.FORBIDDEN, "The lab must be stopped before it can be wiped", _API, is_status_known=False
     ),
     "delete_while_running": Text(
-        status=HTTPStatus.FORBIDDEN, words="The lab must be stopped and wiped first: {lab_id}", is_status_known=False
+        HTTPStatus.FORBIDDEN, "The lab must be stopped and wiped first: {lab_id}", is_status_known=False
     ),
     "change_while_running": Text(
-        status=HTTPStatus.FORBIDDEN, words="{what} can only be changed while it is wiped", is_status_known=False
+        HTTPStatus.FORBIDDEN, "{what} can only be changed while it is wiped", is_status_known=False
     ),
     "refused_by_switch": Text(
-        status=HTTPStatus.FORBIDDEN, words="A switch of the stand-in refuses to {verb} labs", is_status_known=False
+        HTTPStatus.FORBIDDEN, "A switch of the stand-in refuses to {verb} labs", is_status_known=False
     ),
-    "no_capture": Text(status=HTTPStatus.NOT_FOUND, words="No capture on link {link_id}", is_status_known=False),
-    "capture_not_running": Text(
-        status=HTTPStatus.BAD_REQUEST, words="Link {link_id} is not started", is_status_known=False
-    ),
-    "no_file_name": Text(status=HTTPStatus.BAD_REQUEST, words="X-Original-File-Name header is missing"),
-    "bad_file_name": Text(status=HTTPStatus.BAD_REQUEST, words="Unsupported file name: {name}"),
-    "bad_definition": Text(status=HTTPStatus.BAD_REQUEST, words="Bad Request: definition: {why}"),
-    "in_use": Text(status=HTTPStatus.FORBIDDEN, words="{what} is in use", is_status_known=False),
+    "no_capture": Text(HTTPStatus.NOT_FOUND, "No capture on link {link_id}", is_status_known=False),
+    "capture_not_running": Text(HTTPStatus.BAD_REQUEST, "Link {link_id} is not started", is_status_known=False),
+    "no_file_name": Text(HTTPStatus.BAD_REQUEST, "X-Original-File-Name header is missing"),
+    "bad_file_name": Text(HTTPStatus.BAD_REQUEST, "Unsupported file name: {name}"),
+    "bad_definition": Text(HTTPStatus.BAD_REQUEST, "Bad Request: definition: {why}"),
+    "in_use": Text(HTTPStatus.FORBIDDEN, "{what} is in use", is_status_known=False),
 }
 """Every refusal, by a name of ours."""
 

@@ -56,11 +56,12 @@ class CopyFigures:
     reply_timeout_s: float
     keeps_partial_file: bool
     passive: bool
-    extended_passive: bool
-    erase_question: bool
-    http_ok_line: bool
-    http_marks_round_up: bool
-    https_bytes_per_s: float | None
+    extended_passive: bool = False
+    erase_question: bool = False
+    # `copy http://... null:` of 174 bytes printed neither an [OK line nor a mark (public lab log).
+    http_ok_line: bool = False
+    http_marks_round_up: bool = False
+    https_bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,16 +197,16 @@ def load_platform(name: str) -> Platform:
         has_legacy_ssh=table.flag("has_legacy_ssh", False),
         is_controller_managed=table.flag("is_controller_managed", False),
         mac_prefix=table.text("mac_prefix"),
-        ports=tuple(_port(each) for each in table.tables("ports")),
+        ports=tuple(each.record(PortFigures) for each in table.tables("ports")),
         cabled=table.strings("cabled", ()),
         image=table.text("image"),
-        tcp=_tcp(table.table("tcp")),
-        copy=_copy(table.table("copy")),
+        tcp=table.table("tcp").record(TcpFigures),
+        copy=table.table("copy").record(CopyFigures),
         ssh_client=load_figures(table.text("ssh_client")),
         crypto_bytes_per_s=speeds(table.table("crypto_bytes_per_s")),
         flash=_flash(table.table("flash")) if "flash" in table.values else _NO_FLASH,
         other_flashes=tuple(_flash(each) for each in table.tables("other_flashes")),
-        install=_install(table.table("install")) if "install" in table.values else None,
+        install=table.table("install").record(InstallFigures) if "install" in table.values else None,
         file_system_rows=tuple(table.text("file_systems").strip("\n").split("\n")),
         texts={key: texts.text(key) for key in (*_TEXTS, *_MORE_TEXTS) if key in _TEXTS or key in texts.values},
         outputs={key: table.table("outputs").text(key) for key in table.table("outputs").values},
@@ -247,80 +248,8 @@ def _configuration_text(name: str) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _port(table: Table) -> PortFigures:
-    table.only(*PortFigures.__dataclass_fields__)
-    return PortFigures(
-        prefix=table.text("prefix"),
-        hardware=table.text("hardware"),
-        bandwidth_kbps=table.integer("bandwidth_kbps", low=1),
-        delay_us=table.integer("delay_us", low=1),
-        media=table.strings("media", ()),
-        medium=table.text("medium", ""),
-    )
-
-
-def _tcp(table: Table) -> TcpFigures:
-    table.only(*TcpFigures.__dataclass_fields__)
-    return TcpFigures(
-        default_window_bytes=table.integer("default_window_bytes", low=1460, high=1073741823),
-        default_window_scaling=table.flag("default_window_scaling"),
-        default_sack=table.flag("default_sack"),
-        default_timestamps=table.flag("default_timestamps"),
-        synwait_s=table.number("synwait_s", low=1, high=300),
-    )
-
-
-def _copy(table: Table) -> CopyFigures:
-    table.only(*CopyFigures.__dataclass_fields__)
-    return CopyFigures(
-        loading_line=table.flag("loading_line"),
-        bytes_per_mark=table.integer("bytes_per_mark", low=1),
-        reply_timeout_s=table.number("reply_timeout_s", low=1, high=600),
-        keeps_partial_file=table.flag("keeps_partial_file"),
-        passive=table.flag("passive"),
-        extended_passive=table.flag("extended_passive", False),
-        erase_question=table.flag("erase_question", False),
-        # `copy http://... null:` of 174 bytes printed neither an [OK line nor a mark (public lab log).
-        http_ok_line=table.flag("http_ok_line", False),
-        http_marks_round_up=table.flag("http_marks_round_up", False),
-        https_bytes_per_s=table.number("https_bytes_per_s", low=1) if "https_bytes_per_s" in table.values else None,
-    )
-
-
 def _flash(table: Table) -> FlashFigures:
-    table.only(*FlashFigures.__dataclass_fields__)
-    return FlashFigures(
-        name=table.text("name"),
-        aliases=table.strings("aliases"),
-        size_bytes=table.integer("size_bytes", low=1),
-        overhead_bytes=table.integer("overhead_bytes"),
-        block_bytes=table.integer("block_bytes", low=1),
-        write_bytes_per_s=table.number("write_bytes_per_s", low=1),
-        hash_bytes_per_s=table.number("hash_bytes_per_s", low=1),
-        first_inode=table.integer("first_inode"),
-        files=tuple(_stock_file(each) for each in table.tables("files")),
-        directories=table.strings("directories", ()),
-    )
-
-
-def _install(table: Table) -> InstallFigures:
-    table.only(*InstallFigures.__dataclass_fields__)
-    return InstallFigures(
-        version=table.text("version"),
-        places=table.strings("places"),
-        word=table.text("word"),
-        bytes_per_s=table.number("bytes_per_s", low=1),
-        stock=table.text("stock"),
-    )
-
-
-def _stock_file(table: Table) -> StockFile:
-    table.only("name", "size_bytes", "modified")
-    return StockFile(
-        name=table.text("name"),
-        size_bytes=table.integer("size_bytes"),
-        modified=datetime.fromisoformat(table.text("modified")),
-    )
+    return table.record(FlashFigures, files=tuple(each.record(StockFile) for each in table.tables("files")))
 
 
 _NO_FLASH = FlashFigures(

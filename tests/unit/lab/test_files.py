@@ -3,7 +3,10 @@
 import json
 import os
 import threading
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -204,3 +207,31 @@ def test_nobody_on_the_control_socket(tmp_path: Path) -> None:
     """Asking a lab that is gone says so."""
     with pytest.raises(LabError, match="still running"):
         ask(tmp_path / "link.sock", {"do": "counters"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Line:
+    name: str
+    rate: float
+    tags: tuple[str, ...] = ()
+    seen: datetime = datetime(2000, 1, 1)
+
+
+def test_a_record_has_the_values_of_its_table() -> None:
+    """A field with a default may be missing; what the caller has read itself is taken as it is."""
+    table = Table(where="x.toml", values={"rate": 3, "seen": "2021-03-20 10:00", "name": "a"})
+    assert table.record(_Line, tags=("b",)) == _Line(name="a", rate=3.0, tags=("b",), seen=datetime(2021, 3, 20, 10))
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"name": "a"}, "x.toml: the key 'rate' is missing"),
+        ({"name": "a", "rate": -1}, "x.toml: rate: expected a number"),
+        ({"name": "a", "rate": 1, "rat": 1}, "x.toml: unknown key 'rat'; allowed are name, rate, seen, tags"),
+    ],
+)
+def test_a_record_names_the_key_that_is_wrong(values: dict[str, Any], said: str) -> None:
+    """Missing, out of range, or misspelt."""
+    with pytest.raises(LabError, match=said):
+        Table(where="x.toml", values=values).record(_Line)

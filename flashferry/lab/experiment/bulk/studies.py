@@ -47,7 +47,6 @@ PUBLISHED_CIPHERS: Mapping[str, float] = MappingProxyType(
     }
 )  # fmt: skip
 """MB/s, medians of three; `rijndael-cbc@lysator.liu.se`, 249.9, is no cipher any more."""
-PUBLISHED_LINK_BPS = 8.42e9
 PUBLISHED_BLOCKS: Mapping[int, float] = MappingProxyType(
     {512: 118, 4096: 363, 32_768: 371, 65_536: 385, 524_288: 324, 4_194_304: 330}
 )
@@ -62,8 +61,6 @@ PUBLISHED_PIPES: Mapping[tuple[str, str], float] = MappingProxyType(
     }
 )  # fmt: skip
 """By transport and compressing program; those of gzip were stopped by hand."""
-PUBLISHED_BOARD = (30.0, 51.0)
-"""The board's default, and aes256-gcm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
