@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from flashferry.core.errors import FlashferryError, Kind
-from flashferry.core.outside import told
+from flashferry.core.outside import redact_json
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ def to_json(value: object) -> Any:
 
 def stored_json(value: object) -> Any:
     """Return what the journal keeps of a record: JSON types without secrets, however they came into it."""
-    return told(to_json(value), exact=_READ_AGAIN)
+    return redact_json(to_json(value), exact=_READ_AGAIN)
 
 
 def encode(value: Any) -> Any:

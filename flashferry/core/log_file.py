@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import masked, shown, shown_lines, told
+from flashferry.core.outside import masked, redact_json, sanitize, sanitize_lines
 from flashferry.core.safe_quote import counted
 from flashferry.core.state_folder import open_private
 
@@ -56,9 +56,9 @@ class LogLines(logging.Formatter):
         if self._is_json:
             found = {"at": at, "level": record.levelname.lower(), "logger": record.name, "text": record.getMessage()}
             found |= getattr(record, FIELDS, {})
-            return json.dumps(told(found) | ({"trace": masked(trace)} if trace else {}))
+            return json.dumps(redact_json(found) | ({"trace": masked(trace)} if trace else {}))
         head = f"{at} {record.levelname} {record.name}: " if self._has_time else ""
-        lines = [head + shown(record.getMessage()), *(f"  | {line}" for line in shown_lines(trace).splitlines())]
+        lines = [head + sanitize(record.getMessage()), *(f"  | {line}" for line in sanitize_lines(trace).splitlines())]
         return "\n".join(lines)
 
 
@@ -100,7 +100,7 @@ class LogFile(logging.Handler):
             trouble = error.strerror or str(error)
         if trouble and not self._is_in_trouble:
             with suppress(OSError, ValueError):
-                sys.stderr.write(shown_lines(f"flashferry: log file {self._path}: {trouble}; lines may be lost\n"))
+                sys.stderr.write(sanitize_lines(f"flashferry: log file {self._path}: {trouble}; lines may be lost\n"))
         self._is_in_trouble = bool(trouble)
 
     def close(self) -> None:

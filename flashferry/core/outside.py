@@ -37,8 +37,13 @@ __all__ = [
     "keep_secrets_in",
     "masked",
     "outward",
+    "redact_json",
+    "sanitize",
+    "sanitize_lines",
+    "sanitize_record",
     "secret_begun",
     "secret_places",
+    "secret_start",
     "shown",
     "shown_lines",
     "told",
@@ -158,12 +163,12 @@ def secret_places(text: str) -> list[tuple[int, int]]:
     return _SECRETS.spans(text)
 
 
-def secret_begun(text: str) -> int:
+def secret_start(text: str) -> int:
     """Return from where on the end of a text may be a secret's beginning; the length of the text where it is none."""
     return _SECRETS.begun(text)
 
 
-def shown(text: str) -> str:
+def sanitize(text: str) -> str:
     """Return a text as it may be shown in a line or a cell: without secrets, and nothing in it is obeyed by anybody."""
     if (known := _KEPT.get(text)) is not None:
         return known
@@ -174,13 +179,13 @@ def shown(text: str) -> str:
     return result
 
 
-def shown_lines(text: str) -> str:
-    """Return a text of several lines as `shown` does each; line feeds stay."""
+def sanitize_lines(text: str) -> str:
+    """Return a text of several lines as `sanitize` does each; line feeds stay."""
     text = _SECRETS.mask(text)
     return text if text.isprintable() else "\n".join(visible(line) for line in text.split("\n"))
 
 
-def told(value: Any, name: str = "", *, exact: Collection[str] = ()) -> Any:
+def redact_json(value: Any, name: str = "", *, exact: Collection[str] = ()) -> Any:
     """Return JSON types for programs: every text without secrets, and otherwise exact.
 
     Args:
@@ -196,12 +201,12 @@ def told(value: Any, name: str = "", *, exact: Collection[str] = ()) -> Any:
         return {
             key if _is_field(key) else _word(key, is_name=True): one
             if type(one) in _NUMBERS
-            else told(one, key, exact=exact)
+            else redact_json(one, key, exact=exact)
             for key, one in value.items()
         }
     if isinstance(value, list):
         # Readings are thousands of numbers.
-        return value if name == "samples" else [told(one, name, exact=exact) for one in value]
+        return value if name == "samples" else [redact_json(one, name, exact=exact) for one in value]
     return value
 
 
@@ -211,8 +216,8 @@ def _is_field(key: str) -> bool:
     return _FIELD.fullmatch(key) is not None
 
 
-def outward(value: T) -> T:
-    """Return a value made of dataclasses and tuples with every text as `shown` has it."""
+def sanitize_record(value: T) -> T:
+    """Return a value made of dataclasses and tuples with every text as `sanitize` has it."""
     return cast("T", _outward(value))
 
 
@@ -244,7 +249,7 @@ def _outward(value: Any) -> Any:
     if isinstance(value, Enum):
         return value
     if isinstance(value, str):
-        return shown(value)
+        return sanitize(value)
     if isinstance(value, tuple):
         made = tuple(_outward(one) for one in value)
         return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
@@ -281,3 +286,7 @@ def _sign(character: str) -> str:
 
 def _escaped_for_json(found: re.Match[str]) -> str:
     return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]
+
+
+# The earlier names, until every package uses the new ones.
+told, shown, shown_lines, outward, secret_begun = redact_json, sanitize, sanitize_lines, sanitize_record, secret_start

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import told
+from flashferry.core.outside import redact_json
 from flashferry.monitor.events import Event
 
 SCHEMA = "flashferry.event/1"
@@ -81,7 +81,7 @@ def event_line(event: Event, *, run_id: str, at: datetime, seq: int = 1) -> byte
         at: When it happened, with a time zone.
     """
     head = {"schema": SCHEMA, "at": at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")}
-    body = told({name: to_json(getattr(event, name)) for name in _FIELDS})
+    body = redact_json({name: to_json(getattr(event, name)) for name in _FIELDS})
     body |= {"run_id": event.run_id or run_id or None, "at_s": round(event.at_s, 3), "seq": seq}
     return json.dumps(head | body, separators=(",", ":")).encode() + b"\n"
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from flashferry.core.outside import outward
+from flashferry.core.outside import sanitize_record
 from flashferry.reports.facts import FACTS, sentence_of
 from flashferry.reports.model import DeviceReport, Report
 
@@ -79,7 +79,7 @@ def report_csv(report: Report) -> str:
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(COLUMNS)
-    for device in outward(report).devices:
+    for device in sanitize_record(report).devices:
         writer.writerow([safe(column(device)) for column in COLUMNS.values()])
     return out.getvalue()
 

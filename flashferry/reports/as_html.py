@@ -8,7 +8,7 @@ from functools import cache
 from jinja2 import Template
 from markupsafe import Markup
 
-from flashferry.core.outside import outward
+from flashferry.core.outside import sanitize_record
 from flashferry.core.safe_quote import counted
 from flashferry.model.states import label_of
 from flashferry.reports import words
@@ -43,7 +43,7 @@ _TITLES = {"stage": "Staging report", "probe": "Speed test report"}
 
 def report_html(report: Report) -> str:
     """Return the report as one HTML page."""
-    report = outward(report)
+    report = sanitize_record(report)
     ordered = _ordered(report)
     opened = _opened(ordered)
     page = _template("report.html.j2").render(
@@ -76,7 +76,7 @@ def device_section(report: Report, device: DeviceReport) -> Markup:
         device: The device.
     """
     text = _template("report_device.html.j2").render(
-        report=outward(report), device=outward(device), **_pictures(report)
+        report=sanitize_record(report), device=sanitize_record(device), **_pictures(report)
     )
     return Markup(text)  # noqa: S704 -- the template escapes all that it is given
 

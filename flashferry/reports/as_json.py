@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashferry.core.codec import decode, to_json
-from flashferry.core.outside import json_text, told
+from flashferry.core.outside import json_text, redact_json
 from flashferry.reports.json_schema import json_schema
 from flashferry.reports.model import SCHEMA, Report
 from flashferry.tcp.sample import Sample
@@ -43,7 +43,7 @@ FORMS: dict[Any, Any] = {Sample: Reading}
 
 def report_json(report: Report) -> str:
     """Return the report as one JSON document."""
-    return json_text(told(report_document(report)), indent=2) + "\n"
+    return json_text(redact_json(report_document(report)), indent=2) + "\n"
 
 
 def report_document(report: Report) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from flashferry.core.outside import outward
+from flashferry.core.outside import sanitize_record
 from flashferry.reports.junit_xml import JunitCase, JunitSuite, junit_text
 from flashferry.reports.model import DeviceReport, Report
 from flashferry.reports.thresholds import Check, Status, Threshold, checks_of
@@ -23,7 +23,7 @@ def report_junit(report: Report, thresholds: Sequence[Threshold] = ()) -> str:
         report: The report.
         thresholds: What every device is held against, beside image and configuration.
     """
-    report = outward(report)
+    report = sanitize_record(report)
     checked = [(device, checks_of(device, report.verb, thresholds)) for device in report.devices]
     order = list(dict.fromkeys(device.site for device, _ in checked))
     checked.sort(key=lambda one: order.index(one[0].site))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from flashferry.core.outside import outward
+from flashferry.core.outside import sanitize_record
 from flashferry.planning.readiness import ReadyRecord
 from flashferry.reports.as_junit import NO_SITE
 from flashferry.reports.junit_xml import JunitCase, JunitSuite, junit_text
@@ -28,7 +28,7 @@ def ready_junit(records: Sequence[ReadyRecord], *, plan: str | None, at: datetim
         plan: Digest of the plan that was asked about, or None.
         at: When; None: now.
     """
-    records = outward(tuple(records))
+    records = sanitize_record(tuple(records))
     when = (at or datetime.now(UTC)).isoformat(timespec="seconds")
     sites = dict.fromkeys(record.site or NO_SITE for record in records)
     properties = (("verb", "ready"), *((("plan", plan),) if plan else ()))

@@ -1,6 +1,8 @@
 """The journal: what a device was before we touched it, on disk before we touch it.
 
-SQLite in WAL mode with `synchronous=FULL`: a committed row survives a kill -9 and a power cut (sqlite.org/pragma.html).
+SQLite in WAL mode. Every committed row survives a kill -9. What recovery needs (a run's start and end, leases, changes,
+activations, recoveries) is synced when the call returns (`synchronous=FULL`) and survives a power cut; states, records
+and transfers are synced with the next of these writes.
 A unique index over the devices in our hands is the lease that keeps two runs off the same device. It holds within one
 state directory: two users, or two machines, must share out the devices by themselves (a WAL database does not work over
 a network file system). A run holds a file lock while it lives, so a dead run is known by its free lock, whatever killed
@@ -41,7 +43,7 @@ from flashferry.store.journal_rows import (
 from flashferry.store.journal_runs import JournalRuns, now
 from flashferry.store.lease_files import COLUMNS, LeaseFile, LeaseFiles
 from flashferry.store.run_lock import lock_of
-from flashferry.store.tables import device_row, lease_row, lease_rows, other_identities, unsound_devices
+from flashferry.store.tables import lease_row, lease_rows, other_identities, unsound_devices
 from flashferry.store.transfer_row import TransferEntry, row_of
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change
@@ -101,7 +103,7 @@ class Journal(JournalRuns):
             (run_id, one.host, one.address, one.port, one.platform, one.site, one.wave, one.image, planned, at)
             for one in devices
         ]
-        self._change(lambda database: database.executemany(INSERT_DEVICE, rows))
+        self._change(lambda database: database.executemany(INSERT_DEVICE, rows), is_synced=False)
 
     def exclude(self, run_id: str, devices: Sequence[tuple[NewDevice, DeviceRecord]]) -> None:
         """Enter devices that a run does not touch, each with what its report says of it: all of them or none."""
@@ -116,7 +118,7 @@ class Journal(JournalRuns):
             database.executemany(INSERT_DEVICE, ((*row, at) for row in rows))
             database.executemany("UPDATE devices SET record = ? WHERE run_id = ? AND host = ?", records)
 
-        self._change(enter)
+        self._change(enter, is_synced=False)
 
     def update_devices(self, run_id: str, devices: Iterable[NewDevice]) -> None:
         """Have devices that a run has already be reached where the inventory has them now, but for those in its hands.
@@ -125,7 +127,7 @@ class Journal(JournalRuns):
         """
         at = now()
         rows = [(one.address, one.port, one.platform, one.site, at, run_id, one.host) for one in devices]
-        self._change(lambda database: database.executemany(UPDATE_DEVICE, rows))
+        self._change(lambda database: database.executemany(UPDATE_DEVICE, rows), is_synced=False)
 
     def again(self, run_id: str, host: str) -> None:
         """Have a device of a run begin anew; what its attempt so far came to is kept beside the next one.
@@ -217,11 +219,13 @@ class Journal(JournalRuns):
 
     def _keep_file(self, run_id: str, host: str, kept: dict[str, Any]) -> None:
         """Have the lease's file say what the row is about to say."""
-        row = self._read(lambda database: lease_row(database, run_id, host))
+        columns = ", ".join(COLUMNS)
+        query = f"SELECT {columns} FROM devices WHERE run_id = ? AND host = ?"  # noqa: S608 -- our own words
+        row = self._read(lambda database: database.execute(query, (run_id, host)).fetchone())
         if row is None:
             raise ValueError(f"{host}: run {run_id} has no such device")
         try:
-            self._files.write({column: getattr(row, column) for column in COLUMNS} | kept)
+            self._files.write(dict(zip(COLUMNS, row, strict=True)) | kept)
         except OSError as error:
             raise JournalUnusable(
                 f"the lease of {host} cannot be written in {self.directory}: {error.strerror}",
@@ -236,17 +240,16 @@ class Journal(JournalRuns):
         """
 
         def step(database: sqlite3.Connection) -> None:
-            row = device_row(database, run_id, host)
-            if row is None:
+            where = (run_id, host)
+            found = database.execute("SELECT state FROM devices WHERE run_id = ? AND host = ?", where).fetchone()
+            if found is None:
                 raise ValueError(f"{host}: run {run_id} has no such device")
-            if not is_allowed(State(row.state), state):
-                raise ValueError(f"{host}: from {row.state} to {state.value} is no step of a run")
-            database.execute(
-                "UPDATE devices SET state = ?, updated_at = ? WHERE run_id = ? AND host = ?",
-                (state.value, now(), run_id, host),
-            )
+            if not is_allowed(State(found[0]), state):
+                raise ValueError(f"{host}: from {found[0]} to {state.value} is no step of a run")
+            statement = "UPDATE devices SET state = ?, updated_at = ? WHERE run_id = ? AND host = ?"
+            database.execute(statement, (state.value, now(), *where))
 
-        self._change(step)
+        self._change(step, is_synced=False)
 
     def release(self, run_id: str, host: str, record: object = None) -> None:
         """End the lease: the device is proven to be what it was, but for changes of others.
@@ -257,7 +260,7 @@ class Journal(JournalRuns):
             record: What became of the device so far. Kept in the same transaction: a change of others that restoring
                 found is named even if we die behind it.
         """
-        self._end(run_id, host, "touched = 0, record = COALESCE(?, record)", record)
+        self._end(run_id, host, "touched = 0, record = COALESCE(?, record)", record, is_synced=True)
         self._files.remove(run_id, host)
 
     def recovered(self, run_id: str, host: str, record: object = None) -> None:
@@ -319,15 +322,15 @@ class Journal(JournalRuns):
 
     def record(self, run_id: str, host: str, record: object) -> None:
         """Keep a device's record as JSON."""
-        self._end(run_id, host, "record = COALESCE(?, record)", record)
+        self._end(run_id, host, "record = COALESCE(?, record)", record, is_synced=False)
 
     def add_transfer(self, run_id: str, host: str, entry: TransferEntry) -> None:
         """Keep a transfer with its samples, delivered or not; the same one again replaces what was kept of it."""
         row = row_of(run_id, host, entry)
-        self._change(lambda database: keep(database, row))
+        self._change(lambda database: keep(database, row), is_synced=False)
         self._kept.add(key_of(run_id, host, entry.record))
 
-    def _end(self, run_id: str, host: str, assignments: str, record: object) -> None:
+    def _end(self, run_id: str, host: str, assignments: str, record: object, *, is_synced: bool) -> None:
         """Write a device's record, and beside its transfers what the record knows of them."""
         found = None if record is None else slim(run_id, host, record, self._kept)
         values = (None if record is None else json.dumps(found), now(), run_id, host)
@@ -336,7 +339,7 @@ class Journal(JournalRuns):
             database.execute(f"UPDATE devices SET {assignments}, updated_at = ? WHERE run_id = ? AND host = ?", values)  # noqa: S608 -- our own words
             annotate(database, run_id, host, found)
 
-        self._change(write)
+        self._change(write, is_synced=is_synced)
 
     def leased_devices(self) -> tuple[LeasedDevice, ...]:
         """Return all devices in anybody's hands, the oldest first; see `is_alive` for whose run lives."""

@@ -14,6 +14,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.model.lease import JournalUnusable
 from flashferry.store.database_file import OtherSchema, make_private, use_log
 from flashferry.store.schema import FILE, another_hint, migrate, seal_writes
+from flashferry.store.summaries import TABLE, keep_summaries
 from tasks.run_marker import LOOK
 
 
@@ -43,7 +44,9 @@ def _prepare(database: sqlite3.Connection) -> None:
     with database:
         database.execute("BEGIN IMMEDIATE")
         migrate(database)
+        database.execute(TABLE)
     seal_writes(database)
+    keep_summaries(database)
 
 
 def _unusable(directory: Path, error: sqlite3.Error) -> ConfigInvalid:

@@ -119,7 +119,7 @@ class JournalRuns:
         at = now()
         rows = [(json.dumps(to_json(record)), at, run_id, host) for host, record in records.items()]
         statement = "UPDATE devices SET record = ?, updated_at = ? WHERE run_id = ? AND host = ?"
-        self._change(lambda database: database.executemany(statement, rows))
+        self._change(lambda database: database.executemany(statement, rows), is_synced=False)
 
     def lost_runs(self) -> tuple[str, ...]:
         """Return dead runs that left a lock here and of which the journal knows nothing: it was lost, or is an old one.
@@ -219,10 +219,11 @@ class JournalRuns:
         """Change rows, on disk when this returns; return how many."""
         return self._change(lambda database: database.execute(statement, values).rowcount)
 
-    def _change(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _change(self, work: Callable[[sqlite3.Connection], T], *, is_synced: bool = True) -> T:
+        """Do a write; where it needs no sync, a power cut may lose it until the next one that does."""
         self._watch.check()
         with translate_errors(self.directory):
-            return self._writer.write(work)
+            return self._writer.write(work, is_synced=is_synced)
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with translate_errors(self.directory):

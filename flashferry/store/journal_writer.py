@@ -1,8 +1,11 @@
-"""Writes of many threads in one transaction: each returns when it is on disk, and they share the wait for the disk.
+"""Writes of many threads in one transaction, so that they share the wait for the disk.
 
-A commit with `synchronous=FULL` waits for the disk, about as long for one row as for a hundred. So whoever comes while
-a commit is under way queues; the next one in line takes all that queue with it. There is no thread of its own that
-could be left behind, and a single writer waits for nobody.
+A commit with `synchronous=FULL` waits for the disk, about as long for one row as for a hundred. A write that comes
+while a commit is in progress is queued, and the next one in line commits the whole queue. There is no writer thread.
+
+A write that needs no sync of its own commits with `synchronous=NORMAL`: every process sees it at once, and it survives
+the death of this process. A power cut may lose such writes since the last synchronous one, the newest first, never one
+from before it (in WAL mode; sqlite.org/pragma.html#pragma_synchronous).
 """
 
 from __future__ import annotations
@@ -20,10 +23,11 @@ T = TypeVar("T")
 class _Job(Generic[T]):
     """A write that waits for its commit, done by its own thread or along with another's."""
 
-    __slots__ = ("_signal", "error", "is_done", "leads", "result", "work")
+    __slots__ = ("_signal", "error", "is_done", "is_synced", "leads", "result", "work")
 
-    def __init__(self, work: Callable[[sqlite3.Connection], T]) -> None:
+    def __init__(self, work: Callable[[sqlite3.Connection], T], *, is_synced: bool) -> None:
         self.work = work
+        self.is_synced = is_synced
         self.is_done = False
         self.leads = False
         self.result: T | None = None
@@ -54,18 +58,20 @@ class GroupedWriter:
         self._queue = threading.Lock()
         self._waiting: deque[_Job[Any]] = deque()
         self._is_led = False
+        self._is_synced: bool | None = None
 
-    def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do a write and return its result; it is on disk when this returns, and undone where it raises.
+    def write(self, work: Callable[[sqlite3.Connection], T], *, is_synced: bool = True) -> T:
+        """Do a write and return its result; it is committed when this returns, and undone where it raises.
 
         Args:
-            work: Its statements. It shares the transaction with others' writes, and ends or begins none.
+            work: Its statements. It shares the transaction with other writes, and neither starts nor ends one.
+            is_synced: Whether it must be on disk when this returns, whatever happens to the host.
 
         Raises:
             sqlite3.Error: It could not be done or committed.
             Exception: Whatever `work` raises.
         """
-        job = _Job(work)
+        job = _Job(work, is_synced=is_synced)
         with self._queue:
             self._waiting.append(job)
             job.leads, self._is_led = not self._is_led, True
@@ -120,6 +126,7 @@ class GroupedWriter:
     def _commit(self, batch: list[_Job[Any]], own: _Job[Any]) -> None:
         began = False
         try:
+            self._set_synced(any(job.is_synced for job in batch))
             self._database.execute("BEGIN IMMEDIATE")
             began = True
             for job in batch:
@@ -139,6 +146,11 @@ class GroupedWriter:
                 self._put_back(batch, own)
             raise
         self._end(batch)
+
+    def _set_synced(self, is_synced: bool) -> None:
+        if is_synced != self._is_synced:
+            self._database.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
+            self._is_synced = is_synced
 
     def _put_back(self, batch: list[_Job[Any]], own: _Job[Any]) -> None:
         others = [job for job in batch if job is not own]

@@ -11,23 +11,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flashferry.core.json_access import Node
+from flashferry.core.json_access import parsed
 from flashferry.model.states import ENDED, Outcome, State
 from flashferry.store.control import ControlRequest
 from flashferry.store.control_requests import Wish
-from flashferry.store.deciding_attempt import restore_source
 from flashferry.store.lease_files import LeaseFile, LeaseFiles
 from flashferry.store.reader import LATEST_RUNS, reading
-from flashferry.store.run_lock import RunState, is_run_alive, locked_runs
-from flashferry.store.stored_run import StoredDevice, StoredRun, stored_run
+from flashferry.store.run_lock import RunState, is_run_alive, locked_runs, run_state
+from flashferry.store.stored_run import held_applet, held_phase
+from flashferry.store.summaries import summarized_devices
 from flashferry.store.tables import (
     RunRow,
+    StatusRow,
     device_row,
     held_devices,
     last_figures,
     latest_runs,
     run_row,
     runs_by_age,
+    wishes_of,
 )
 from inventory.transport_policy import USUAL
 
@@ -186,13 +188,13 @@ def read_status(directory: Path, latest: int = LATEST_RUNS) -> Status:
         if database is None:
             return Status(directory=directory, has_journal=False, lost=_lost(directory, frozenset(), files))
         rows = latest_runs(database, latest)
-        runs = [stored_run(database, directory, row, with_transfers=False) for row in rows]
+        runs = tuple(_run_status(database, directory, row) for row in rows)
         known = frozenset(run_id for run_id, _ in runs_by_age(database))
         untold = [one for one in files if not _is_told(database, one)]
     return Status(
         directory=directory,
         has_journal=True,
-        runs=tuple(_run_status(run, ControlRequest.of(row)) for run, row in zip(runs, rows, strict=True)),
+        runs=runs,
         lost=_lost(directory, known, untold),
     )
 
@@ -296,15 +298,14 @@ class StatusReader:
     def _run(self, database: sqlite3.Connection, row: RunRow, *, is_held: bool) -> FollowedRun:
         if (known := self._over.get(row)) is not None and not is_held:
             return known
-        run = stored_run(database, self._directory, row, with_transfers=False)
         made = FollowedRun(
-            status=_run_status(run, ControlRequest.of(row)),
-            request=run.request,
+            status=_run_status(database, self._directory, row),
+            request=parsed(row.request) or {},
             row=row,
-            actor=run.actor,
-            events=run.events,
-            plan_digest=run.plan_digest,
-            wishes=run.wishes,
+            actor=row.actor,
+            events=row.events,
+            plan_digest=row.plan_digest,
+            wishes=tuple(Wish.of(one) for one in wishes_of(database, row.run_id)),
         )
         if row.finished_at is not None and not is_held:
             self._over[row] = made
@@ -382,44 +383,35 @@ def _last_measured(
         return last_figures(database, *keys, unless=unless, transport=transport) if database is not None else {}
 
 
-def _run_status(run: StoredRun, control: ControlRequest) -> RunStatus:
+def _run_status(database: sqlite3.Connection, directory: Path, row: RunRow) -> RunStatus:
+    control = ControlRequest.of(row)
     return RunStatus(
-        run_id=run.run_id,
-        verb=run.verb,
-        state=run.state,
-        started_at=run.started_at,
-        finished_at=run.finished_at,
-        devices=tuple(map(_device_status, run.devices)),
-        resumed=run.resumed,
+        run_id=row.run_id,
+        verb=row.verb,
+        state=run_state(directory, row.run_id, row.finished_at),
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        devices=tuple(_device_status(*one) for one in summarized_devices(database, row.run_id)),
+        resumed=row.resumed,
         is_paused=control.paused,
         is_stopping=control.stopping,
         waiting_wave=control.waiting_wave,
-        actor=run.actor,
-        job=run.job,
+        actor=row.actor,
+        job=row.job,
     )
 
 
-def _device_status(device: StoredDevice) -> DeviceStatus:
-    record = Node(device.record)
-    # Where transports were compared the last copy is one of several; the record names the one that was the fastest.
-    best = next((row.at("arm") for row in record.list("probe", "by_transport") if row.flag("is_best")), None)
+def _device_status(row: StatusRow, summary: dict[str, Any]) -> DeviceStatus:
     return DeviceStatus(
-        host=device.host,
-        address=device.address,
-        state=device.state,
-        is_held=device.is_held,
-        updated_at=device.updated_at,
-        outcome=record.text("outcome"),
-        restored=(source := restore_source(device.record, device.attempts)).restored,
-        configuration=source.label,
-        is_accepted=source.is_accepted,
-        rate_bytes_per_s=best.number("server_bytes_per_s") if best else record.number("transfer", "rate_bytes_per_s"),
-        verdict=best.text("verdict", "kind") if best else record.text("transfer", "verdict", "kind"),
-        reason=record.text("failure", "reason"),
-        site=device.site,
-        wave=device.wave,
-        attempt=device.attempt,
-        transport=record.text("transport") or (USUAL if device.record else None),
-        activation=device.activation,
-        applet=device.applet,
+        host=row.host,
+        address=row.address,
+        state=row.state,
+        is_held=bool(row.touched),
+        updated_at=row.updated_at,
+        site=row.site,
+        wave=row.wave,
+        attempt=row.attempt,
+        activation=held_phase(row.activation) if row.touched else None,
+        applet=held_applet(row.changes) if row.touched else None,
+        **summary,
     )

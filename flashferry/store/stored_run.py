@@ -203,12 +203,17 @@ class _RunReader:
             attempts=tuple(attempts),
             transfers=tuple(kept),
             updated_at=row.updated_at,
-            activation=Node(parsed(row.activation)).text("phase") if row.touched else None,
-            applet=_applet(row.changes) if row.touched else None,
+            activation=held_phase(row.activation) if row.touched else None,
+            applet=held_applet(row.changes) if row.touched else None,
         )
 
 
-def _applet(changes: str | None) -> str | None:
+def held_phase(activation: str | None) -> str | None:
+    """Return the phase of a lease's activation, or None where it has none."""
+    return Node(parsed(activation)).text("phase")
+
+
+def held_applet(changes: str | None) -> str | None:
     """Return the name of the last applet among the changes of a lease, or None."""
     # Loaded for a device in hand alone: it brings errors of devices, which a reader of the journal does not wait for.
     from tasks.applet import applet_of, is_applet

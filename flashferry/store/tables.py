@@ -82,6 +82,26 @@ class RecordRow(DeviceRow):
 
 
 @dataclass(frozen=True, slots=True)
+class StatusRow:
+    """A device of a run as lists of runs show it, with its summary and the device row's time when that was made."""
+
+    run_id: str
+    host: str
+    address: str
+    state: str
+    touched: int
+    updated_at: str
+    site: str | None
+    wave: int
+    attempt: int
+    activation: str | None
+    changes: str | None
+    has_record: int
+    summary: str | None
+    summarized_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseRow(DeviceRow):
     """A device of a run with what recovery needs; `is_sound` is 0 where the row is not what was written."""
 
@@ -237,6 +257,23 @@ def devices_of(database: sqlite3.Connection, run_id: str, host: str | None = Non
     """Return the devices of a run with their records, in the order in which they were entered; or one of them."""
     where = "WHERE run_id = ?1 AND (?2 IS NULL OR host = ?2) ORDER BY rowid"
     return _rows(database, RecordRow, where, (run_id, host))
+
+
+def has_summaries(database: sqlite3.Connection) -> bool:
+    """Return whether a journal has the table of summaries: an earlier flashferry made none."""
+    return database.execute("SELECT 1 FROM sqlite_master WHERE name = 'summaries'").fetchone() is not None
+
+
+def status_rows(database: sqlite3.Connection, run_id: str, *, with_summaries: bool) -> list[StatusRow]:
+    """Return the devices of a run in the order in which they were entered, without their records."""
+    of_summary = "s.summary, s.updated_at" if with_summaries else "NULL, NULL"
+    joined = "LEFT JOIN summaries AS s ON s.run_id = d.run_id AND s.host = d.host " if with_summaries else ""
+    query = (
+        "SELECT d.run_id, d.host, d.address, d.state, d.touched, d.updated_at, d.site, d.wave, d.attempt, "  # noqa: S608 -- our own words
+        "CASE WHEN d.touched THEN d.activation END, CASE WHEN d.touched THEN d.changes END, d.record IS NOT NULL, "
+        f"{of_summary} FROM devices AS d {joined}WHERE d.run_id = ? ORDER BY d.rowid"
+    )
+    return [StatusRow(*row) for row in database.execute(query, (run_id,))]
 
 
 def newest_devices(database: sqlite3.Connection) -> list[RecordRow]:

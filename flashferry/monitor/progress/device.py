@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flashferry.core.outside import shown
+from flashferry.core.outside import sanitize
 from flashferry.model.states import Outcome, Phase
 from flashferry.monitor.events import Event
 from tasks.step import ACTIVATE_WORD, CHECK_WORD, COPY_WORD, ENDS_WAY
@@ -101,7 +101,7 @@ class Device:
     )
 
     def __init__(self, expected: Expected, last_step: str) -> None:
-        self.host, self.site = shown(expected.host), shown(expected.site)
+        self.host, self.site = sanitize(expected.host), sanitize(expected.site)
         self.planned_bytes = expected.size_bytes
         self._last_step = last_step
         self.phase = Phase.QUEUED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from flashferry.core.outside import shown
+from flashferry.core.outside import sanitize
 from flashferry.model.states import Phase
 from flashferry.monitor.events import Event
 from flashferry.monitor.progress.device import SETTLING_S, Device, Expected, Roster
@@ -134,7 +134,7 @@ class Fleet:
             now_s: The time, on any clock that goes up.
         """
         # Of a copy's progress only figures are kept; other texts are kept as people are shown them.
-        if event.status != "progress" and (text := shown(event.text)) != event.text:
+        if event.status != "progress" and (text := sanitize(event.text)) != event.text:
             event = replace(event, text=text)
         if event.host is None:
             self._take_run(event)

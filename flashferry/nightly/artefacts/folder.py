@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from flashferry.core.atomic_write import sync_folder, write_whole
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import masked, told
+from flashferry.core.outside import masked, redact_json
 from flashferry.nightly.artefacts.junit import night_junit
 from flashferry.nightly.artefacts.page import night_html
 from flashferry.nightly.artefacts.report import night_report, report_json
@@ -164,4 +164,4 @@ def _remember(path: Path, night: Night) -> None:
 
 
 def _line(value: dict[str, object]) -> str:
-    return json.dumps(told(value)) + "\n"
+    return json.dumps(redact_json(value)) + "\n"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from flashferry.core.outside import outward
+from flashferry.core.outside import sanitize_record
 from flashferry.nightly.artefacts import words
 from flashferry.nightly.artefacts.page import drawn_series, night_templates
 from flashferry.nightly.artefacts.report import SeriesReport, series_report
@@ -76,8 +76,8 @@ def history_html(
         written_by: Name and version of the program.
         now: When it is written; None: now.
     """
-    rows = [night_line(outward(night)) for night in reversed(nights)]
-    found = [outward(series_report(one)) for one in series]
+    rows = [night_line(sanitize_record(night)) for night in reversed(nights)]
+    found = [sanitize_record(series_report(one)) for one in series]
     page = night_templates().get_template("nights.html.j2")
     return whole(
         page.render(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from flashferry.core.outside import outward
+from flashferry.core.outside import sanitize_record
 from flashferry.nightly.artefacts.report import NightReport
 from flashferry.nightly.faults import Fault
 from flashferry.nightly.night import Judgement, Night, NightCopy, NightStep, Rating, StepOutcome
@@ -28,7 +28,7 @@ _STATUSES = {
 
 def night_junit(report: NightReport) -> str:
     """Return a night as JUnit XML."""
-    night = outward(report.night)
+    night = sanitize_record(report.night)
     whole_s = (night.ended_at - night.started_at).total_seconds()
     suites = [
         _suite(report, "steps", tuple(map(_step, night.steps))),

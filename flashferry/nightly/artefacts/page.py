@@ -9,7 +9,7 @@ from functools import cache
 from jinja2 import Environment
 from markupsafe import Markup
 
-from flashferry.core.outside import outward
+from flashferry.core.outside import sanitize_record
 from flashferry.core.safe_quote import counted
 from flashferry.nightly.artefacts import words
 from flashferry.nightly.artefacts.report import NightReport, SeriesReport, gravest_first
@@ -38,7 +38,7 @@ class _Router:
 
 def night_html(report: NightReport) -> str:
     """Return a night's report as one HTML page."""
-    report = outward(report)
+    report = sanitize_record(report)
     night = report.night
     page = night_templates().get_template("night.html.j2")
     return whole(

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from flashferry.core.codec import to_json
-from flashferry.core.outside import json_text, told
+from flashferry.core.outside import json_text, redact_json
 from flashferry.nightly.faults import Fault
 from flashferry.nightly.history import Series, with_tonight
 from flashferry.nightly.night import LINES_LEFT, Judgement, Night, Rating, SeriesKey
@@ -139,7 +139,7 @@ def series_report(series: Series) -> SeriesReport:
 
 def report_json(report: NightReport) -> str:
     """Return the report as one JSON document."""
-    return json_text(told(to_json(report)), indent=2) + "\n"
+    return json_text(redact_json(to_json(report)), indent=2) + "\n"
 
 
 def report_schema() -> dict[str, Any]:

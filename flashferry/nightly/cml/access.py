@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import keep_secret, shown
+from flashferry.core.outside import keep_secret, sanitize
 
 CALL_TIMEOUT_S = 30.0
 """A controller that has not answered a small question by then is taken for stuck, and asked again."""
@@ -112,15 +112,15 @@ def _whole_url(given: str) -> str:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise ConfigInvalid(f"controller: expected an address, found {shown(given)!r}", hint=hint) from None
+        raise ConfigInvalid(f"controller: expected an address, found {sanitize(given)!r}", hint=hint) from None
     if parts.username is not None or parts.password is not None:
         raise ConfigInvalid("controller: expected an address without a login, found one with it", hint=hint)
     if parts.scheme != "https":
-        raise ConfigInvalid(f"controller: expected https, found {shown(parts.scheme)}", hint=hint)
+        raise ConfigInvalid(f"controller: expected https, found {sanitize(parts.scheme)}", hint=hint)
     if not parts.hostname or re.search(r"[\s\\]", parts.netloc) or parts.query or parts.fragment:
-        raise ConfigInvalid(f"controller: expected an address, found {shown(given)!r}", hint=hint)
+        raise ConfigInvalid(f"controller: expected an address, found {sanitize(given)!r}", hint=hint)
     if parts.path.strip("/") not in {"", "api/v0"}:
-        raise ConfigInvalid(f"controller: expected an address without a path, found {shown(parts.path)}", hint=hint)
+        raise ConfigInvalid(f"controller: expected an address without a path, found {sanitize(parts.path)}", hint=hint)
     name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"https://{name}" + (f":{port}" if port is not None else "")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import partial
 
 from flashferry.core.json_access import Node
-from flashferry.core.outside import shown
+from flashferry.core.outside import sanitize
 from flashferry.nightly.cml.controller import Answer, Call, Controller, below
 from flashferry.nightly.faults import Fault, NightFault
 
@@ -60,7 +60,7 @@ def stop_capture(controller: Controller, lab_id: str, link_id: str) -> bytes:
         if not answer.is_gone:
             return bytes(answer.value)
     raise NightFault(
-        f"the packet capture of link {shown(link_id)} is not to be found",
+        f"the packet capture of link {sanitize(link_id)} is not to be found",
         fault=Fault.LAB,
         step=STEP,
         hint="'flashferry nightly record' shows where this controller keeps it",

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from flashferry.core.json_access import Node
-from flashferry.core.outside import shown
+from flashferry.core.outside import sanitize
 from flashferry.nightly.backend import RunningLab
 from flashferry.nightly.cml.controller import Call, Controller, below
 from flashferry.nightly.cml.labs import lab_details, node_states
@@ -59,7 +59,7 @@ class _Descent:
         told = Node(answer.value)
         title = told.text("lab_title") or ""
         if title != self._lab.title or not title.startswith(PREFIX):
-            raise left(f"lab {shown(self._lab.lab_id)} is now called {shown(title)!r} and is left alone", told="")
+            raise left(f"lab {sanitize(self._lab.lab_id)} is now called {sanitize(title)!r} and is left alone", told="")
         self.state = told.text("state") or "in no state"
         next_step: dict[str, Callable[[], None]] = {"STARTED": self._stop, "STOPPED": self._wipe}
         next_step.get(self.state, self._remove)()
@@ -67,7 +67,7 @@ class _Descent:
 
     def last_seen(self) -> str:
         """Return where it stood when the time was over."""
-        title = shown(self._lab.title)
+        title = sanitize(self._lab.title)
         return f"lab {title} is still there, {self.state}" if self.state else f"lab {title} may still be there"
 
     def _stop(self) -> None:

@@ -17,7 +17,7 @@ from typing import IO
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.json_access import Node
-from flashferry.core.outside import shown
+from flashferry.core.outside import sanitize
 from flashferry.nightly.backend import DiskFile, Progress, UploadedImage
 from flashferry.nightly.cml.controller import Call, Controller, below
 
@@ -93,7 +93,7 @@ def put_image(
     """
     image = image_of(disk, node_definition)
     _upload(controller, disk, image.file_name, on_progress)
-    what = f"define the image for {shown(node_definition)}"
+    what = f"define the image for {sanitize(node_definition)}"
     call = Call(
         method="POST",
         path="image_definitions",

@@ -23,7 +23,7 @@ from nornir.core.inventory import Defaults, Group, Groups, Host, Hosts, Inventor
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.json_access import Node
-from flashferry.core.outside import shown
+from flashferry.core.outside import sanitize
 from flashferry.core.safe_quote import control_character, described, unknown_key
 from flashferry.nightly.backend import LabNode, LinkCondition, NodeState
 from flashferry.nightly.cml.access import ControllerAccess
@@ -195,7 +195,7 @@ class CMLInventory:
         state = lab_state(controller, lab_id, step=STEP, deadline=deadline)
         if state != "STARTED":
             raise ConfigInvalid(
-                f"lab {shown(titles[lab_id])!r}: expected it started, found {state or 'it gone'}",
+                f"lab {sanitize(titles[lab_id])!r}: expected it started, found {state or 'it gone'}",
                 hint="Start it on the controller; its routers have addresses only then",
             )
         nodes = nodes_now(controller, lab_id, lab_parts(controller, lab_id, step=STEP))
@@ -233,19 +233,20 @@ class CMLInventory:
         routers = {node.label: node for node in known}
         if twice := sorted(label for label, count in Counter(node.label for node in known).items() if count > 1):
             raise ConfigInvalid(
-                f"lab {shown(lab.title)!r}: expected each label once, found more routers called {_some(twice)}",
+                f"lab {sanitize(lab.title)!r}: expected each label once, found more routers called {_some(twice)}",
                 hint="Give each node of the lab a label of its own",
             )
         wanted = (*self._wanted, *self._static)
         if unknown := next((label for label in wanted if label not in routers), None):
             raise ConfigInvalid(
-                f"lab {shown(lab.title)!r}: expected a router {shown(unknown)!r}, found {_some(routers) or 'none'}",
+                f"lab {sanitize(lab.title)!r}: expected a router {sanitize(unknown)!r}, "
+                f"found {_some(routers) or 'none'}",
                 hint=f"Routers are nodes of {', '.join(self._platforms)}; 'platforms' adds other definitions",
             )
         if not routers:
             definitions = sorted({node.node_definition for node in lab.nodes})
             raise ConfigInvalid(
-                f"lab {shown(lab.title)!r}: expected nodes of {', '.join(self._platforms)}, found "
+                f"lab {sanitize(lab.title)!r}: expected nodes of {', '.join(self._platforms)}, found "
                 f"{_some(definitions) or 'none'}",
                 hint="'platforms: {DEFINITION: cisco_iosxe}' has nodes of another definition count as routers",
             )
@@ -279,7 +280,7 @@ class CMLInventory:
 def _check_label(lab: _Found, label: str) -> None:
     if not label.strip() or label != label.strip() or control_character(label) is not None:
         raise ConfigInvalid(
-            f"lab {shown(lab.title)!r}: expected routers with names that can be typed, found {shown(label)!r}",
+            f"lab {sanitize(lab.title)!r}: expected routers with names that can be typed, found {sanitize(label)!r}",
             hint="Rename the node on the controller: no blank at either end, no control character",
         )
 
@@ -316,11 +317,12 @@ def _missing(option: str, variable: str) -> ConfigInvalid:
 def _not_one(lab: str, found: list[str], titles: Iterable[str]) -> ConfigInvalid:
     if found:
         return ConfigInvalid(
-            f"expected one lab with the title {shown(lab)!r}, found {len(found)}: {', '.join(map(shown, found))}",
+            f"expected one lab with the title {sanitize(lab)!r}, found {len(found)}: {', '.join(map(sanitize, found))}",
             hint="Give the id of the one that is meant",
         )
     return ConfigInvalid(
-        f"expected a lab with the title or id {shown(lab)!r}, found {_some(filter(None, titles)) or 'no lab at all'}",
+        f"expected a lab with the title or id {sanitize(lab)!r}, "
+        f"found {_some(filter(None, titles)) or 'no lab at all'}",
         hint="Labs of others are seen by an administrator, or where they are shared with the user",
     )
 
@@ -335,7 +337,7 @@ def _no_address(node: LabNode) -> ConfigInvalid:
 
 
 def _some(names: Iterable[str], most: int = 8) -> str:
-    listed = [shown(name) for name in names]
+    listed = [sanitize(name) for name in names]
     return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
 
 
@@ -365,7 +367,7 @@ def _endpoint(label: str, value: str) -> tuple[str, int]:
     address = address.removeprefix("[").removesuffix("]")
     if not address or not port.isascii() or not port.isdigit() or not 0 < int(port) <= 65535:
         raise ConfigInvalid(
-            f"option 'static': {shown(label)}: expected an address, or address:port, found {described(value)}",
+            f"option 'static': {sanitize(label)}: expected an address, or address:port, found {described(value)}",
             hint="Write it as {xe1: '192.0.2.1:2022'}",
         )
     return address, int(port)

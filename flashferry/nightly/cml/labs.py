@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from flashferry.core.json_access import Node
-from flashferry.core.outside import shown
+from flashferry.core.outside import sanitize
 from flashferry.nightly.backend import LabNode, Leftover, LinkCondition, NodeState, PlannedLink, Topology
 from flashferry.nightly.cml.controller import Answer, Call, Controller, below
 from flashferry.nightly.cml.wanted import with_notes
@@ -193,7 +193,7 @@ def nodes_now(controller: Controller, lab_id: str, parts: LabParts) -> tuple[Lab
     states = node_states(controller, lab_id, step=START)
     if not states:
         raise NightFault(
-            f"lab {shown(lab_id)} is not there any more, or has no nodes",
+            f"lab {sanitize(lab_id)} is not there any more, or has no nodes",
             fault=Fault.LAB,
             step=START,
             hint="Somebody removed it while the night ran; 'flashferry nightly run' again",
@@ -216,7 +216,7 @@ def set_condition(controller: Controller, lab_id: str, parts: LabParts, link: Pl
         NightFault: There is no such link, or the controller refuses, or nothing is in force.
     """
     path = below("labs", lab_id, "links", link_id(parts, link, step=CONDITION), "condition")
-    what = f"set the condition of link {shown(link.label)}"
+    what = f"set the condition of link {sanitize(link.label)}"
     body = conditioning(link.condition)
     controller.ask(Call(method="PATCH", path=path, what=what, step=CONDITION, expects="nothing", json=body))
     until = Deadline.after(_SETTLE_S, controller.clock)
@@ -226,7 +226,7 @@ def set_condition(controller: Controller, lab_id: str, parts: LabParts, link: Pl
             break
     if found is None:
         raise NightFault(
-            f"link {shown(link.label)}: its condition was set, and none is in force",
+            f"link {sanitize(link.label)}: its condition was set, and none is in force",
             fault=Fault.LAB,
             step=CONDITION,
             hint="Look at the link on the controller's page, and at its system log",
@@ -242,7 +242,8 @@ def link_id(parts: LabParts, link: PlannedLink, *, step: str) -> str:
     """
     if (found := parts.links.get(link.label)) is None:
         raise NightFault(
-            f"expected a link {shown(link.label)!r} in the lab, found {', '.join(map(shown, parts.links)) or 'none'}",
+            f"expected a link {sanitize(link.label)!r} in the lab, "
+            f"found {', '.join(map(sanitize, parts.links)) or 'none'}",
             fault=Fault.LAB,
             step=step,
             hint="Give links of your own topology the labels that nightly.yaml names",
@@ -337,7 +338,7 @@ def _node_addresses(node: Node) -> Iterable[str]:
 
 def _condition(controller: Controller, path: str, label: str, *, step: str) -> LinkCondition | None:
     """Return what is in force on a link; None where nothing is."""
-    what = f"read the condition of link {shown(label)}"
+    what = f"read the condition of link {sanitize(label)}"
     call = Call(method="GET", path=path, what=what, step=step, params={"operational": "true"}, allows=_GONE)
     told = Node(controller.ask(call).value)
     if told.flag("enabled") is False or ("operational" in (told.value or {}) and not told.at("operational")):

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from flashferry.core.json_access import Node
-from flashferry.core.outside import shown
+from flashferry.core.outside import sanitize
 from flashferry.nightly.backend import Preflight, Topology
 from flashferry.nightly.cml.controller import Answer, Call, Controller
 from flashferry.nightly.cml.wanted import Wanted, wanted
@@ -79,7 +79,7 @@ def _definitions(controller: Controller, needs: Wanted) -> None:
     for name in needs.node_definitions:
         if name not in known:
             raise _refused(
-                f"expected the node definition {shown(name)!r}, found {_named(known)}",
+                f"expected the node definition {sanitize(name)!r}, found {_named(known)}",
                 "Name one of these in nightly.yaml, or add the definition to the controller",
             )
     if not needs.image_definitions:
@@ -89,7 +89,8 @@ def _definitions(controller: Controller, needs: Wanted) -> None:
         fitting = {one.text("id") or "" for one in images if one.text("node_definition_id") == definition}
         if image not in fitting:
             raise _refused(
-                f"expected the image definition {shown(image)!r} for {shown(definition)}, found {_named(fitting)}",
+                f"expected the image definition {sanitize(image)!r} for {sanitize(definition)}, "
+                f"found {_named(fitting)}",
                 "Name one of these in nightly.yaml, or add the image to the controller",
             )
 
@@ -103,12 +104,12 @@ def _connectors(controller: Controller, needs: Wanted) -> tuple[str, ...]:
     for name in needs.connectors:
         if name not in known:
             raise _refused(
-                f"expected the external connector {shown(name)!r}, found {_named(known)}",
+                f"expected the external connector {sanitize(name)!r}, found {_named(known)}",
                 "Name one of these in nightly.yaml: nodes are reached through it",
             )
     used = [one for one in found if {one.text("label"), one.text("device_name")} & set(needs.connectors)]
     unseen = [one.text("label") or "" for one in used if one.flag("snooped") is False]
-    return tuple(f"{shown(name)}: addresses are not snooped, so none are found behind it" for name in unseen)
+    return tuple(f"{sanitize(name)}: addresses are not snooped, so none are found behind it" for name in unseen)
 
 
 def _enough_nodes(controller: Controller, needs: Wanted) -> int | None:
@@ -172,7 +173,7 @@ def _ids(value: Any) -> set[str]:
 def _named(names: Iterable[str]) -> str:
     known = sorted(names)
     more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
-    return (", ".join(map(shown, known[:_MOST_NAMED])) + more) if known else "none"
+    return (", ".join(map(sanitize, known[:_MOST_NAMED])) + more) if known else "none"
 
 
 def _refused(message: str, hint: str) -> NightFault:

@@ -16,7 +16,7 @@ from typing import Any
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.json_access import Node
-from flashferry.core.outside import json_text, told
+from flashferry.core.outside import json_text, redact_json
 from flashferry.nightly.backend import RunningLab
 from flashferry.nightly.cml.access import CmlVersion, ControllerAccess
 from flashferry.nightly.cml.controller import Call, Controller, Expected, below, connect
@@ -156,7 +156,7 @@ def write_record(path: Path, recorded: Recorded) -> None:
         ConfigInvalid: The file cannot be written.
     """
     try:
-        path.write_text(json_text(told(recorded.content), indent=1) + "\n", encoding="utf-8")
+        path.write_text(json_text(redact_json(recorded.content), indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise ConfigInvalid(f"{path}: cannot be written: {error.strerror}", hint="Name another file") from None
 

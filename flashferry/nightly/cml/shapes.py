@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from flashferry.core.outside import shown
+from flashferry.core.outside import sanitize
 
 TEXT, PAGE, BYTES, EMPTY = "text", "page", "bytes", "nothing"
 """What an answer is that is no JSON."""
@@ -137,7 +137,7 @@ def telling(value: object, *, is_refusal: bool, name: str = "") -> Any:
     if not isinstance(value, str):
         return value
     is_word = name in _WORDS and (name != "description" or is_refusal)
-    return shown(_ID.sub("<id>", value))[:_LONGEST] if is_word else "<text>"
+    return sanitize(_ID.sub("<id>", value))[:_LONGEST] if is_word else "<text>"
 
 
 def _all(values: Any) -> Shape | None:
@@ -158,4 +158,4 @@ def _key_differences(known: Shape, seen: Shape, at: str) -> Iterator[str]:
 
 
 def _below(at: str, name: str) -> str:
-    return f"{at}.{shown(name)}" if at else shown(name)
+    return f"{at}.{sanitize(name)}" if at else sanitize(name)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import httpx
 from virl2_client.exceptions import InitializationError, VirlException
 
-from flashferry.core.outside import shown
+from flashferry.core.outside import sanitize
 
 EXPECTED: tuple[type[Exception], ...] = (VirlException, httpx.HTTPError, httpx.InvalidURL)
 """What calls may raise."""
@@ -99,7 +99,7 @@ def description(text: str) -> str | None:
 
 def brief(text: str) -> str:
     """Return the beginning of what others said, in one line, without secrets, and without a full stop at its end."""
-    line = " ".join(shown(" ".join(text.split())).split())
+    line = " ".join(sanitize(" ".join(text.split())).split())
     return (line if len(line) <= _LONGEST else line[:_LONGEST] + " ...").rstrip(".")
 
 

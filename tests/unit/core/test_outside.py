@@ -24,10 +24,10 @@ from flashferry.core.outside import (
     keep_secret,
     keep_secrets_in,
     masked,
-    outward,
-    shown,
-    shown_lines,
-    told,
+    redact_json,
+    sanitize,
+    sanitize_lines,
+    sanitize_record,
 )
 
 LOGIN = "Tr0ub4dor&3 x"
@@ -101,7 +101,7 @@ def test_what_hides_nothing_is_left(word):
 def test_a_short_secret_may_equal_a_name():
     """In a document for programs a host, a step or an outcome is what it is; a sentence is masked."""
     keep_secret("check")
-    assert told({"step": "check", "reason": "not check"}) == {"step": "check", "reason": f"not {MASK}"}
+    assert redact_json({"step": "check", "reason": "not check"}) == {"step": "check", "reason": f"not {MASK}"}
 
 
 @pytest.mark.parametrize("secret", ["restored", "failed", "already", "outcome", "address", "check"])
@@ -109,8 +109,8 @@ def test_words_of_ours_stay_what_programs_compare(secret):
     """A password may be any word: keys, and what became of a device, are what they are; sentences are masked."""
     keep_secret(secret)
     document = {"outcome": "already there", "restored": "restored", "step": "check", "state": "failed", "address": "x"}
-    assert told(document) == document
-    assert told({"reason": f"it says {secret} here"}) == {"reason": f"it says {MASK} here"}
+    assert redact_json(document) == document
+    assert redact_json({"reason": f"it says {secret} here"}) == {"reason": f"it says {MASK} here"}
 
 
 def test_a_login_in_an_address_goes():
@@ -279,9 +279,9 @@ DANGEROUS = [
 def test_nothing_that_is_no_sign_is_shown():
     """Control characters, marks of direction, line separators, half characters: all are written out."""
     text = "".join(DANGEROUS)
-    assert shown(text).isprintable()
-    assert shown_lines(text).replace("\n", "").isprintable()
-    assert shown(text).isascii()
+    assert sanitize(text).isprintable()
+    assert sanitize_lines(text).replace("\n", "").isprintable()
+    assert sanitize(text).isascii()
 
 
 @pytest.mark.parametrize(
@@ -298,13 +298,13 @@ def test_nothing_that_is_no_sign_is_shown():
 )
 def test_how_it_is_written(text, expected):
     """As Python writes it, in one line; letters of all languages stay."""
-    assert shown(text) == expected
-    assert shown(expected) == expected
+    assert sanitize(text) == expected
+    assert sanitize(expected) == expected
 
 
 def test_lines_of_ours_stay_lines():
     """Line feeds alone; what comes in from outside is a line before it is put among them."""
-    assert shown_lines("a\nb\x1b[0m\r\n") == "a\nb\\x1b[0m\\r\n"
+    assert sanitize_lines("a\nb\x1b[0m\r\n") == "a\nb\\x1b[0m\\r\n"
 
 
 class Word(StrEnum):
@@ -324,8 +324,8 @@ def test_values_are_shown_whole():
     """Every text of a value, however deep; words of ours, numbers and the value itself where nothing changes, stay."""
     keep_secret("some-secret")
     calm = Part(text="calm", words=("a", "b"))
-    assert outward(calm) is calm
-    found = outward(Part(text="a\x1b", words=("x", "some-secret"), part=Part(text="\n")))
+    assert sanitize_record(calm) is calm
+    found = sanitize_record(Part(text="a\x1b", words=("x", "some-secret"), part=Part(text="\n")))
     assert found == Part(text=r"a\x1b", words=("x", MASK), part=Part(text=r"\n"))
 
 

@@ -16,6 +16,9 @@ from flashferry.model.lease import JournalUnusable
 from flashferry.model.states import State
 from flashferry.store.journal import Journal
 from flashferry.store.journal_writer import GroupedWriter
+from tasks.configuration import Fingerprint
+from tasks.snapshot import Snapshot
+from tasks.tcp_config import TcpLines
 from tests.patience import PATIENCE_S
 
 
@@ -259,3 +262,52 @@ def test_what_was_touched_is_there_after_a_kill(tmp_path):
         assert journal.damaged_entries() == ()
     assert len(told) >= 200
     assert set(told) <= found
+
+
+def test_only_a_write_that_needs_it_waits_for_the_disk(database):
+    """The others commit all the same, and one that needs it brings them to the disk along with it."""
+    writer = GroupedWriter(database)
+    levels = []
+
+    def insert_and_note(number):
+        def work(database):
+            levels.append(database.execute("PRAGMA synchronous").fetchone()[0])
+            database.execute("INSERT INTO t VALUES (?)", (number,))
+
+        return work
+
+    for number, is_synced in enumerate((True, False, False, True)):
+        writer.write(insert_and_note(number), is_synced=is_synced)
+        assert not database.in_transaction
+    normal, full = 1, 2
+    assert levels == [full, normal, normal, full]
+    assert numbers(database) == [0, 1, 2, 3]
+
+
+def test_what_recovery_needs_is_synced(tmp_path, monkeypatch):
+    """A lease, what is set instead, an activation's phase, and the lease's end; states and records are not alone."""
+    snapshot = Snapshot(
+        running=TcpLines(lines=()),
+        startup=TcpLines(lines=()),
+        running_fingerprint=Fingerprint(whole="w", lines=()),
+        salt="s",
+    )
+    synced: list[bool] = []
+
+    class Noting(GroupedWriter):
+        def write(self, work, *, is_synced=True):
+            synced.append(is_synced)
+            return super().write(work, is_synced=is_synced)
+
+    monkeypatch.setattr("flashferry.store.journal_runs.GroupedWriter", Noting)
+    with Journal(tmp_path) as journal:
+        run_id = journal.begin_run("stage")
+        journal.add_device(run_id, host="r1", address="192.0.2.1", port=22, platform="ios")
+        journal.move(run_id, "r1", State.CHECKED)
+        journal.acquire_lease(run_id, "r1", identity="r1", snapshot=snapshot, changes=(), target="flash:x")
+        journal.replan(run_id, "r1", ())
+        journal.move(run_id, "r1", State.TUNED)
+        journal.release(run_id, "r1", {"outcome": "done"})
+        journal.record(run_id, "r1", {"outcome": "done"})
+        journal.finish_run(run_id)
+    assert synced == [True, False, False, True, True, False, True, False, True]

@@ -1,0 +1,112 @@
+"""A small row beside each device's record, so that showing runs does not parse every record.
+
+The table holds nothing that the records do not hold. Triggers of the journal's own connection keep it; each row carries
+the `updated_at` of the device row it was made from. A row that is missing, or of another time (the journal was written
+by an earlier flashferry), is replaced for the reader by what the record says.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from flashferry.core.json_access import Node, parsed
+from flashferry.store.database_file import execute_all
+from flashferry.store.deciding_attempt import restore_source
+from flashferry.store.tables import StatusRow, attempts_of, devices_of, has_summaries, status_rows
+from inventory.transport_policy import USUAL
+
+TABLE = """
+CREATE TABLE IF NOT EXISTS summaries (
+    run_id TEXT NOT NULL,
+    host TEXT NOT NULL,
+    updated_at TEXT NOT NULL,
+    summary TEXT NOT NULL,
+    PRIMARY KEY (run_id, host)
+) WITHOUT ROWID;
+"""
+
+_FUNCTION = "flashferry_summary"
+_ATTEMPTS = (
+    "(SELECT json_group_array(record) FROM "
+    "(SELECT record FROM attempts WHERE run_id = NEW.run_id AND host = NEW.host ORDER BY attempt))"
+)
+_IS_OTHER = "NEW.record IS NOT OLD.record OR NEW.attempt IS NOT OLD.attempt"
+_TRIGGERS = f"""
+CREATE TEMP TRIGGER summary_of_record AFTER UPDATE OF record ON main.devices WHEN {_IS_OTHER} BEGIN
+    INSERT OR REPLACE INTO summaries VALUES (
+        NEW.run_id, NEW.host, NEW.updated_at, {_FUNCTION}(NEW.record, CASE WHEN NEW.attempt > 1 THEN {_ATTEMPTS} END)
+    );
+END;
+CREATE TEMP TRIGGER summary_stays AFTER UPDATE OF updated_at ON main.devices WHEN NOT ({_IS_OTHER}) BEGIN
+    UPDATE summaries SET updated_at = NEW.updated_at WHERE run_id = NEW.run_id AND host = NEW.host;
+END;
+"""  # noqa: S608 -- our own words
+
+
+def keep_summaries(database: sqlite3.Connection) -> None:
+    """Make every write of a connection keep the summaries of the devices that it changes."""
+    database.create_function(_FUNCTION, 2, _summary_text, deterministic=True)
+    execute_all(database, _TRIGGERS)
+
+
+def summary_of(record: dict[str, Any], attempts: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """Return what a summary holds: the fields of `DeviceStatus` that come from records, as JSON types.
+
+    Args:
+        record: The record of the latest attempt; empty where there is none.
+        attempts: The records of earlier attempts, the first one first.
+    """
+    node, source = Node(record), restore_source(record, attempts)
+    # Where transports were compared the last copy is one of several; the record names the one that was the fastest.
+    best = next((row.at("arm") for row in node.list("probe", "by_transport") if row.flag("is_best")), None)
+    return {
+        "outcome": node.text("outcome"),
+        "restored": source.restored,
+        "configuration": source.label,
+        "is_accepted": source.is_accepted,
+        "rate_bytes_per_s": best.number("server_bytes_per_s") if best else node.number("transfer", "rate_bytes_per_s"),
+        "verdict": best.text("verdict", "kind") if best else node.text("transfer", "verdict", "kind"),
+        "reason": node.text("failure", "reason"),
+        "transport": node.text("transport") or (USUAL if record else None),
+    }
+
+
+_NOTHING = summary_of({})
+
+
+def summarized_devices(database: sqlite3.Connection, run_id: str) -> list[tuple[StatusRow, dict[str, Any]]]:
+    """Return the devices of a run in the order in which they were entered, each with its summary."""
+    rows = status_rows(database, run_id, with_summaries=has_summaries(database))
+    known = [_known(row) for row in rows]
+    if None not in known:
+        return [(row, one) for row, one in zip(rows, known, strict=True) if one is not None]
+    records = {row.host: row.record for row in devices_of(database, run_id)}
+    attempts: dict[str, list[str | None]] = {}
+    for one in attempts_of(database, run_id):
+        attempts.setdefault(one.host, []).append(one.record)
+    return [
+        (row, _from_records(records[row.host], attempts.get(row.host, ())) if one is None else one)
+        for row, one in zip(rows, known, strict=True)
+    ]
+
+
+def _known(row: StatusRow) -> dict[str, Any] | None:
+    """Return the summary of a device that is that of its record; None where there is no such summary."""
+    if row.summary is None:
+        return None if row.has_record or row.attempt > 1 else _NOTHING
+    if row.summarized_at != row.updated_at:
+        return None
+    found = parsed(row.summary)
+    return found if found is not None and found.keys() == _NOTHING.keys() else None
+
+
+def _from_records(record: str | None, attempts: Sequence[str | None]) -> dict[str, Any]:
+    return summary_of(parsed(record) or {}, [parsed(one) or {} for one in attempts])
+
+
+def _summary_text(record: str | None, attempts: str | None) -> str:
+    """Return the summary as the table has it; a trigger's function, so nothing is raised for a damaged record."""
+    return json.dumps(_from_records(record, json.loads(attempts) if attempts else ()))
