@@ -17,14 +17,13 @@ import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from benchmarks.lab_driver import conditions, head, row
 from flashferry.store.journal import Journal
 from flashferry.store.journal_rows import NewDevice
 from flashferry.store.status import read_status
-from tests.contract.stored import lay_out
 
+_STORED = Path(__file__).parents[1] / "tests" / "contract" / "journals" / "journal.json"
 _COMMANDS = (("status",), ("run", "list"), ("status", "--json"))
 _COLUMNS = ("after", "subject", "wall, s", "processor, s")
 _SITES = 10
@@ -32,17 +31,15 @@ _SITES = 10
 
 def fill(state: Path, runs: int, devices: int) -> None:
     """Write a journal with so many finished runs of so many devices each."""
-    with tempfile.TemporaryDirectory(prefix="flashferry-") as folder:
-        stored = Path(folder) / "state"
-        _, good, *_ = lay_out(stored)
-        with closing(sqlite3.connect(stored / "journal.sqlite3")) as database:
-            query = "SELECT record FROM devices WHERE run_id = ? AND host = 'xe1'"
-            record: dict[str, Any] = json.loads(database.execute(query, (good,)).fetchone()[0])
-            (request,) = database.execute("SELECT request FROM runs WHERE run_id = ?", (good,)).fetchone()
+    content = json.loads(_STORED.read_text(encoding="utf-8"))
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript("\n".join(content["sql"]))
+        query = "SELECT request, record FROM runs JOIN devices USING (run_id) WHERE state = 'done' AND verb = 'stage'"
+        request, record = map(json.loads, database.execute(query).fetchone())
     hosts = [f"branch-{number:04}" for number in range(devices)]
     with Journal(state) as journal:
         for _ in range(runs):
-            run_id = journal.begin_run("stage", json.loads(request))
+            run_id = journal.begin_run("stage", request)
             journal.add_devices(run_id, (_device(number, host) for number, host in enumerate(hosts)))
             journal.record_all(run_id, {host: record | {"host": host} for host in hosts})
             journal.finish_run(run_id)
