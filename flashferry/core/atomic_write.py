@@ -1,7 +1,7 @@
-"""Files that are written whole or not at all: whoever reads one sees the old content or the new one, never a part.
+"""Write files whole or not at all: a reader sees the old content or the new one, never a part.
 
 What is new is written beside the file and put in its place. Nothing of it stays where that fails: on a full disk each
-rest would take room that is wanted, and nobody would clear it away.
+rest would take disk space, and nothing would clear it away.
 """
 
 from __future__ import annotations

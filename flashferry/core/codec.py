@@ -105,7 +105,7 @@ def decode_exactly(kind: type[T], data: Any) -> T:
     """Build a value of a dataclass from a file that people may have edited; other arguments as those of `decode`.
 
     Raises:
-        CodecError: A key is missing, unknown, or has a value of another kind: told with the key at which it stands.
+        CodecError: A key is missing, unknown, or has a value of another kind; the message names the key.
         FlashferryError: A value itself complains of what it is to hold.
     """
     import msgspec

@@ -15,7 +15,7 @@ from flashferry.core.outside import masked
 class Kind(StrEnum):
     """All kinds of failure, as they are stored: no value here is ever changed, nor given to another failure.
 
-    An error that nobody expected is kept under the name of its class instead, see `kind_of`.
+    An unexpected error is kept under the name of its class instead, see `kind_of`.
     """
 
     # The operator's input, the journal, and what has no kind of its own.
@@ -101,7 +101,7 @@ class Kind(StrEnum):
 
 
 class FlashferryError(Exception):
-    """An expected failure, told in one sentence. Each class says its own kind.
+    """An expected failure, described in one sentence. Each class has its own kind.
 
     Attributes:
         kind: What journals, metrics and retry rules know it by.
@@ -115,7 +115,7 @@ class FlashferryError(Exception):
     advice: ClassVar[str | None] = None
     """What to do about an error of the class that brings no hint of its own."""
     no_advice: ClassVar[str | None] = None
-    """Why nobody can do anything about such an error, where that is so."""
+    """Why nothing can be done about such an error, where that is so."""
 
     def __init__(
         self, message: str, *, host: str | None = None, step: str | None = None, hint: str | None = None
@@ -146,5 +146,5 @@ class ConfigInvalid(FlashferryError):
 
 
 def kind_of(error: BaseException) -> str:
-    """Return the kind under which an error is kept: its own, or the name of its class where nobody expected it."""
+    """Return the kind under which an error is kept: its own, or the name of its class where it was unexpected."""
     return error.kind.value if isinstance(error, FlashferryError) else type(error).__name__

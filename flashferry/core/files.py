@@ -1,4 +1,4 @@
-"""Files that somebody else named: opened only where they are plain files, and only below folders that were given.
+"""Files that a user named: opened only where they are plain files, and only below folders that were given.
 
 An inventory, a rule or a plan may name anything: a pipe that is waited for without end, a device whose opening does
 something, a link that leads out of the folder. So a file is looked at before it is opened, opened without waiting, and

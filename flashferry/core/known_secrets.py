@@ -59,15 +59,15 @@ _MAY_HAVE_MORE = re.compile(r"[^\x20-\x7e]|\\")
 _BLANKS = re.compile(r" +")
 _USER_INFO = re.compile(r"(://)(?![*<])[^@/\s]*@")
 """User and password in a URL; those that are masked already, or written `<user>:<password>`, are none."""
-_USER_INFO_BEGUN = re.compile(r"://(?![*<])[^@/\s]*\Z")
+_USER_INFO_START = re.compile(r"://(?![*<])[^@/\s]*\Z")
 
 _NO_SECRETS = frozenset(
     {"flashferry", "hostname", "username", "password", "platform", "ios", "enable", "true", "false", "null", "none"}
 )
-"""Words of our own sentences, whatever the passwords are: to mask them would tell more than to leave them."""
+"""Words of our own sentences, whatever the passwords are: masking them would reveal more than leaving them."""
 
-_MOST_BEGUN = 512
-"""So many characters of a secret that has only begun are looked for; keys that are longer have lines of their own."""
+_MOST_OF_START = 512
+"""So many characters of an incomplete secret are searched; keys that are longer have lines of their own."""
 
 _CUTS = tuple(slice(at, at + _GRAM) for at in range(0, 3000, _STEP))
 """Where a text is looked at; longer ones make their own."""
@@ -176,7 +176,7 @@ class KnownSecrets:
                 found += [one.span() for one in pattern.finditer(text)]
         return found
 
-    def begun(self, text: str) -> int:
+    def start_of_last(self, text: str) -> int:
         """Return from where on the end of a text may be the beginning of a secret; its length where it is of none.
 
         A text that comes in pieces may end in the middle of a secret, which then is found in no piece. Up to three
@@ -185,13 +185,13 @@ class KnownSecrets:
         Args:
             text: The text as far as it came.
         """
-        tail = text[-2 * _MOST_BEGUN :]
-        if "://" in tail and (found := _USER_INFO_BEGUN.search(tail)) is not None:
+        tail = text[-2 * _MOST_OF_START :]
+        if "://" in tail and (found := _USER_INFO_START.search(tail)) is not None:
             return len(text) - len(tail) + found.start() + len("://")
         if not self._longest:
             return len(text)
         closed = _closed(tail)
-        first = max(len(closed) - min(self._longest - 1, _MOST_BEGUN), 0)
+        first = max(len(closed) - min(self._longest - 1, _MOST_OF_START), 0)
         for at in range(first, len(closed)):
             rest = closed[at:]
             if rest in self._heads or any(

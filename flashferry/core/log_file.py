@@ -3,10 +3,10 @@
 Facts
 -----
 
-- Whoever rotates renames the file, and makes another one or has us make it; no signal is needed: before each line it is
+- A rotation renames the file, and creates another one or lets us create it; no signal is needed: before each line it is
   looked whether the path still leads to the file that is open, as `logging.handlers.WatchedFileHandler` does. A file
   that is copied and cut goes on at its new end, for it is opened to append.
-- No line ends what is served: on a full disk it is lost, which is told on standard error once, and in the file once
+- No line ends what is served: on a full disk it is lost, which is reported on standard error once, and in the file once
   there is room again. What a full disk took half of is ended before the next line.
 - A record is one line, whatever is in it; those of a trace begin with blanks and a bar. What is foreign in it is shown,
   not obeyed, and without the secrets that this process knows.
@@ -87,10 +87,10 @@ class LogFile(logging.Handler):
             ) from None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record; what is in the way of that is told on standard error, once."""
+        """Write a record; a failure is reported on standard error, once."""
         try:
             line = self.format(record)
-        except Exception as error:  # noqa: BLE001 -- a record that cannot be told is told as that
+        except Exception as error:  # noqa: BLE001 -- a failure to log is reported, not raised
             line = f"a line of {record.name} could not be made: {type(error).__name__}"
         trouble = self._followed()
         try:

@@ -1,11 +1,10 @@
-"""The one door to the outside: what a text must pass before anybody, or any program, gets to see it.
+"""Redaction and escaping of every text that leaves the process.
 
-Two things are done to it. Secrets that this process knows are masked by their value: whoever makes a sentence need not
-know whether a device, a parser or a library put one in. And what a terminal, a spreadsheet or a reader would obey
-instead of show is made visible: control characters, escape sequences, marks that turn the direction of writing or break
-a line.
+Secrets that this process knows are masked by their value, so that it does not matter whether a device, a parser or a
+library put one into a sentence. Control characters, escape sequences and marks that change the writing direction or
+break a line are written visibly.
 
-Every way out goes through here: lines on the terminal, tables and live views, JSON, CSV, JUnit, HTML, events, metrics,
+Everything passes here: lines on the terminal, tables and live views, JSON, CSV, JUnit, HTML, events, metrics,
 the journal, log lines, and the text of every error of ours. What recovery needs (snapshots, changes, addresses) is kept
 as it is; it holds no text of a device but its configuration lines. The copy lines that `flashferry serve` prints are
 what was asked for, the one place where a ticket is printed.
@@ -89,14 +88,14 @@ _NAMES = frozenset(
 _FIELD = re.compile(r"[a-z][a-z0-9_]*")
 _NUMBERS = frozenset({int, float, bool, type(None)})
 _PLAIN_WORDS = re.compile(r"[a-z][a-z _-]*")
-"""Such words in such places are left: `restored` may be somebody's password, and is what became of a device."""
+"""Such words in such places are left: `restored` may be a password, and is what became of a device."""
 
 _FIGURES = re.compile(r"((int|float|bool|None|NoneType)( \| )?)+")
 
 _KEPT: dict[str, str] = {}
 """What was shown lately, and what became of it: a view shows the same names again and again."""
 _KEPT_WORDS: dict[tuple[str, bool], str] = {}
-"""The same of what was told to programs: a document has the same keys and words for every device."""
+"""The same of what programs were given: a document has the same keys and words for every device."""
 _MOST_KEPT = 4096
 _LONGEST_WORD = 40
 _LINE_SIGNS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -165,7 +164,7 @@ def secret_places(text: str) -> list[tuple[int, int]]:
 
 def secret_start(text: str) -> int:
     """Return from where on the end of a text may be a secret's beginning; the length of the text where it is none."""
-    return _SECRETS.begun(text)
+    return _SECRETS.start_of_last(text)
 
 
 def sanitize(text: str) -> str:

@@ -1,7 +1,7 @@
 """What was found, in words that give nothing away: a value of an inventory may be a password in the wrong place.
 
 So a complaint never quotes a value that could be a secret, and no key either: `password:word`, without the blank, is a
-key to YAML. It says where the value stands, what was expected there, and of what kind and how long it is; whoever has
+key to YAML. It says where the value stands, what was expected there, and of what kind and how long it is; who has
 the file knows then which one is meant.
 """
 

@@ -28,19 +28,19 @@ def make_private_directory(directory: Path) -> None:
     """Make a state directory where there is none, and check one that is there.
 
     Raises:
-        ConfigInvalid: It is somebody else's, others may write there, or it is no directory.
+        ConfigInvalid: It belongs to another user, others may write there, or it is no directory.
         OSError: It cannot be made.
     """
-    # 0700: host names and configuration lines are nobody else's business.
+    # 0700: host names and configuration lines are not for other users.
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_directory(directory)
 
 
 def check_directory(directory: Path) -> None:
-    """Check that nobody but its owner may write in a state directory.
+    """Check that only its owner may write in a state directory.
 
     Raises:
-        ConfigInvalid: Others may, or it is somebody else's.
+        ConfigInvalid: Others may, or it belongs to another user.
         OSError: It cannot be looked at.
     """
     found = directory.stat()
@@ -58,7 +58,7 @@ def check_directory(directory: Path) -> None:
 
 
 def check_regular(path: Path) -> None:
-    """Check that a file of ours is one, if it is there: not a link, a pipe, or somebody else's.
+    """Check that a file of ours is one, if it is there: not a link, a pipe, or another user's.
 
     Raises:
         ConfigInvalid: It is something else.
@@ -101,7 +101,7 @@ def lock(file: IO[Any], *, is_shared: bool = False, waits: bool = False) -> bool
 
     Args:
         file: The file.
-        is_shared: Whether others may have it so too: for asking whether somebody has it alone.
+        is_shared: Whether others may have it so too: for asking whether another process has it alone.
         waits: Whether to wait for who has it.
 
     Returns:
@@ -124,7 +124,7 @@ def scratch_folder(directory: Path) -> Iterator[Path]:
 
     Nothing of it stays behind, nor the folder above it, where no other command has one there.
 
-    For files that a command needs only while it runs. A folder of the system's for temporary files is cleaned by nobody
+    For files that a command needs only while it runs. A folder of the system's for temporary files is never cleaned
     we know of, may be small, and others write there.
 
     Raises:
@@ -191,7 +191,7 @@ def found_in(directory: Path, *, besides: Path | None = None) -> Iterator[Path]:
 
 
 def _is_in_use(folder: Path) -> bool:
-    """Tell whether a command that lives has a folder; one that is being made, and has no lock yet, counts as one."""
+    """Return whether a command that lives has a folder; one that is being made, and has no lock yet, counts as one."""
     try:
         with (folder / _LOCK).open("r") as probe:
             return not lock(probe, is_shared=True)

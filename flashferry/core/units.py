@@ -37,7 +37,7 @@ def bound_rate(bytes_per_s: float) -> str:
 
 
 def link_rate(bits_per_s: float) -> str:
-    """Return the rate of a link as somebody stated it: `50 Mbit/s`, `0.512 Mbit/s`."""
+    """Return the rate of a link as it is stated: `50 Mbit/s`, `0.512 Mbit/s`."""
     return f"{bits_per_s / 1e6:g} Mbit/s"
 
 

@@ -49,15 +49,15 @@ def event_log(target: Path, *, devices: int) -> Iterator[EventLog]:
     """Open a log for the time of a block.
 
     Args:
-        target: A file, which is appended to, a named pipe that somebody reads, or `-` for standard error.
-        devices: How many devices the run has: each tells its progress the more rarely the more there are.
+        target: A file, which is appended to, a named pipe that has a reader, or `-` for standard error.
+        devices: How many devices the run has: the more there are, the more rarely each reports its progress.
 
     Raises:
         ConfigInvalid: It cannot be written to.
     """
     number = _opened(target)
     is_file = stat.S_ISREG(os.fstat(number).st_mode)
-    lines = _Lines(number, is_begun=is_file and _ends_within_a_line(target))
+    lines = _Lines(number, is_incomplete=is_file and _ends_within_a_line(target))
     log = EventLog(
         lines.write,
         progress_every_s=max(1.0, devices / PROGRESS_LINES_PER_S),
@@ -90,8 +90,8 @@ class EventLog:
     """Takes events and has them written; never waits and never fails.
 
     Args:
-        write: Writes a whole line at once; may block, and raises OSError when nobody reads any more.
-        progress_every_s: How often a device's progress is told, in seconds.
+        write: Writes a whole line at once; may block, and raises OSError when there is no reader any more.
+        progress_every_s: Interval of a device's progress lines, in seconds.
         queued_lines: How many lines may wait to be written; None: all of them, and what cannot be written is tried
             again until it is.
         wall: Seconds since 1970.
@@ -150,7 +150,7 @@ class EventLog:
         if event.status != "progress":
             return False
         now_s = self._wall()
-        # Half a reading's grace: a device that tells something every second shall not lose every second word.
+        # Half a reading's grace: a device with an event every second shall not lose every second one.
         if now_s - self._progress_at.get(event.host, 0.0) < self._progress_every_s - 0.5:
             return True
         self._progress_at[event.host] = now_s
@@ -176,7 +176,7 @@ class EventLog:
                 if self._most is not None:
                     return False
                 time.sleep(_AGAIN_S)
-                # What of it is not out yet is kept by whoever writes.
+                # What of it is not out yet is kept by the writer.
                 line = b""
             else:
                 return True
@@ -202,13 +202,13 @@ def _opened(target: Path) -> int:
     if target == STANDARD_ERROR:
         return os.dup(sys.stderr.fileno())
     try:
-        # Not blocking: a pipe that nobody reads is an error now, not a run that never begins.
+        # Not blocking: a pipe without a reader is an error now, not a run that never starts.
         number = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
         is_pipe = False
         with suppress(OSError):
             is_pipe = stat.S_ISFIFO(target.stat().st_mode)
-        why = "nobody reads from this pipe" if is_pipe else error.strerror
+        why = "no process reads from this pipe" if is_pipe else error.strerror
         raise ConfigInvalid(
             f"--events {target}: expected a file to write to: {why}",
             hint="Start the reader first" if is_pipe else "Name a file in a folder that you may write to",
@@ -222,12 +222,12 @@ class _Lines:
 
     Args:
         number: The descriptor.
-        is_begun: Whether a line stands there that whoever wrote it did not end: it was killed.
+        is_incomplete: Whether the last line there is incomplete: its writer was killed.
     """
 
-    def __init__(self, number: int, *, is_begun: bool) -> None:
+    def __init__(self, number: int, *, is_incomplete: bool) -> None:
         self._number = number
-        self._left = b"\n" if is_begun else b""
+        self._left = b"\n" if is_incomplete else b""
 
     def write(self, data: bytes) -> None:
         """Write what is left of earlier lines, then these bytes.

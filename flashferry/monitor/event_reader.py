@@ -25,7 +25,7 @@ class WrittenEvent(Event):
     """An event as it stands in a file.
 
     Attributes:
-        at: When it was told, ISO 8601, UTC.
+        at: Time of the event, ISO 8601, UTC.
     """
 
     at: str
@@ -98,18 +98,18 @@ def lines_from(path: Path, offset: int, *, mark: str = "", most_bytes: int = REA
 def _line_start(number: int, offset: int, size: int) -> int:
     """Return where a line begins: at the offset, or before it; for one from the end, behind it."""
     if offset < 0:
-        wanted = size + offset
-        if wanted <= 0:
+        most = size + offset
+        if most <= 0:
             return 0
-        found = os.pread(number, READ_BYTES, wanted - 1).find(b"\n")
-        return _line_start(number, size, size) if found < 0 else wanted + found
+        found = os.pread(number, READ_BYTES, most - 1).find(b"\n")
+        return _line_start(number, size, size) if found < 0 else most + found
     at = min(offset, size)
     while at > 0:
-        begun = max(0, at - READ_BYTES)
-        found = os.pread(number, at - begun, begun).rfind(b"\n")
+        start = max(0, at - READ_BYTES)
+        found = os.pread(number, at - start, start).rfind(b"\n")
         if found >= 0:
-            return begun + found + 1
-        at = begun
+            return start + found + 1
+        at = start
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What a run tells while it runs. Programs and people watch the same events."""
+"""The events of a run. Programs and people watch the same ones."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class TransferEnd:
         is_delivered: Whether the device has acknowledged everything.
         verdict: What limited it, by the words of `flashferry.tcp.verdict_rules.VerdictKind`.
         bytes_acked: Payload that the device acknowledged.
-        retransmitted_bytes: Bytes sent again; None where the kernel does not tell.
+        retransmitted_bytes: Bytes sent again; None where the kernel does not report it.
         duration_s: First byte to last acknowledgement.
         rate_bytes_per_s: Acknowledged payload over that time.
-        transport: By what it was fetched; empty where that was not told.
+        transport: By what it was fetched; empty where unknown.
     """
 
     is_delivered: bool
@@ -111,14 +111,14 @@ Emit = Callable[[Event], None]
 
 
 def silent(event: Event) -> None:
-    """Take an event and tell nobody: for callers who only want the result."""
+    """Drop an event: for callers that only need the result."""
 
 
 def never_failing(emit: Emit) -> Emit:
-    """Return a function that tells an event and swallows every error: a closed terminal must not stop a restore."""
+    """Return a function that emits an event and swallows every error: a closed terminal must not stop a restore."""
 
-    def tell(event: Event) -> None:
+    def emit_safely(event: Event) -> None:
         with suppress(Exception):
             emit(event)
 
-    return tell
+    return emit_safely

@@ -53,7 +53,7 @@ class PlannedNode:
         node_definition: `cat8000v`, `iosv`, ...
         image_definition: The image it boots; None: the node definition's own.
         condition_name: The condition of the link behind which it is: its site.
-        address: Where SSH reaches it; None: the backend tells once it is up.
+        address: Where SSH reaches it; None: the backend knows it once it is up.
         ssh_port: Its port of SSH there.
         platform: As the inventory names it: `cisco_iosxe`, `cisco_ios`.
         host_name: What it calls itself by its first configuration; None: that does not say.
@@ -108,13 +108,13 @@ class Topology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabNode:
-    """A node of a lab that runs, as the backend tells it.
+    """A node of a lab that runs, as the backend reports it.
 
     Attributes:
         node_id: The backend's name for it.
         label: Its own name.
         node_definition: What it is.
-        image_definition: What it booted; None where the backend does not tell.
+        image_definition: What it booted; None where the backend does not report it.
         state: Where it stands.
         addresses: Its IP addresses, best first; none where the backend sees none.
         tags: Its tags.
@@ -224,7 +224,7 @@ class LabBackend(Protocol):
     def up(self, topology: Topology, *, notes: str, deadline: Deadline) -> RunningLab:
         """Import and start a lab; returns before its nodes have booted.
 
-        The notes are on it before its first node starts: a lab without them is nobody's to remove. Where it could be
+        The notes are on it before its first node starts: a lab without them is removed by no night. Where it could be
         imported but not started, it is removed again, or else found by `leftovers` under its title.
         """
         ...
@@ -266,7 +266,7 @@ class LabBackend(Protocol):
         ...
 
     def image_of(self, disk: DiskFile, node_definition: str) -> UploadedImage:
-        """Return what a disk image will be called there; nobody is asked."""
+        """Return what a disk image will be called there; no request is sent."""
         ...
 
     def has_image(self, image: UploadedImage) -> bool:

@@ -2,7 +2,7 @@
 
 Either the controller has an image definition of it, or a disk image is brought: looked at and hashed before anything is
 made, uploaded and defined before the import, and taken away behind the lab. An image is known by its content, so one
-that a night finds there is booted and left alone, whoever put it there.
+that a night finds there is booted and left alone, however it came there.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def chosen(choice: ImageChoice, topology: Topology, *, on_progress: Progress | N
     Args:
         choice: What the operator says.
         topology: The lab, of whatever title.
-        on_progress: Told how far the hash is.
+        on_progress: Called with how far the hash is.
 
     Raises:
         ConfigInvalid: Options contradict each other, the file is none that nodes boot, or no router is of the kind.
@@ -110,7 +110,7 @@ class BootedImage:
         wanted: What routers boot; None: what the description says.
         backend: Where they boot it.
         clock: The night's clock.
-        tell: Told how far the upload is.
+        tell: Called with how far the upload is.
     """
 
     def __init__(self, wanted: BootImage | None, backend: LabBackend, clock: StoppableClock, tell: Progress) -> None:
@@ -132,13 +132,13 @@ class BootedImage:
         backend, disk, kind = self._backend, self._wanted.disk, self._wanted.node_definition
         image = backend.image_of(disk, kind)
         if backend.has_image(image):
-            told = f"image {image.definition_id} is there already and stays"
+            sentence = f"image {image.definition_id} is there already and stays"
         else:
             # From here on it may be there, in part or whole, whatever is answered.
             self._ours = None if self._wanted.is_kept else image
-            backend.put_image(disk, kind, on_progress=self._told)
-            told = f"image {image.definition_id} of {disk.path.name} uploaded, {disk.size_bytes:,} bytes"
-        return self._booting(topology, image.definition_id), told
+            backend.put_image(disk, kind, on_progress=self._report)
+            sentence = f"image {image.definition_id} of {disk.path.name} uploaded, {disk.size_bytes:,} bytes"
+        return self._booting(topology, image.definition_id), sentence
 
     def remove(self, deadline: Deadline) -> str:
         """Take the image away where this night brought it and it is not to stay; return a sentence, or none.
@@ -150,8 +150,8 @@ class BootedImage:
             return ""
         return remove_image(self._backend, self._ours, deadline)
 
-    def _told(self, done: int, size: int) -> None:
-        # An upload takes minutes: whoever asks for the night's end does not wait for it.
+    def _report(self, done: int, size: int) -> None:
+        # An upload takes minutes: a stop of the night does not wait for it.
         self._clock.check()
         self._tell(done, size)
 

@@ -1,7 +1,7 @@
 """A packet capture of one tuned copy, where the night's description asks for one.
 
 The copy is one of its own, behind those that are judged: a capture costs the controller time, which must not show in
-any series. What keeps a capture from coming about is told and is no failure of the night.
+any series. What prevents a capture is reported and is no failure of the night.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The end of every night: its lab is removed, and an image that it brought, until the clean-up's own time is over.
 
 The lab may be known by its id, or only by its title: an import that was cut off, by a signal or by the controller, may
-have made a lab that nobody was told of.
+have made a lab without an answer that says so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def remove_lab(backend: LabBackend, lab: RunningLab | None, title: str, deadline
 
     Args:
         backend: The backend.
-        lab: The lab; None where its import was begun and nobody knows what came of it.
+        lab: The lab; None where its import was started and its result is unknown.
         title: Its title.
         deadline: When to give up.
 
@@ -66,7 +66,7 @@ def _again(action: Callable[[], str], deadline: Deadline, *, what: str, hint: st
     while True:
         try:
             return action()
-        except Exception as error:  # whatever it is: what nobody removes stays for ever
+        except Exception as error:  # whatever it is: a lab that is not removed stays for ever
             if deadline.left_s <= AGAIN_S:
                 raise _left(what, error, hint) from error
         deadline.pause(AGAIN_S)

@@ -16,7 +16,7 @@ _LOOKS_EVERY_S = 0.2
 
 
 class NightStopped(Exception):
-    """Somebody ended the night by SIGINT, SIGTERM or SIGHUP: what follows is its clean-up."""
+    """The night was ended by SIGINT, SIGTERM or SIGHUP: what follows is its clean-up."""
 
 
 class Clock(Protocol):
@@ -56,7 +56,7 @@ class StoppableClock:
 
     Args:
         clock: The clock.
-        is_stopped: Whether somebody asked for the end.
+        is_stopped: Whether the end was requested.
     """
 
     def __init__(self, clock: Clock, is_stopped: Callable[[], bool]) -> None:
@@ -76,7 +76,7 @@ class StoppableClock:
         """Wait.
 
         Raises:
-            NightStopped: Somebody asked for the end.
+            NightStopped: The end was requested.
         """
         ends_at_s = self.monotonic_s() + seconds
         self.check()
@@ -85,10 +85,10 @@ class StoppableClock:
             self.check()
 
     def check(self) -> None:
-        """Look whether somebody asked for the end.
+        """Check whether the end was requested.
 
         Raises:
-            NightStopped: Somebody did.
+            NightStopped: It was.
         """
         if not self._is_cleaning and self._is_stopped():
             raise NightStopped

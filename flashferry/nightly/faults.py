@@ -1,7 +1,7 @@
 """Whose fault a night's failure is: the lab's, a device's, the product's, or that of the clean-up.
 
-A night that fails for the lab says nothing about the product and must wake nobody who owns it; one that leaves a lab
-running must wake somebody at once. So every failure is one of four, and the gravest decides the exit code.
+A night that fails for the lab says nothing about the product and must not wake its owners; one that leaves a lab
+running must wake its operator at once. So every failure is one of four, and the gravest decides the exit code.
 """
 
 from __future__ import annotations

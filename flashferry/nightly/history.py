@@ -66,8 +66,8 @@ def keep(directory: Path, night: Night) -> None:
     keep_night(directory, _row(night), series_of_night(night))
 
 
-def told_nights(directory: Path, *, last: int) -> tuple[Night, ...]:
-    """Return the last nights, the oldest first; of one whose account is damaged only what its row tells.
+def stored_nights(directory: Path, *, last: int) -> tuple[Night, ...]:
+    """Return the last nights, the oldest first; of one whose account is damaged only what its row has.
 
     Args:
         directory: The state folder.

@@ -1,6 +1,6 @@
 """How labs of ours are known from others', and which of them may be removed: by their title and their notes, both.
 
-A title alone can be anybody's: somebody may call his lab as we do, or keep one of ours to look at it and write his own
+A title alone proves nothing: others may call their lab as we do, or keep one of ours and write their own
 notes on it. So a lab is ours only by both, and to be removed only where its time is over or its run is dead. Pure, but
 for what is asked of this host.
 """
@@ -29,7 +29,7 @@ PREFIX = "ff-nightly-"
 """Titles of ours begin with it."""
 
 STALE_S = 7 * 86_400.0
-"""The lock of a night that was killed is kept so long: it tells that the night is dead."""
+"""The lock of a night that was killed is kept so long: it says that the night is dead."""
 
 ONE_JOB = "night"
 """The lock that only one night of a host may hold."""
@@ -48,7 +48,7 @@ class LabNotes:
         run: The night's id, which is the lab's title.
         host: The host that runs it.
         pid: Its process there.
-        place: Boot and container in which that number is the process's; empty: not told.
+        place: Boot and container in which that number is the process's; empty: unknown.
         expires: From when on anybody may remove it: ISO 8601 with a time zone.
     """
 
@@ -75,7 +75,7 @@ class LabNotes:
 
 
 def this_place() -> str:
-    """Return what tells the process numbers of this boot and this container from others'; empty: nothing does."""
+    """Return what distinguishes process numbers of this boot and this container from others'; empty: nothing."""
     try:
         return f"{_BOOT.read_text().strip()} {_PROCESSES.readlink()}"
     except OSError:
@@ -123,8 +123,8 @@ def why_removable(
         leftover: The lab.
         now: The present time, with a time zone.
         host: This host's name.
-        is_alive: Tells of a night of this host whether it still runs, as far as can be told.
-        is_locked: Tells of a night of this host whether it surely runs, for its process holds its lock: a clock that
+        is_alive: Returns whether a night of this host still runs, as far as is known.
+        is_locked: Returns whether a night of this host surely runs, for its process holds its lock: a clock that
             was set meanwhile ends nothing then.
     """
     notes = read_notes(leftover)

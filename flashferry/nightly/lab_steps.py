@@ -1,6 +1,6 @@
 """The steps of a night that are about the lab: reap, start, reach, condition.
 
-All waiting is here: a backend tells how things stand, and these steps ask again, within their deadlines. Asking may
+All waiting is here: a backend reports how things stand, and these steps ask again, within their deadlines. Asking may
 fail for a while: one page of 502 must not end a night.
 """
 
@@ -28,7 +28,7 @@ from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.link_measure import Pings, judge_link
 from flashferry.nightly.night import MeasuredLink, StepName
-from flashferry.nightly.reaping import ReapRules, reap, told
+from flashferry.nightly.reaping import ReapRules, reap, reaped_labs
 from flashferry.nightly.routers import Look, Routers
 from templates.version import parse_version
 
@@ -61,7 +61,7 @@ def reap_labs(backend: LabBackend, rules: ReapRules, deadline: Deadline) -> str:
         NightFault: A leftover could not be removed (`CLEANUP`), or another night of ours still runs (`LAB`).
     """
     found = reap(backend, rules, deadline=deadline)
-    sentence = told(found)
+    sentence = reaped_labs(found)
     if running := next((one for one in found if one.is_ours and not one.is_removed), None):
         raise NightFault(
             f"another night still runs there: {running.lab.title}",
@@ -131,9 +131,9 @@ def _not_booted(node: PlannedNode, how: str) -> NightFault:
 
 
 def addresses_of(topology: Topology, nodes: Sequence[LabNode]) -> Mapping[str, str]:
-    """Return where SSH reaches each router that has an address: as planned, else as the backend tells."""
-    told_by = {node.label: node.addresses for node in nodes}
-    found = {node.label: node.address or next(iter(told_by.get(node.label, ())), None) for node in topology.nodes}
+    """Return where SSH reaches each router that has an address: as planned, else as the backend reports."""
+    addresses_of = {node.label: node.addresses for node in nodes}
+    found = {node.label: node.address or next(iter(addresses_of.get(node.label, ())), None) for node in topology.nodes}
     return {label: address for label, address in found.items() if address is not None}
 
 
@@ -240,7 +240,7 @@ def check_licences(topology: Topology, looks: Mapping[str, Look], target_bps: in
         if limit is not None and limit < target:
             raise NightFault(
                 f"expected a throughput of {link_rate(target)} or more, its licence lets {link_rate(limit)} "
-                "through: no copy of it would tell anything",
+                "through: no copy of it would measure anything",
                 fault=Fault.DEVICE,
                 step=StepName.REACH,
                 hint="Put 'license boot level network-premier addon dna-premier' or what fits into its day-0 "

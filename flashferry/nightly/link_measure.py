@@ -5,7 +5,7 @@ Facts
 
 - Whether Cisco Modeling Labs counts latency once per round trip or in each direction is documented nowhere (facts of
   the controller's API, read 2026-11): so both the planned latency and twice it are as planned, and which it was is
-  told. Anything else is a lab's failure.
+  reported. Anything else is a lab's failure.
 - Twenty pings of a link with 0.01 % loss lose one in one night of 250, two in one of 130,000. A loss that is planned
   larger is held against the binomial distribution: more than what comes once in a thousand nights is a failure.
 - An unprivileged process may ping by a datagram socket where `net.ipv4.ping_group_range` lets it (systemd sets it for

@@ -147,7 +147,7 @@ class NightCopy(MeasuredNode):
         duration_s: Seconds it took.
         verdict: What held it back, by the product's word; empty where it gave none.
         gain: How many times as fast as untuned, where that was measured in the same probe; else None.
-        cap_bytes_per_s: The cap or pace that our server held it to; None: none, or not told.
+        cap_bytes_per_s: The cap or pace that our server held it to; None: none, or unknown.
     """
 
     transport: str
@@ -281,7 +281,7 @@ class Night:
         is_comparable: Whether it may stand in the history of its series.
         not_comparable_because: Why not; empty where it may.
         judgements: One for each series; none before it is judged.
-        is_interrupted: Whether somebody ended it before it was done.
+        is_interrupted: Whether it was ended before it was done.
     """
 
     night_id: str
@@ -311,7 +311,7 @@ class Night:
     def exit_code(self) -> ExitCode:
         """The exit code of the command that ran it: a lab left behind outweighs everything.
 
-        An end that somebody asked for hides neither that nor a configuration that is not what it was.
+        A requested end hides neither that nor a configuration that is not what it was.
         """
         code = exit_code(self.fault, is_unrestored=any(step.is_unrestored for step in self.steps))
         graver = (ExitCode.CLEANUP, ExitCode.RESTORE_INCOMPLETE)

@@ -1,6 +1,6 @@
 """The product as a person runs it: `python -m flashferry VERB ... --json`, in processes of their own.
 
-A night must not vouch for what it calls within its own process: a kill must be a kill, an exit code an exit code. The
+A night proves nothing about what it calls within its own process: a kill must be a kill, an exit code an exit code. The
 routers' login goes by the environment, never on a command line; the controller's login is none of the product's
 business, so its variables are left out.
 """
@@ -25,7 +25,7 @@ from flashferry.nightly.settings import NodeLogin
 
 LOOK_EVERY_S = 0.1
 END_S = 20.0
-"""How long a process that is told to end may take to restore; the lab is removed behind it in any case."""
+"""How long a process that is asked to end may take to restore; the lab is removed after it in any case."""
 SERVER_END_S, KILLED_S = 5.0, 2.0
 
 _BEGIN = """
@@ -50,7 +50,7 @@ class ProductRun:
         exit_code: Its exit code; below zero: ended by that signal.
         document: The JSON document that it printed; empty where it printed none.
         said: What it said on standard error.
-        run_id: The run that it told of in its events; empty where it told of none.
+        run_id: The run in its events; empty where there is none.
         is_late: Whether it was ended because its time was over.
     """
 
@@ -84,7 +84,7 @@ class Product(Protocol):
         ...
 
     def files(self) -> Mapping[str, bytes]:
-        """Return all that commands printed, said and told so far, by the name of the file."""
+        """Return all output and events of commands so far, by the name of the file."""
         ...
 
 
@@ -124,7 +124,7 @@ class ProductProcesses:
         return self._ended(name, verb, process, is_late=not is_over)
 
     def files(self) -> Mapping[str, bytes]:
-        """Return what was printed, said and told so far."""
+        """Return output and events so far."""
         return {f"product/{path.name}": path.read_bytes() for path in sorted(self._output.iterdir())}
 
     def _path(self, name: str, kind: str) -> Path:
@@ -171,7 +171,7 @@ class ProductProcesses:
 
 
 def end(process: subprocess.Popen[bytes], limit_s: float = END_S) -> None:
-    """End a process and all that it started: told first, so that it may restore, then killed."""
+    """End a process and all that it started: asked first, so that it can restore, then killed."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
@@ -213,7 +213,7 @@ def product_version() -> str:
 
 
 def is_copying(events: Path) -> bool:
-    """Return whether a file of events tells that a device has acknowledged bytes of an image."""
+    """Return whether a file of events says that a device has acknowledged bytes of an image."""
     return any(
         one.get("step") == "pull" and ((one.get("progress") or {}).get("acked_bytes") or 0) > 0
         for one in _events(events)

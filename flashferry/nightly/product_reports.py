@@ -43,7 +43,7 @@ class Trouble:
 
 
 def devices_of(document: Document) -> tuple[Document, ...]:
-    """Return the devices of a document of any verb over a fleet; none of one that tells an error."""
+    """Return the devices of a document of any verb over a fleet; none of one that reports an error."""
     run = document.get("run")
     found = (run if isinstance(run, dict) else document).get("devices", ())
     return tuple(one for one in found if isinstance(one, dict))

@@ -283,7 +283,7 @@ class ConfigurationProof:
         return found
 
     def _compared(self, node: PlannedNode) -> tuple[str, int | None]:
-        """Return what is not as it was, in words, and how many lines there are more; None: nobody can tell."""
+        """Return what is not as it was, in words, and how many lines there are more; None: unknown."""
         before = self._before[node.label]
         try:
             after = self._routers.configurations(node, self._addresses[node.label])
@@ -291,5 +291,5 @@ class ConfigurationProof:
             return f"{node.label}: cannot be read any more: {error.message}", None
         pairs = (("running", before.running, after.running), ("startup", before.startup, after.startup))
         found = {name: difference(fingerprint(was, salt=node.label), now, salt=node.label) for name, was, now in pairs}
-        told = "; ".join(f"{node.label}: {name}: {changed}" for name, changed in found.items() if changed)
-        return told, len(found["running"].added)
+        text = "; ".join(f"{node.label}: {name}: {changed}" for name, changed in found.items() if changed)
+        return text, len(found["running"].added)

@@ -47,8 +47,8 @@ class ReapRules:
     """By what is decided which labs go.
 
     Attributes:
-        is_alive: Tells of a night of this host whether it still runs, as far as can be told.
-        is_locked: Tells of it whether it surely runs, whatever the clock says of its lab.
+        is_alive: Returns whether a night of this host still runs, as far as is known.
+        is_locked: Returns whether it surely runs, whatever the clock says of its lab.
         host: This host's name, as the notes of labs have it.
     """
 
@@ -104,7 +104,7 @@ def removable(backend: LabBackend, rules: ReapRules, *, now: datetime) -> tuple[
     return tuple(lab for lab in backend.leftovers() if rules.why_removable(lab, now=now) is not None)
 
 
-def told(reaped: tuple[Reaped, ...]) -> str:
+def reaped_labs(reaped: tuple[Reaped, ...]) -> str:
     """Return what became of leftovers in a sentence.
 
     Raises:

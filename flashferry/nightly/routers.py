@@ -99,13 +99,13 @@ class SshRouters:
         """
         with self._session(node, address) as session:
             version = session.show_version()
-            told = version
+            output = version
             if node.node_definition.startswith(LICENSED) and not _THROUGHPUT.search(version):
                 try:
-                    told = session.ask("show platform hardware throughput level")
+                    output = session.ask("show platform hardware throughput level")
                 except DeviceRefused:
-                    told = ""
-        return Look(version=version, throughput_bps=throughput_bps(told))
+                    output = ""
+        return Look(version=version, throughput_bps=throughput_bps(output))
 
     def configurations(self, node: PlannedNode, address: str) -> Configurations:
         """Log in and read both configurations.
@@ -156,7 +156,7 @@ def check_is_the_labs(node: PlannedNode, address: str, found: Configurations) ->
     """
     named = host_name(found.running)
     if node.host_name is not None and named != node.host_name:
-        calls = "does not tell its name" if named is None else f"calls itself {named}"
+        calls = "does not give its name" if named is None else f"calls itself {named}"
         wrong = f"expected the lab's own router at {address}, found one that {calls}"
     elif node.mark and node.mark not in found.running:
         wrong = f"expected {node.mark} in the configuration of what answers at {address}, found a router without it"
@@ -166,12 +166,12 @@ def check_is_the_labs(node: PlannedNode, address: str, found: Configurations) ->
         f"{wrong}; it is left alone",
         fault=Fault.LAB,
         step=StepName.CHECK,
-        hint="Look whose address that is: two may have it, or the controller tells one that is out of date",
+        hint="Look whose address that is: two may have it, or the controller has one that is out of date",
         host=node.label,
     )
 
 
-def throughput_bps(told: str) -> float | None:
+def throughput_bps(output: str) -> float | None:
     """Return what a router's words say its licence lets through; None: nothing, or that there is no limit."""
-    found = _THROUGHPUT.search(told)
+    found = _THROUGHPUT.search(output)
     return None if found is None or found[2] else float(found[1]) * 1e3

@@ -61,15 +61,15 @@ def play_night(
     image: ImageChoice | None = None,
     on_progress: Progress = lambda done, size: None,  # noqa: ARG005 -- the signature
 ) -> NightResult:
-    """Play the night that a description tells of.
+    """Run the night that a description defines.
 
     Args:
         file: The description.
         state: The state folder.
-        watcher: Who is told of steps.
-        is_stopped: Whether somebody asked for the end.
+        watcher: Called with each step.
+        is_stopped: Whether the end was requested.
         image: What routers boot in place of what the description says.
-        on_progress: Told how far the hash of a disk image is, then its upload.
+        on_progress: Called with how far the hash of a disk image is, then its upload.
 
     Raises:
         ConfigInvalid: The description, a login, an image or the topology is wrong, or nothing can be written in the
@@ -82,7 +82,7 @@ def play_night(
     login = node_login(description)
     boots = chosen(image or ImageChoice(), _topology(description, TRIED_TITLE, login), on_progress=on_progress)
     clock = StoppableClock(SystemClock(), is_stopped)
-    keeper = _Keeper(description, state)
+    results = _ResultStore(description, state)
     with open_backend(description, clock) as backend:
         night = run_night(
             NightParts(
@@ -90,8 +90,8 @@ def play_night(
                 topology=lambda title: _topology(description, title, login),
                 settings=description.settings(login),
                 folder=locks_of(state),
-                judge=lambda night: judge_night(night, keeper.before(night), description.thresholds),
-                write=keeper.write,
+                judge=lambda night: judge_night(night, results.before(night), description.thresholds),
+                write=results.write,
                 watcher=watcher,
                 clock=clock,
                 boots=boots,
@@ -99,11 +99,11 @@ def play_night(
             )
         )
     prune(description.artefacts.folder, description.artefacts.keep_nights)
-    return NightResult(night=night, folder=keeper.folder)
+    return NightResult(night=night, folder=results.folder)
 
 
 def _check_state(state: Path) -> None:
-    """Make the state folder where there is none: a night that cannot be kept is not begun.
+    """Make the state folder where there is none: a night that cannot be kept is not started.
 
     Raises:
         ConfigInvalid: It cannot be used.
@@ -122,7 +122,7 @@ def _topology(description: NightDescription, title: str, login: NodeLogin) -> To
     return made_topology(description, title=title, login=login)
 
 
-class _Keeper:
+class _ResultStore:
     """Writes a night's folder and keeps the night in the history; both may be done again."""
 
     def __init__(self, description: NightDescription, state: Path) -> None:

@@ -16,7 +16,7 @@ class NightLimits:
 
     Attributes:
         whole_s: The night without its clean-up; a lab outlives it by `clean_s` and a margin at most.
-        import_s: Importing and telling the lab to start.
+        import_s: Importing and starting the lab.
         start_s: Until all nodes are BOOTED.
         reach_s: Until SSH answers on all of them.
         condition_s: Setting and measuring all links.

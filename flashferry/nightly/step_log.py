@@ -1,7 +1,7 @@
 """The steps of a night as they are done: each with its time, its outcome, and whose fault it was where it failed.
 
 A step never lets an error past: what goes wrong in one is a line of the night, and what follows is decided by it. Only
-the end that somebody asked for goes on, behind its line.
+a requested end continues, after its line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SKIPPED_BY_DESCRIPTION = "the description leaves it out"
 
 
 class Watcher(Protocol):
-    """Who is told of steps while a night runs; it must not raise."""
+    """Receives the steps while a night runs; it must not raise."""
 
     def began(self, name: StepName) -> None:
         """Take that a step begins."""
@@ -34,7 +34,7 @@ class Watcher(Protocol):
 
 
 class SilentWatcher:
-    """Nobody is told."""
+    """Ignores every step."""
 
     def began(self, name: StepName) -> None:
         """Do nothing."""
@@ -48,7 +48,7 @@ class StepLog:
 
     Args:
         clock: The night's clock.
-        watcher: Who is told.
+        watcher: Receives the steps.
     """
 
     def __init__(self, clock: StoppableClock, watcher: Watcher) -> None:
@@ -73,7 +73,7 @@ class StepLog:
             fault: Whose fault an error is that is no `NightFault`.
 
         Raises:
-            NightStopped: Somebody asked for the night's end.
+            NightStopped: The night's end was requested.
             ConfigInvalid: The first look finds the description wrong.
         """
         began, began_s = self._clock.now(), self._clock.monotonic_s()
@@ -132,7 +132,7 @@ def as_night_fault(error: Exception, *, step: StepName, fault: Fault) -> NightFa
         f"{type(error).__name__}: {error}",
         fault=fault,
         step=step,
-        hint="Nobody expected this: report it with the night's folder",
+        hint="This was unexpected: report it with the night's folder",
     )
 
 

@@ -41,7 +41,7 @@ from flashferry.nightly.reaping import ReapRules, removable
 from flashferry.nightly.routers import Routers, SshRouters
 from flashferry.nightly.settings import PRODUCT_STEPS, NightSettings
 from flashferry.nightly.step_log import SKIPPED_BY_DESCRIPTION, SilentWatcher, StepLog, Watcher
-from flashferry.nightly.thresholds import told
+from flashferry.nightly.thresholds import named_judgements
 
 _LOG = logging.getLogger("flashferry.nightly")
 
@@ -64,11 +64,11 @@ class NightParts:
         folder: The state folder of nights: locks, and scratch files while one runs.
         judge: Returns the night with its judgements, held against the nights before.
         write: Writes the night's artefacts, its files among them; called twice, the second time behind the clean-up.
-        watcher: Who is told of steps.
-        is_stopped: Whether somebody asked for the end.
+        watcher: Called with each step.
+        is_stopped: Whether the end was requested.
         clock: The clock; where it can be stopped itself, `is_stopped` does not count.
         boots: What routers boot; None: what the topology says.
-        on_progress: Told how far the upload of what they boot is.
+        on_progress: Called with how far the upload of what they boot is.
         routers: The routers behind the product's back.
         product: Runs the product, given its folder and the lab's inventory.
     """
@@ -121,7 +121,7 @@ class _Flow:
         self._began = self._clock.now()
         self._whole = Deadline.after(self._limits.whole_s, self._clock)
         self._preflight: Preflight | None = None
-        self._is_import_begun, self._is_interrupted = False, False
+        self._is_import_started, self._is_interrupted = False, False
         self._lab: RunningLab | None = None
         self._nodes: tuple[LabNode, ...] = ()
         self._addresses: Mapping[str, str] = {}
@@ -203,7 +203,7 @@ class _Flow:
             deadline = self._whole.within(self._limits.import_s)
         ends_s = self._limits.whole_s + self._limits.clean_s + EXPIRES_MARGIN_S
         notes = LabNotes.of_this_process(self._topology.title, expires=self._began + timedelta(seconds=ends_s))
-        self._is_import_begun = True
+        self._is_import_started = True
         self._lab = self._backend.up(self._topology, notes=notes.text(), deadline=deadline)
         return "; ".join(filter(None, (brought, f"lab {self._lab.lab_id}")))
 
@@ -287,10 +287,10 @@ class _Flow:
             settings=self._settings,
             product=self._product,
         )
-        told = capture.take(deadline)
+        sentence_of_capture = capture.take(deadline)
         if capture.content:
             self._files[f"capture-{self._settings.capture_node}.pcap"] = capture.content
-        return "; ".join(filter(None, (sentence, told)))
+        return "; ".join(filter(None, (sentence, sentence_of_capture)))
 
     def _why_not(self, name: StepName, failed: StepName | None) -> str:
         """Return why a step of the product is not done; empty where it is."""
@@ -336,7 +336,7 @@ class _Flow:
         return blamed
 
     def _node_down(self) -> LabNode | None:
-        """Return a router that is not BOOTED any more; None where all are, or nobody can tell."""
+        """Return a router that is not BOOTED any more; None where all are, or that is unknown."""
         assert self._lab is not None
         try:
             self._nodes = self._backend.nodes(self._lab)
@@ -362,16 +362,16 @@ class _Flow:
             self._product_steps.figures += proof.look_again()
         try:
             self._judged = self._parts.judge(self._night())
-        finally:  # what is not restored is told whatever became of the history
+        finally:  # what is not restored is reported whatever became of the history
             words = [proof.check()] if proof is not None else []
-        if red := told(self._judged.judgements, Rating.RED):
+        if red := named_judgements(self._judged.judgements, Rating.RED):
             raise NightFault(
                 red,
                 fault=Fault.PRODUCT,
                 step=StepName.JUDGE,
                 hint="The trend of each series is in the night's report",
             )
-        noticed = [told(self._judged.judgements, colour) for colour in (Rating.AMBER, Rating.CHANGED_UP)]
+        noticed = [named_judgements(self._judged.judgements, colour) for colour in (Rating.AMBER, Rating.CHANGED_UP)]
         plain = f"{counted(len(self._judged.judgements), 'series', 'series')} judged" if self._judged.judgements else ""
         return "; ".join(filter(None, (*words, *noticed))) or plain or "nothing to judge"
 
@@ -399,8 +399,8 @@ class _Flow:
         self._log.do(StepName.CLEAN, self._remove, deadline=deadline, fault=Fault.CLEANUP)
 
     def _remove(self, deadline: Deadline) -> str:
-        title, is_begun = self._topology.title, self._is_import_begun
-        sentence = remove_lab(self._backend, self._lab, title, deadline) if is_begun else NO_LAB
+        title, is_started = self._topology.title, self._is_import_started
+        sentence = remove_lab(self._backend, self._lab, title, deadline) if is_started else NO_LAB
         return "; ".join(filter(None, (sentence, self._boots.remove(deadline))))
 
     def _night(self) -> Night:
@@ -426,7 +426,7 @@ class _Flow:
         )
         if self._judged is None:
             return night
-        # Whoever judged may have found a reason of his own.
+        # The thresholds may have set a reason already.
         judged = replace(night, judgements=self._judged.judgements)
         if not because and not self._judged.is_comparable:
             return replace(judged, is_comparable=False, not_comparable_because=self._judged.not_comparable_because)

@@ -47,7 +47,7 @@ _MEANINGS = {
     Course.WORSE_AGAIN: ", {nights} nights in a row or more",
 }
 
-_MOST_TOLD = 3
+_MOST_NAMED = 3
 """Series that a sentence about a night names; the report has all."""
 
 
@@ -71,7 +71,7 @@ def judge_night(night: Night, history: Sequence[PastSeriesNight], thresholds: Se
         night: The night; judgements that it has are made anew.
         history: What the nights before brought, of all series, the oldest first (`flashferry.nightly.history.past`).
         thresholds: What tuned speed tests are held against, whatever the nights before were like; copies to flash in a
-            night without any. Of those that copies do not tell (`judges`) nothing is said.
+            night without any. Those that copies do not measure (`judges`) are left out.
     """
     because = night.not_comparable_because or why_not_comparable(night)
     night = replace(night, is_comparable=night.is_comparable and not because, not_comparable_because=because)
@@ -92,16 +92,16 @@ def why_not_comparable(night: Night) -> str:
     return next((f"{step.name.value}: {step.sentence}" for step in failed), "")
 
 
-def told(judgements: Iterable[Judgement], colour: Rating) -> str:
+def named_judgements(judgements: Iterable[Judgement], colour: Rating) -> str:
     """Return those of a colour in a sentence that names their series, the first few of them; empty for none."""
     found = [one for one in judgements if one.colour is colour]
-    words = [f"{one.key}: {one.sentence}" for one in found[:_MOST_TOLD]]
+    words = [f"{one.key}: {one.sentence}" for one in found[:_MOST_NAMED]]
     more = f"and {counted(len(found) - len(words), 'series', 'series')} more" if len(found) > len(words) else ""
     return "; ".join(filter(None, (*words, more)))
 
 
 def judges(name: str) -> bool:
-    """Return whether a night's copies tell whether a threshold of a name holds."""
+    """Return whether a night's copies show whether a threshold of a name holds."""
     return name in _HELD
 
 
@@ -123,16 +123,16 @@ def _judged(
 ) -> Judgement:
     if found.key.verb == LINES_LEFT:
         return _lines_left(found)
-    told = figure(found.key, found.middle)
+    text = figure(found.key, found.middle)
     if not night.is_comparable:
-        sentence = f"{told}; not compared: {night.not_comparable_because or 'the night does not count'}"
+        sentence = f"{text}; not compared: {night.not_comparable_because or 'the night does not count'}"
         return _judgement(found, Rating.NO_HISTORY, sentence)
     rule = SECONDS if found.key.is_seconds else RATE
     trend = trend_of(found.middle, [_past_night(one.row) for one in past], rule, copies=len(found.values))
     missed = tuple(_missed(night, found.copies, thresholds))
     colour = Rating.RED if missed else _COLOURS[trend.course]
     since = _changes(night, past[-1]) if past and colour not in {Rating.GOOD, Rating.NO_HISTORY} else ""
-    sentence = "; ".join(filter(None, (f"{told}{_beside(found, trend)}", *missed, since)))
+    sentence = "; ".join(filter(None, (f"{text}{_beside(found, trend)}", *missed, since)))
     return _judgement(found, colour, sentence, trend=trend, rule=rule, is_within_thresholds=not missed)
 
 
@@ -204,7 +204,7 @@ def _changes(night: Night, last: PastSeriesNight) -> str:
     return f"since the last night compared {', '.join(found)}" if found else ""
 
 
-# Absolute thresholds: what the copies of a series tell of each, as a figure with the limit's meaning and its words.
+# Absolute thresholds: what the copies of a series show of each, as a figure with the limit's meaning and its words.
 
 
 def _missed(night: Night, copies: Sequence[NightCopy], thresholds: Iterable[Threshold]) -> Iterator[str]:
@@ -250,5 +250,5 @@ _HELD: Mapping[str, Callable[[Night, Sequence[NightCopy], float], str | None]] =
     "min_rate_mb_s": _least_rate,
     "min_gain": _least_gain,
 }
-"""What is found where a threshold is missed, or None where it holds or nothing tells. Of the others of
-`flashferry.reports.thresholds` the reports of a night's runs tell."""
+"""What is found where a threshold is missed, or None where it holds or was not measured. Of the others of
+`flashferry.reports.thresholds` the reports of a night's runs have the result."""

@@ -149,7 +149,7 @@ def _banner(report: Report) -> str:
 
 
 def _transfer_title(transfer: TransferReport, device: DeviceReport) -> str:
-    """Return what a transfer was; by which transport is told where not all of the device's went the usual way."""
+    """Return what a transfer was; by which transport is said where not all of the device's went the usual way."""
     what = {"stage": "Copy", "probe as it is": "Speed test as it is", "probe tuned": "Speed test, tuned"}
     name = what.get(transfer.kind, transfer.kind)
     tuned = ", tuned" if transfer.kind == "stage" and transfer.is_tuned else ""
@@ -175,8 +175,8 @@ def _cap_words(transfer: TransferReport) -> str:
     at_end = transfer.cap_bytes_per_s
     if not at_end:
         return ", no cap"
-    told = _SHARES.sub(r"\1 of \2 shares of the site's cap, \3", transfer.cap_source or "")
-    source = f" ({told})" if told else ""
+    text = _SHARES.sub(r"\1 of \2 shares of the site's cap, \3", transfer.cap_source or "")
+    source = f" ({text})" if text else ""
     found = recorded_limit("cap", transfer.samples, at_end)
     if found is None or not found.steps:
         return f", capped at {words.rate(at_end)}{source}"

@@ -23,7 +23,7 @@ class Reading:
     Attributes:
         at_s: Seconds since the transfer began.
         acked_bytes: Payload acknowledged so far.
-        window_bytes: Receive window that the device advertised; null where the kernel does not tell.
+        window_bytes: Receive window that the device advertised; null where the kernel does not report it.
         rtt_s: Smoothed round-trip time.
         retransmitted_bytes: Bytes sent again so far.
         in_flight_bytes: Bytes sent and not yet acknowledged.
@@ -61,15 +61,15 @@ def report_of(document: Mapping[str, Any]) -> Report:
     Raises:
         CodecError: It is none.
     """
-    told: dict[str, Any] = dict(document)
-    devices = told.get("devices")
+    content: dict[str, Any] = dict(document)
+    devices = content.get("devices")
     for device in devices if isinstance(devices, list) else ():
         transfers = device.get("transfers") if isinstance(device, dict) else None
         for transfer in transfers if isinstance(transfers, list) else ():
             if isinstance(transfer, dict) and "samples" in transfer:
                 readings = decode(tuple[Reading, ...], transfer["samples"])
                 transfer["samples"] = [to_json(_sample(one)) for one in readings]
-    return decode(Report, told)
+    return decode(Report, content)
 
 
 def _sample(reading: Reading) -> Sample:

@@ -48,13 +48,13 @@ def _suite(name: str, devices: Sequence[_Checked], report: Report) -> JunitSuite
 
 def _case(device: DeviceReport, check: Check, *, is_first: bool, site: str) -> JunitCase:
     """Return a test case; a device's time stands with its first one, so that sums are right."""
-    is_told = check.status in {Status.FAILED, Status.ERROR} and device.hint
+    has_hint = check.status in {Status.FAILED, Status.ERROR} and device.hint
     return JunitCase(
         classname=f"{site}.{device.host}",
         name=f"{device.host}: {check.name}",
         status=check.status,
         message=check.message,
-        text=f"{check.message}\n{device.hint}" if is_told else "",
+        text=f"{check.message}\n{device.hint}" if has_hint else "",
         time_s=(device.total_s or 0.0) if is_first else 0.0,
         account=_account(device) if is_first else "",
     )

@@ -75,7 +75,7 @@ def _wall_s(run: StoredRun, standing: RunStanding, now: str) -> float | None:
 
 
 def _images(run: StoredRun, devices: Sequence[DeviceReport]) -> tuple[ImageReport, ...]:
-    """Return the images of the run; size and digest as the transfers and proofs tell them."""
+    """Return the images of the run; size and digest by the transfers and proofs."""
     names = dict.fromkeys(device.image for device in devices if device.image is not None)
     records = {device.host: Node(device.record) for device in run.devices}
     return tuple(_image(name, [device for device in devices if device.image == name], records) for name in names)

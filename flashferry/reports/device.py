@@ -1,4 +1,4 @@
-"""One device of a stored run as a report tells it. Pure."""
+"""One device of a stored run as a report shows it. Pure."""
 
 from __future__ import annotations
 
@@ -140,13 +140,13 @@ def _transcript(record: Node) -> tuple[str, ...]:
 
 def _outcome(device: StoredDevice, record: Node, run: RunStanding) -> str:
     """Return the outcome; of a device in a live run only what its last step left."""
-    told, ended = record.text("outcome"), device.state in {State.DONE.value, State.FAILED.value}
+    recorded, ended = record.text("outcome"), device.state in {State.DONE.value, State.FAILED.value}
     if run is RunStanding.ALIVE and not ended:
-        return NOT_BEGUN if device.state == State.PLANNED.value and not told else UNDER_WAY
-    if told is not None and (run is RunStanding.FINISHED or ended):
-        return told
+        return NOT_BEGUN if device.state == State.PLANNED.value and not recorded else UNDER_WAY
+    if recorded is not None and (run is RunStanding.FINISHED or ended):
+        return recorded
     if device.state == State.PLANNED.value:
-        return told or NOT_BEGUN
+        return recorded or NOT_BEGUN
     return LEFT
 
 
@@ -155,8 +155,8 @@ def _phase(outcome: str, device: StoredDevice, run: RunStanding) -> Phase:
     is_alive = run is RunStanding.ALIVE
     if is_alive and outcome == UNDER_WAY:
         return Phase.UNDER_WAY
-    told = Node(device.record).text("outcome")
-    return phase_of(None if outcome == LEFT else told, device.state, is_alive=is_alive)
+    recorded = Node(device.record).text("outcome")
+    return phase_of(None if outcome == LEFT else recorded, device.state, is_alive=is_alive)
 
 
 def _standing(outcome: str, restore: RestoreReport) -> Standing:
@@ -166,7 +166,7 @@ def _standing(outcome: str, restore: RestoreReport) -> Standing:
 
 
 def _needs_attention(outcome: str, restore: RestoreReport) -> bool:
-    """Return whether somebody has to look: not where the device just had no turn yet."""
+    """Return whether it needs attention: not where the device just had no turn yet."""
     if restore.proof in {Proof.NOT_PROVEN, Proof.FOREIGN} and not restore.is_accepted:
         return True
     is_good = _STANDINGS.get(outcome) is Standing.GOOD

@@ -20,12 +20,12 @@ MOST_POINTS = 150
 FEW_READINGS = 10
 """Below this a graph is a hint, and says so."""
 
-_IN_SIGHT = 2.5
-"""A limit so many times above all that was measured would press the line to the ground, so it is told in words."""
+_IN_RANGE = 2.5
+"""A limit so many times above all that was measured would flatten the line, so it is stated in words."""
 
 
 class Stroke(StrEnum):
-    """How a line is drawn: told apart by colour, and without colour by its dashes."""
+    """How a line is drawn: distinguished by colour, and without colour by its dashes."""
 
     SOLID = "a"
     DASHED = "b"
@@ -148,7 +148,7 @@ def transfer_graphs(
 
     Args:
         samples: Its readings in the order they were taken; with fewer than two the graphs have no lines.
-        limits: Rates to draw beside its own; one that lies far above it is told in the note instead.
+        limits: Rates to draw beside its own; one that lies far above it is stated in the note instead.
         most_points: How many points a line may have, >= 4.
     """
     across = time_axis(max((sample.at_s for sample in samples), default=0.0))
@@ -159,13 +159,13 @@ def transfer_graphs(
 def _rate(samples: Sequence[Sample], across: Axis, most: int, limits: Sequence[Limit]) -> Graph:
     achieved = _rates(samples, most)
     largest = max((value for _, value in achieved), default=0.0)
-    highest = _IN_SIGHT * largest
+    highest = _IN_RANGE * largest
     near = [limit for limit in limits if 0 < limit.least_bytes_per_s <= highest][:2]
     lines = [Line(label="rate", points=achieved, is_step=True)]
     for limit, stroke in zip(near, (Stroke.DASHED, Stroke.DOTTED), strict=False):
         lines.append(_limit_line(limit, stroke, across, highest))
     up = rate_axis(max(value for line in lines for value in (*line.values, 0.0)))
-    outside = "; ".join(filter(None, (_out_of_sight(limit, highest) for limit in limits)))
+    outside = "; ".join(filter(None, (_out_of_range(limit, highest) for limit in limits)))
     return Graph(
         key="rate",
         title="Rate",
@@ -184,7 +184,7 @@ def _limit_line(limit: Limit, stroke: Stroke, across: Axis, highest: float) -> L
     return Line(label=limit.label, points=limit.steps, stroke=stroke, is_step=True, gaps=gaps)
 
 
-def _out_of_sight(limit: Limit, highest: float) -> str:
+def _out_of_range(limit: Limit, highest: float) -> str:
     """Return what of a limit lies above the picture, in words; empty where nothing does."""
     above = [rate for _, rate in limit.steps or ((0.0, limit.bytes_per_s),) if rate > highest]
     return f"{limit.label} at {rates(min(above), max(above))}" if above else ""
@@ -202,7 +202,7 @@ def _acknowledged(samples: Sequence[Sample], across: Axis, most: int) -> Graph:
     if above:
         lines.append(Line(label="acknowledged + window", points=above, stroke=Stroke.DASHED))
     windows = [sample.snd_wnd_bytes for sample in samples if sample.snd_wnd_bytes is not None]
-    told = f"window {spread(windows)}" if windows else "this kernel does not tell the window"
+    text = f"window {spread(windows)}" if windows else "this kernel does not report the window"
     return Graph(
         key="acknowledged",
         title="Bytes acknowledged and the window",
@@ -210,7 +210,7 @@ def _acknowledged(samples: Sequence[Sample], across: Axis, most: int) -> Graph:
         up=size_axis(max((value for line in lines for _, value in line.points), default=0.0)),
         lines=tuple(lines) if done else (),
         readings=len(samples),
-        note=_note(samples, told),
+        note=_note(samples, text),
     )
 
 
@@ -235,7 +235,7 @@ def _allowed(samples: Sequence[Sample], across: Axis, most: int) -> Graph:
         up=rate_axis(max((value for line in lines for _, value in line.points), default=0.0)),
         lines=lines if allowed and achieved else (),
         readings=len(samples),
-        note=_note(samples, "" if allowed else "this kernel does not tell the window"),
+        note=_note(samples, "" if allowed else "this kernel does not report the window"),
     )
 
 

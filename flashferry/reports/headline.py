@@ -40,8 +40,8 @@ def state_line(report: Report) -> str:
     if report.standing is RunStanding.ALIVE:
         return "The run is under way: this is how it stood when the report was written."
     if report.standing is RunStanding.DIED:
-        return f"The run died: nobody is working on it. {_what_next(report)}"
-    return _why_not_begun(report)
+        return f"The run was killed: no process works on it. {_what_next(report)}"
+    return _why_not_started(report)
 
 
 def _what_next(report: Report) -> str:
@@ -53,11 +53,13 @@ def _what_next(report: Report) -> str:
     return f"{left}{on if report.verb == 'stage' else ''}."
 
 
-def _why_not_begun(report: Report) -> str:
+def _why_not_started(report: Report) -> str:
     """Return why devices of an ended run had no turn, by how many each reason kept; empty where all had theirs."""
     found = Counter(one.reason for one in report.devices if one.outcome == NOT_BEGUN and one.reason)
-    told = [f"{devices(count)} {Phase.NOT_BEGUN.label}: {reason}" for reason, count in found.most_common(_MOST_REASONS)]
-    return f"{'; '.join(told)}." if told else ""
+    reasons = [
+        f"{devices(count)} {Phase.NOT_BEGUN.label}: {reason}" for reason, count in found.most_common(_MOST_REASONS)
+    ]
+    return f"{'; '.join(reasons)}." if reasons else ""
 
 
 def configuration_line(report: Report) -> str:

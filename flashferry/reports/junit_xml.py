@@ -72,7 +72,7 @@ def junit_text(name: str, suites: Sequence[JunitSuite], time_s: float | None) ->
     Args:
         name: Of all of it.
         suites: The suites, in their order.
-        time_s: Seconds that all of it took; None where nobody knows.
+        time_s: Seconds that all of it took; None where unknown.
     """
     root = ET.Element("testsuites", {"name": name} | _counts(case for suite in suites for case in suite.cases))
     if time_s is not None:

@@ -94,7 +94,7 @@ class DeviceReport:
 
     Attributes:
         standing: How it stands, the configuration included.
-        needs_attention: Whether somebody has to look at it.
+        needs_attention: Whether a person has to look at it.
         outcome: What became of it, a value of `flashferry.model.states.Outcome`; `under way`, `not begun` where it has
             none yet, `left by the dead run` where that was killed with the device in its hands.
         label: The same in the word for people, which every page and table has.
@@ -262,7 +262,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageReport:
-    """An image of the run; size and digest are None where no device's record tells them."""
+    """An image of the run; size and digest are None where no device's record has them."""
 
     name: str
     size_bytes: int | None
@@ -277,7 +277,7 @@ class Report:
     Attributes:
         written_at: When the report was written, ISO 8601, UTC.
         written_by: Name and version of the program.
-        notes: What the journal could not tell: damaged entries.
+        notes: What could not be read: damaged entries.
     """
 
     run_id: str

@@ -144,7 +144,7 @@ class RestoreReport:
         running_is_equal: Whether the whole running configuration, line by line as salted digests, equals the start.
         running_difference: How it differs, in words; empty where it is equal or was not compared.
         startup_is_equal: Whether the startup configuration's lines of the kinds that a run sets are what they were.
-        foreign: What somebody else changed meanwhile, a sentence each.
+        foreign: What others changed meanwhile, a sentence each.
         failure: Why restoring failed, in a sentence; empty where it did not.
         by_recovery: Whether it was not the run itself but `flashferry recover` that restored it.
         is_accepted: Whether the operator accepted it as it is (`recover --accept`), so that nothing of it is open.

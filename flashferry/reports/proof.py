@@ -29,8 +29,8 @@ def restore_of(device: StoredDevice, run: RunStanding) -> RestoreReport:
 
     An attempt that found nothing to do says nothing about one before it that tuned the device.
     """
-    told = restore_source(device.record, device.attempts)
-    source, record, by_recovery = Node(told.account), Node(told.record), told.by_recovery
+    decided = restore_source(device.record, device.attempts)
+    source, record, by_recovery = Node(decided.account), Node(decided.record), decided.by_recovery
     found = source.at("restore")
     failed = source.at("failure") if by_recovery else record.at("restore_failure")
     difference = _difference(found) if found else None
@@ -45,7 +45,7 @@ def restore_of(device: StoredDevice, run: RunStanding) -> RestoreReport:
         foreign=tuple(str(_foreign(one)) for one in found.list("foreign")),
         failure=failed.text("reason") or "",
         by_recovery=by_recovery,
-        is_accepted=told.is_accepted,
+        is_accepted=decided.is_accepted,
     )
 
 
@@ -72,7 +72,7 @@ def _foreign(found: Node) -> ForeignChange:
 
 
 def _lines(record: Node, restored: Node) -> tuple[LineReport, ...]:
-    """Return the lines that were set; without a look at the device afterwards nobody knows what they are now."""
+    """Return the lines that were set; what they are now is unknown without a check of the device afterwards."""
     if not record.at("tune"):
         return ()
     now = TcpLines(lines=restored.at("running").texts("lines")) if restored else None

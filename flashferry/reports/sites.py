@@ -56,7 +56,7 @@ def _site(name: str | None, devices: Sequence[DeviceReport]) -> SiteReport:
     copying_s = covered_s(times)
     timed = sum(one.acked_bytes or 0 for one in transfers if _time(one) is not None)
     # Over the time in which a copy ran: with waves, or a pause, a link that was full whenever it was asked for would
-    # else be told to have been empty.
+    # else be shown as empty.
     rate = timed / copying_s if copying_s and timed else None
     cap = site_cap(transfers) if name is not None else None
     return SiteReport(
@@ -81,7 +81,7 @@ def _link(devices: Sequence[DeviceReport]) -> float | None:
 
 
 def site_cap(transfers: Iterable[TransferReport]) -> float | None:
-    """Return what the copies of a site could take together: each record tells its share and of how many."""
+    """Return what the copies of a site could take together: each record has its share and of how many."""
     whole = []
     for one in transfers:
         if one.cap_bytes_per_s is not None:

@@ -2,9 +2,9 @@
 
 A speed test goes to `null:` and knows nothing of flash. Tuned copies to flash are held against it only where they were
 faster: then the flash did not limit either. Where they were slower, what the device's own settings would have given on
-flash is not known, so no gain and no saving is told.
+flash is not known, so no gain and no saving is stated.
 
-A copy to flash is timed by the device's own clock where it told: our server has its last acknowledgement while the
+A copy to flash is timed by the device's own clock where it has one: our server has its last acknowledgement while the
 device still writes what its window took in, and with a window of megabytes and a slow flash that is most of a short
 copy.
 """
@@ -97,8 +97,8 @@ def _compared(before: Speed | None, tuned: Speed, *, copied_bytes: int, took_s: 
         return Speeds(tuned=tuned)
     if tuned.to_flash and not before.to_flash and tuned.bytes_per_s <= before.bytes_per_s:
         note = (
-            "no gain can be told: the speed before tuning was measured without flash, and the tuned copy to flash was "
-            "no faster than that"
+            "no gain can be stated: the speed before tuning was measured without flash, and the tuned copy to flash "
+            "was no faster than that"
         )
         return Speeds(as_is=before, tuned=tuned, note=note)
     saved_s = copied_bytes / before.bytes_per_s - took_s

@@ -2,7 +2,7 @@
 
 How it looks is in `GRAPH_STYLE`, which a page puts into its own style sheet once; `standalone` brings it along.
 Coordinates are whole numbers in a field of 640 x 340, and moves are relative: at 500 devices with four graphs each
-every byte counts. Two of them stand side by side on a desk's screen, one fills that of a telephone, where a page makes
+every byte counts. Two of them stand side by side on a large screen, one fills that of a telephone, where a page makes
 the letters larger (up to `LARGEST_LETTERS`): places leave room for that.
 """
 
@@ -57,7 +57,7 @@ def svg(graph: Graph, *, marks: str = "") -> str:
 
     Args:
         graph: The graph.
-        marks: SVG of the caller's own, drawn above all lines; `place_of` tells where a point lies.
+        marks: SVG of the caller's own, drawn above all lines; `place_of` returns where a point lies.
     """
     field = f"0 0 {WIDTH} {_height(graph)}"
     head = (

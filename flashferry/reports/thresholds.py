@@ -1,6 +1,6 @@
 """What a run is held against: the two facts that always count, and thresholds that the operator gives. Pure.
 
-*Failed*: the device is wrong. *Error*: we could not tell. *Skipped*: not measured, or not meant to be.
+*Failed*: the device is wrong. *Error*: it could not be decided. *Skipped*: not measured, or not meant to be.
 """
 
 from __future__ import annotations
@@ -115,9 +115,9 @@ def _measured(device: DeviceReport) -> Check:
 def _not_done(name: str, device: DeviceReport) -> Check:
     if device.outcome in {NOT_BEGUN, UNDER_WAY}:
         return Check(name=name, status=Status.SKIPPED, message=device.label)
-    told = f"{device.step}: {device.reason}" if device.reason else f"the run says no more than '{device.label}'"
+    reason = f"{device.step}: {device.reason}" if device.reason else f"the run says no more than '{device.label}'"
     wrong = device.outcome in {Outcome.FAILED, Outcome.REFUSED}
-    return Check(name=name, status=Status.FAILED if wrong else Status.ERROR, message=told)
+    return Check(name=name, status=Status.FAILED if wrong else Status.ERROR, message=reason)
 
 
 def _configuration(device: DeviceReport) -> Check:

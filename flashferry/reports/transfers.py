@@ -1,4 +1,4 @@
-"""A transfer of a stored run as a report tells it. Pure."""
+"""A transfer of a stored run as a report shows it. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from flashferry.store.stored_run import StoredDevice, StoredTransfer
 
 _COUNTERS = tuple(field.name for field in fields(Sample) if field.default is None and field.name != "sack")
-"""What a kernel may not tell."""
+"""What a kernel may not report."""
 
 
 def transfers_of(device: StoredDevice) -> tuple[TransferReport, ...]:

@@ -83,7 +83,7 @@ def line_families(lines: Iterable[str]) -> str:
     """Return which kinds of lines a startup configuration was compared by: `ip tcp`, or `ip tcp and ip ssh`.
 
     Args:
-        lines: Lines or commands of ours; what the usual transport has besides is told as it always was.
+        lines: Lines or commands of ours; what the usual transport has besides is named as before.
     """
     found = dict.fromkeys(name for line in lines for name in _FAMILY.findall(line))
     others = [name for name in found if name not in (_TCP, f"ip {USUAL}")]

@@ -1,6 +1,6 @@
 """The best way of copying over each path that was probed: kept in the state folder, one per source.
 
-`depot probe --show` tells them; no copy of ours is steered by them, `--write` hands them on to ssh.
+`depot probe --show` prints them; no copy of ours is steered by them, `--write` hands them on to ssh.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def may_approve(run: StoredRun, control: ControlRequest, wave: int | None) -> in
     Args:
         run: The run.
         control: What is wanted of it so far.
-        wave: The wave that was named, or None: the one that waits, else the next that has not begun.
+        wave: The wave that was named, or None: the one that waits, else the next that has not started.
 
     Raises:
         ConfigInvalid: The run has no such wave, or none is left to approve.
@@ -92,12 +92,12 @@ def may_approve(run: StoredRun, control: ControlRequest, wave: int | None) -> in
         return wave
     if control.waiting_wave is not None:
         return control.waiting_wave
-    begun = [device.wave for device in run.devices if device.state != State.PLANNED.value]
-    after = max([control.approved_wave, *begun], default=-1)
+    started = [device.wave for device in run.devices if device.state != State.PLANNED.value]
+    after = max([control.approved_wave, *started], default=-1)
     left = [number for number in waves if number > after]
     if not left:
         raise ConfigInvalid(
-            f"run {run.run_id}: no wave is left to approve; all have begun or are approved",
+            f"run {run.run_id}: no wave is left to approve; all have started or are approved",
             hint=f"'flashferry run show {run.run_id}' says how far it is",
         )
     return left[0]

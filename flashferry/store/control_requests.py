@@ -22,8 +22,8 @@ class Asker:
     """Who wants something of a run.
 
     Attributes:
-        actor: His name; empty where nobody said.
-        via: How he came: `command-line`, `session`, `token`, `system`, ...; empty where nobody said.
+        actor: Their name; empty where unknown.
+        via: How they came: `command-line`, `session`, `token`, `system`, ...; empty where unknown.
         reason: Why, in his words.
     """
 
@@ -34,7 +34,7 @@ class Asker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What somebody wanted of a run.
+    """A request to steer a run, as it is recorded.
 
     Attributes:
         at: When, ISO 8601, UTC.
@@ -65,7 +65,7 @@ class Origin:
     Attributes:
         job: The job of a service that it is; None where a person began it by himself.
         events: The file of its events; None for none.
-        actor: Who began it; None where nobody said.
+        actor: Who started it; None where unknown.
     """
 
     job: str | None = None

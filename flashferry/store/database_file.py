@@ -42,7 +42,7 @@ def make_private(path: Path) -> None:
         path: The database's file; its log and index lie beside it.
 
     Raises:
-        ConfigInvalid: A link, or a file of somebody else, stands in the place of one of them.
+        ConfigInvalid: A link, or a file of another user, stands in the place of one of them.
         OSError: It cannot be made private.
     """
     with suppress(FileExistsError), open_private(path, "x"):
@@ -121,9 +121,9 @@ def is_empty(database: sqlite3.Connection) -> bool:
 def execute_all(database: sqlite3.Connection, script: str) -> None:
     """Execute the statements of a script in the transaction that is open; a trigger may have several within."""
     # Not `executescript`, which commits what is open before it begins.
-    begun = ""
+    statement = ""
     for piece in script.split(";"):
-        begun += f"{piece};"
-        if sqlite3.complete_statement(begun):
-            database.execute(begun)
-            begun = ""
+        statement += f"{piece};"
+        if sqlite3.complete_statement(statement):
+            database.execute(statement)
+            statement = ""

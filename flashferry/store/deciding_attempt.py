@@ -1,4 +1,4 @@
-"""Which of a device's attempts in a run tells what became of its configuration. Pure.
+"""Choose the attempt of a device that decides what became of its configuration. Pure.
 
 An attempt that found the image there already touches nothing. Where an attempt before it had tuned the device, by a run
 that died, say, and recovery restored it, then that is what became of the device: changed, restored, proven; not
@@ -33,7 +33,7 @@ class RestoreSource:
 
     @property
     def restored(self) -> str | None:
-        """Return whether the configuration is what it was, or None where nobody has told."""
+        """Return whether the configuration is what it was, or None where that is not recorded."""
         return Node(self.account).text("restored")
 
     @property

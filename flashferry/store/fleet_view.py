@@ -20,7 +20,7 @@ class KnownDevice:
         site: Its site; empty for none.
         run_id: The run.
         state: How far it came, `planned` to `done` or `failed`.
-        outcome: What became of it, or None where the run has not told.
+        outcome: What became of it, or None where that is not recorded.
         is_held: Whether its lease is not ended: it is in the run's hands, or was left by it.
         reason: Why it failed or was refused, or None.
         image: Name of the image that it was to get, or None.

@@ -1,4 +1,4 @@
-"""Every timed copy of every device over time, and what it tells about the next one. Pure but for `History.read`.
+"""Every timed copy of every device over time, and what it predicts of the next one. Pure but for `History.read`.
 
 What predicts a copy to flash is a copy to flash: by the device's own clock, for it goes on writing when our server has
 its last acknowledgement. A speed test to `null:` writes none, so it bounds a copy to flash from above and no more.
@@ -88,7 +88,7 @@ class History:
         return tuple(self._by_host.get(host, ()))
 
     def expected(self, host: str, *, tuned: bool, size_bytes: int, transport: str = USUAL) -> Expectation | None:
-        """Return what a copy to flash may be expected to run at, or None where nothing tells.
+        """Return what a copy to flash may be expected to run at, or None where there is no measurement.
 
         The device's newest copy to flash counts, if it went with the same settings or was limited by what settings do
         not move. Else its speed test, if that is not more than its flash, or that of its model, was seen to take. A
@@ -98,7 +98,7 @@ class History:
             host: Inventory name.
             tuned: Whether the copy is to run tuned.
             size_bytes: Size of the image, > 0.
-            transport: By what it is to fetch; copies by others tell nothing of it but how fast flash is.
+            transport: By what it is to fetch; copies by others say only how fast flash is.
         """
         flash = [one for one in self._flash(host, transport) if one.tuned == tuned or (tuned and one.is_beyond_tuning)]
         best = _most_alike(flash, size_bytes) if flash else None
@@ -109,12 +109,12 @@ class History:
         )
         if best is not None and (by_probe is None or by_probe.bytes_per_s <= best.whole_bytes_per_s):
             return Expectation(
-                bytes_per_s=best.whole_bytes_per_s, source=best.told(self._now), is_capped=_is_capped(best)
+                bytes_per_s=best.whole_bytes_per_s, source=best.described(self._now), is_capped=_is_capped(best)
             )
         return by_probe
 
     def fastest(self, host: str, transports: Iterable[str], *, size_bytes: int) -> tuple[str, Expectation] | None:
-        """Return by which of some transports a device was the fastest, and what to expect; None where nothing tells.
+        """Return the transport by which a device was the fastest, and what to expect; None without a measurement.
 
         What was measured on the device itself counts; else what devices of its model took, by their medians. One that
         nothing is known of is not among them. Where our own cap was the limit, its share decided and no transport: then
@@ -158,11 +158,11 @@ class History:
             return None
         steady = probe.steady_bytes_per_s or probe.rate_bytes_per_s
         whole = size_bytes / predicted_seconds(size_bytes, steady, probe.rtt_s or 0.0)
-        found = self._limited(host, whole, f"{probe.told(self._now)} to null:", transport=transport)
+        found = self._limited(host, whole, f"{probe.described(self._now)} to null:", transport=transport)
         return replace(found, is_capped=_is_capped(probe) and found.bytes_per_s == whole)
 
     def flash_limit(self, host: str, model: str | None = None, *, transport: str = USUAL) -> Expectation | None:
-        """Return what a device's flash, or that of its model, was seen to take at most, or None where nothing tells.
+        """Return the most that a device's flash, or that of its model, was seen to take; None without a measurement.
 
         Args:
             host: Inventory name.
@@ -188,7 +188,7 @@ class History:
             probe = self._probe(host, transport, tuned=False)
             return None if probe is None else self._no_gain(tuned, probe, probe.steady_bytes_per_s or 0.0)
         if as_it_is is not None and as_it_is.is_limited_by_device:
-            return f"{as_it_is.told(self._now)} to flash as it is, and the device itself was the limit"
+            return f"{as_it_is.described(self._now)} to flash as it is, and the device itself was the limit"
         word = self._probes.get(host)
         if word is None or word.is_worth or word.transport != transport:
             return None
@@ -199,7 +199,7 @@ class History:
             return None
         limit = ", and the device itself was the limit" if tuned.is_limited_by_device else ""
         where = " to null:" if other.to_null else " to flash"
-        return f"tuned {tuned.told(self._now)}{limit}; as it is {other.told(self._now)}{where}"
+        return f"tuned {tuned.described(self._now)}{limit}; as it is {other.described(self._now)}{where}"
 
     def _flash(self, host: str, *transports: str) -> Iterator[Measurement]:
         """Yield what counts of a device's copies to flash by some transports, the newest first.
@@ -215,12 +215,12 @@ class History:
 
     def _probe(self, host: str, transport: str, *, tuned: bool) -> Measurement | None:
         """Return the newest speed test with these settings; as the device is, also where it needs no tuning."""
-        wanted = {PROBE_TUNED} if tuned else {PROBE_AS_IS}
+        required = {PROBE_TUNED} if tuned else {PROBE_AS_IS}
         word = self._probes.get(host)
         if word is not None and word.has_nothing_to_tune and word.transport == transport:
-            wanted = {PROBE_AS_IS}
+            required = {PROBE_AS_IS}
         mine = (one for one in reversed(self._by_host.get(host, ())) if one.transport == transport)
-        return next((one for one in mine if one.kind in wanted and one.counts), None)
+        return next((one for one in mine if one.kind in required and one.counts), None)
 
     def _limited(
         self, host: str, bytes_per_s: float, source: str, model: str | None = None, *, transport: str
@@ -232,7 +232,7 @@ class History:
         own = next((one for one in self._flash(host, transport, *CLEAR_TEXT) if one.is_limited_by_device), None)
         if own is not None and own.whole_bytes_per_s < bytes_per_s:
             return Expectation(
-                bytes_per_s=own.whole_bytes_per_s, source=f"{source}; its flash is slower: {own.told(self._now)}"
+                bytes_per_s=own.whole_bytes_per_s, source=f"{source}; its flash is slower: {own.described(self._now)}"
             )
         model = model or self._model_of(host)
         others = [rate for other, rate in self._flash_of_model.get(model or "", {}).items() if other != host]

@@ -57,7 +57,7 @@ class Journal(JournalRuns):
 
     Args:
         directory: State directory.
-        origin: From where the runs come that are begun with it, or gone on with; None: nobody says.
+        origin: From where the runs come that are begun with it, or resumed; None: unknown.
 
     Raises:
         ConfigInvalid: The directory cannot be used.
@@ -342,7 +342,7 @@ class Journal(JournalRuns):
         self._change(write, is_synced=is_synced)
 
     def leased_devices(self) -> tuple[LeasedDevice, ...]:
-        """Return all devices in anybody's hands, the oldest first; see `is_alive` for whose run lives."""
+        """Return all leased devices, the oldest first; `is_alive` says whether their run lives."""
         return tuple(row for row in self._leased() if isinstance(row, LeasedDevice))
 
     def other_identities(self, host: str) -> frozenset[str]:
@@ -352,8 +352,8 @@ class Journal(JournalRuns):
     def damaged_entries(self) -> tuple[DamagedEntry, ...]:
         """Return what the journal cannot be believed about; costs a look at all of it.
 
-        Devices in somebody's hands whose entry cannot be read, which hide no other; devices whose row is not what was
-        written, so that nobody knows whether they are; and, under the run's own name, dead runs that it has lost.
+        Leased devices whose entry cannot be read; devices whose row is not what was written; and, under the run's own
+        name, dead runs that the journal has lost.
         """
         found = self._leased()
         damaged = {(one.run_id, one.host): one for one in found if isinstance(one, DamagedEntry)}
@@ -369,7 +369,7 @@ class Journal(JournalRuns):
         return tuple(damaged.values())
 
     def _leased(self) -> list[LeasedDevice | DamagedEntry]:
-        """Return what is in anybody's hands by the rows, and by the lease files where the rows do not tell."""
+        """Return the leases by the rows, and by the lease files where the rows have none."""
         rows = self._read(lease_rows)
         found = {(row.run_id, row.host): leased_device(asdict(row), is_sound=bool(row.is_sound)) for row in rows}
         for file in self._files.read():
@@ -382,7 +382,7 @@ class Journal(JournalRuns):
         return list(found.values())
 
     def _is_over(self, file: LeaseFile) -> bool:
-        """Tell whether a lease that has only a file left is known to have ended: then the file is what a death left."""
+        """Return whether a lease that has only a file left is known to have ended; its file is removed then."""
         row = self._read(lambda database: lease_row(database, file.entry.run_id, file.entry.host))
         if row is None or not row.is_sound or row.attempt < file.attempt or row.state not in ENDED:
             return False

@@ -1,6 +1,6 @@
 """The journal's database file: how it is opened, and what is said where it cannot be.
 
-A damaged file is told, never repaired or replaced: what dead runs left tuned is known only there.
+A damaged file is reported, never repaired or replaced: what dead runs left tuned is known only there.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _prepare(database: sqlite3.Connection) -> None:
 
 
 def _unusable(directory: Path, error: sqlite3.Error) -> ConfigInvalid:
-    """Return why a journal cannot be opened. A damaged one is never repaired or replaced behind anybody's back."""
+    """Return why a journal cannot be opened. A damaged one is never repaired or replaced."""
     path = directory / FILE
     if isinstance(error, OtherSchema):
         return ConfigInvalid(f"journal {path} was {error}", hint=another_hint(directory))
@@ -84,7 +84,7 @@ class FileWatch:
         """
         if self._seen() != self._known:
             raise JournalUnusable(
-                f"the journal {self._path} was removed or replaced while it was in use: nothing new is begun",
+                f"the journal {self._path} was removed or replaced while it was in use: nothing new is started",
                 hint="What is in hand is restored all the same; what is not stands in the files of "
                 f"{self._path.parent / 'leases'}, which 'flashferry recover' reads",
             )

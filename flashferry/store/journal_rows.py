@@ -110,7 +110,7 @@ _INSERT = f"INSERT OR REPLACE INTO transfers ({', '.join(_COLUMNS)}) VALUES ({',
 
 
 def key_of(run_id: str, host: str, record: TransferRecord) -> Key:
-    """Return what tells a transfer from all others: a ticket may be good for more than one try."""
+    """Return what identifies a transfer: a ticket may be good for more than one try."""
     return run_id, host, record.ticket_id, utc(record.started_at)
 
 
@@ -135,15 +135,15 @@ def annotate(database: sqlite3.Connection, run_id: str, host: str, record: Any) 
 
     The device's clock counts flash writing; what a copy to flash takes is known by it alone.
     """
-    told = Node(record)
-    if (model := told.text("check", "facts", "model")) is not None:
+    node = Node(record)
+    if (model := node.text("check", "facts", "model")) is not None:
         database.execute("UPDATE transfers SET model = ? WHERE run_id = ? AND host = ?", (model, run_id, host))
     device_s, started_s = (
-        told.number("pull", "device", "duration_s"),
-        told.number("transfer", "started_at"),
+        node.number("pull", "device", "duration_s"),
+        node.number("transfer", "started_at"),
     )
     if device_s is not None and started_s is not None:
         database.execute(
             "UPDATE transfers SET device_s = ? WHERE run_id = ? AND host = ? AND ticket_id = ? AND at = ?",
-            (device_s, run_id, host, told.text("transfer", "ticket_id"), utc(started_s)),
+            (device_s, run_id, host, node.text("transfer", "ticket_id"), utc(started_s)),
         )

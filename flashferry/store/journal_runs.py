@@ -1,4 +1,4 @@
-"""The journal's runs: begun, ended, gone on with, and steered from another terminal."""
+"""The journal's runs: started, ended, resumed, and controlled from another terminal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class JournalRuns:
 
     Args:
         directory: State directory.
-        origin: From where the runs come that are begun with it, or gone on with.
+        origin: From where the runs come that are started or resumed with it.
 
     Raises:
         ConfigInvalid: The directory cannot be used.
@@ -178,21 +178,21 @@ class JournalRuns:
             paused: Whether no further device may begin.
             stopping: Whether it is to end what is under way.
             approved_wave: Up to which wave it may begin.
-            asker: Who wants it and why; None where nobody said.
+            asker: Who wants it and why; None where unknown.
 
         Raises:
             ConfigInvalid: The run is unknown.
         """
         self._run_row(run_id)
         who = asker or Asker()
-        wanted: list[tuple[WishKind, int | None]] = []
+        asked: list[tuple[WishKind, int | None]] = []
         if paused is not None:
-            wanted.append((WishKind.PAUSE if paused else WishKind.CONTINUE, None))
+            asked.append((WishKind.PAUSE if paused else WishKind.CONTINUE, None))
         if stopping:
-            wanted.append((WishKind.STOP, None))
+            asked.append((WishKind.STOP, None))
         if approved_wave is not None:
-            wanted.append((WishKind.APPROVE, approved_wave))
-        rows = [(run_id, now(), who.actor, who.via, what.value, wave, masked(who.reason)) for what, wave in wanted]
+            asked.append((WishKind.APPROVE, approved_wave))
+        rows = [(run_id, now(), who.actor, who.via, what.value, wave, masked(who.reason)) for what, wave in asked]
 
         def write(database: sqlite3.Connection) -> None:
             database.executemany(_INSERT_WISH, rows)
@@ -201,7 +201,7 @@ class JournalRuns:
         self._change(write)
 
     def set_waiting_wave(self, run_id: str, wave: int | None) -> None:
-        """Tell which wave waits for approval, or that none does; for `flashferry run` to show and to approve."""
+        """Write which wave waits for approval, or None; `flashferry run` shows it and approves it."""
         self._write("UPDATE runs SET waiting_wave = ? WHERE run_id = ?", (wave, run_id))
 
     def _run_row(self, run_id: str) -> RunRow:

@@ -171,14 +171,14 @@ class GroupedWriter:
             job.result = _without_cursor(job.work(self._database))
         except Exception as error:
             if not self._database.in_transaction:
-                # SQLite gave up the whole transaction (a full disk): nobody's write is kept.
+                # SQLite gave up the whole transaction (a full disk): no write of the batch is kept.
                 raise
             job.error = error
             self._database.execute("ROLLBACK TO one")
         self._database.execute("RELEASE one")
 
     def _undo(self) -> None:
-        # Where not even that can be done the transaction dies with the process, and every later one is told so.
+        # Where not even that can be done the transaction dies with the process, and every later one fails as well.
         with suppress(sqlite3.Error):
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")

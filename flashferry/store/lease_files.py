@@ -100,7 +100,7 @@ class LeaseFiles:
             self._path(run_id, host).unlink(missing_ok=True)
 
     def read(self) -> tuple[LeaseFile, ...]:
-        """Return all leases that have a file; one that cannot be read is told by what its name says.
+        """Return all leases that have a file; of one that cannot be read, what its name says.
 
         Who asks again and again waits for none that is as it was: a file is written whole, under its name when it is.
         """

@@ -31,7 +31,7 @@ class Lease:
         host: Inventory name at that time.
         address: Its address at that time.
         port: Its SSH port at that time.
-        identity: What it called itself, or None where nobody knows.
+        identity: What it called itself, or None where unknown.
         is_alive: Whether the run lives.
     """
 
@@ -82,7 +82,7 @@ def leases(directory: Path, *, besides: str | None = None) -> tuple[Lease, ...]:
 
 
 def lease_by_name(found: Iterable[Lease], device: HostView) -> Lease | None:
-    """Return a lease on a device of this name, or at this address; whoever answers there is not known yet."""
+    """Return a lease on a device of this name, or at this address; which device answers there is not known yet."""
     return next(
         (one for one in found if one.host == device.name or (one.address, one.port) == (device.address, device.port)),
         None,

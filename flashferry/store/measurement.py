@@ -127,7 +127,7 @@ class Measurement:
         """Whether what limited it is nothing that the device's TCP settings could move."""
         return self.is_limited_by_device or self.verdict in _NOT_THE_WINDOW
 
-    def told(self, now: datetime) -> str:
+    def described(self, now: datetime) -> str:
         """Return what it was and when, in words: `staged 3 days ago, 1.60 MB/s`."""
         return f"{_DONE.get(self.kind, self.kind)} {age(self.at, now)}, {rate(self.bytes_per_s)}"
 

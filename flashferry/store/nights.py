@@ -1,6 +1,6 @@
 """Nights in the lab: each as it was, and for each series of copies what the nights brought. All SQL of them is here.
 
-A file of its own beside the journal: nights have nothing to do with what is changed on routers, and whoever throws them
+A file of its own beside the journal: nights have nothing to do with what is changed on routers, and removing them
 away loses a history and no more. SQLite in WAL mode; one process writes at a time, others wait, readers never do. A
 database of an earlier release is read as if it had the present tables; only who writes brings it up to date.
 """
@@ -230,7 +230,7 @@ def _marks(kind: type[NightRow] | type[SeriesNight]) -> str:
 
 @contextmanager
 def _writing(directory: Path) -> Iterator[sqlite3.Connection]:
-    """Yield the database in one transaction, up to date; nobody else writes meanwhile."""
+    """Yield the database in one transaction, up to date; no other process writes meanwhile."""
     try:
         make_private_directory(directory)
         make_private(directory / FILE)

@@ -35,7 +35,7 @@ class OwnDatabase:
     """Tables of ours in a state folder.
 
     Each thread has a connection of its own, kept while the thread lives. A block of `writing` is one transaction, on
-    disk when it ends, or never was; nobody else writes meanwhile. A block of `reading` sees one moment.
+    disk when it ends, or never was; no other process writes meanwhile. A block of `reading` sees one moment.
 
     Args:
         directory: The state folder; it is made, private, where it is not there.

@@ -16,7 +16,7 @@ from flashferry.store.schema import FILE, another_hint, checked_schema
 from flashferry.store.tables import runs_by_age
 
 LATEST_RUNS = 10
-"""So many runs are told where nobody says how many."""
+"""Runs that are shown by default."""
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def reading(directory: Path) -> Iterator[sqlite3.Connection | None]:
 
 
 LATEST = "latest"
-_TOLD = 5
+_NAMED = 5
 
 
 def find_run(directory: Path, given: str, *, verb: str | None = None) -> str:
@@ -75,7 +75,8 @@ def chosen(given: str, known: Sequence[str], verb: str | None = None) -> str:
     found = [run_id for run_id in known if given and (run_id.startswith(given) or run_id.endswith(given))]
     if len(found) > 1:
         raise ConfigInvalid(
-            f"{what} {given!r} could be {len(found)} runs: {', '.join(found[-_TOLD:])}", hint="Give more of its name"
+            f"{what} {given!r} could be {len(found)} runs: {', '.join(found[-_NAMED:])}",
+            hint="Give more of its name",
         )
     if not found:
         raise unknown_run(given, known, what)
@@ -83,7 +84,7 @@ def chosen(given: str, known: Sequence[str], verb: str | None = None) -> str:
 
 
 def unknown_run(given: str, known: Sequence[str], what: str = "run") -> ConfigInvalid:
-    """Return the error for a run that nobody knows; `known` has the oldest first."""
+    """Return the error for an unknown run; `known` has the oldest first."""
     if not known:
         who = "" if given == LATEST else f"unknown {what} {given!r}: "
         return ConfigInvalid(f"{who}the journal has no {what} yet", hint="Check --state-dir")

@@ -3,7 +3,7 @@
 A new database takes all steps; one of an earlier release takes those it lacks. All of it, with the number of its
 schema, is one transaction: a process that dies in between leaves the schema that was there.
 
-Each row has a seal, a checksum: what was not written by us, or changed on the disk, is told as that. SQLite keeps none
+Each row has a seal, a checksum: what was not written by us, or changed on the disk, is reported. SQLite keeps none
 of a database's pages (sqlite.org/cksumvfs.html): a flipped bit reads as a value. Each write of ours seals its rows, in
 the same transaction; a row whose seal does not fit is not believed. This is no signature: who can write the file can
 compute it too. What a journal may have us type is checked on its own (`tasks.tcp_config`).

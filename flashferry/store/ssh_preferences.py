@@ -26,7 +26,7 @@ class SshPreference:
     """What devices of a model are offered alone.
 
     Attributes:
-        model: As the device tells it, for example `C8300-1N1S-4T2X`.
+        model: As the device reports it, for example `C8300-1N1S-4T2X`.
         cipher: By its name in SSH.
         mac: The same; empty: any, or none where the cipher authenticates by itself.
         rate_bytes_per_s: What it gave where it was measured.

@@ -1,4 +1,4 @@
-"""What the journal knows: runs alive, devices in their hands, what dead runs left, last results. Read-only.
+"""Read where runs stand: runs alive, leased devices, what dead runs left, last results.
 
 A journal is neither made nor changed by asking: SQLite opens it with `mode=ro` (sqlite.org/uri.html).
 """
@@ -56,7 +56,7 @@ class DeviceStatus:
         state: How far it came (`planned` to `done` or `failed`).
         is_held: Whether its lease is not ended: in the run's hands, or left by it.
         updated_at: Last change, ISO 8601, UTC.
-        outcome: What became of it, or None where the run has not told.
+        outcome: What became of it, or None where that is not recorded.
         restored: Whether its configuration is what it was, by the last attempt that changed it, or None.
         rate_bytes_per_s: By the server's account, or None.
         verdict: What limited the copy, or None.
@@ -64,7 +64,7 @@ class DeviceStatus:
         site: Name of its site, or None.
         wave: Number of its wave.
         attempt: Which attempt of the run this is, 1 for the first.
-        transport: By what it fetched, or was to, or None where the run has not told.
+        transport: By what it fetched, or was to, or None where that is not recorded.
         activation: Phase of the activation that it is in hand for; None where it is in none.
         applet: Name of the applet that it may carry while it is in hand (`stage --dead-man`), or None.
         configuration: What became of its configuration, in the word for people, or None.
@@ -111,7 +111,7 @@ class RunStatus:
         is_paused: Whether no further device may begin.
         is_stopping: Whether it was asked to stop.
         waiting_wave: Number of the wave that waits for approval, or None.
-        actor: Who began it, or None where nobody said.
+        actor: Who started it, or None where unknown.
         job: The job of a service that it is, or None.
     """
 
@@ -135,7 +135,7 @@ class LostDevice:
 
     Attributes:
         run_id: The run.
-        host: Inventory name at that time; the run's own name where nobody knows which devices it had.
+        host: Inventory name at that time; the run's own name where its devices are unknown.
         address: Address at that time, or `?`.
     """
 
@@ -178,7 +178,7 @@ def read_status(directory: Path, latest: int = LATEST_RUNS) -> Status:
 
     Args:
         directory: State directory; it need not exist.
-        latest: How many runs to tell; those that still hold a device come on top.
+        latest: How many runs to return; those that still hold a device come on top.
 
     Raises:
         ConfigInvalid: There is a journal and it cannot be read.
@@ -190,12 +190,12 @@ def read_status(directory: Path, latest: int = LATEST_RUNS) -> Status:
         rows = latest_runs(database, latest)
         runs = tuple(_run_status(database, directory, row) for row in rows)
         known = frozenset(run_id for run_id, _ in runs_by_age(database))
-        untold = [one for one in files if not _is_told(database, one)]
+        unknown = [one for one in files if not _is_known(database, one)]
     return Status(
         directory=directory,
         has_journal=True,
         runs=runs,
-        lost=_lost(directory, known, untold),
+        lost=_lost(directory, known, unknown),
     )
 
 
@@ -207,10 +207,10 @@ class FollowedRun:
         status: Where it stands.
         request: What it was asked for, as the run kept it; empty where it did not say.
         row: Its row.
-        actor: Who began it, or None where nobody said.
+        actor: Who started it, or None where unknown.
         events: Where it writes its events, or None.
         plan_digest: The plan that it carries out, or None.
-        wishes: What was wanted of it, the oldest first.
+        wishes: The requests to steer it, the oldest first.
     """
 
     status: RunStatus
@@ -227,7 +227,7 @@ class StatusReader:
 
     Args:
         directory: State directory; it need not exist.
-        latest: How many runs to tell; those that still hold a device come on top.
+        latest: How many runs to return; those that still hold a device come on top.
     """
 
     def __init__(self, directory: Path, latest: int = LATEST_RUNS) -> None:
@@ -251,11 +251,11 @@ class StatusReader:
             runs = self._runs(database, rows, holding={run_id for run_id, _ in held})
             known = frozenset(run_id for run_id, _ in runs_by_age(database))
             others = (one for one in files if (one.entry.run_id, one.entry.host) not in held)
-            untold = [one for one in others if not _is_told(database, one)]
+            unknown = [one for one in others if not _is_known(database, one)]
         self._over = {row: one for row, one in self._over.items() if row in rows}
-        lost = _lost(self._directory, known, untold)
-        told = Status(directory=self._directory, has_journal=True, runs=tuple(one.status for one in runs), lost=lost)
-        return runs, told
+        lost = _lost(self._directory, known, unknown)
+        status = Status(directory=self._directory, has_journal=True, runs=tuple(one.status for one in runs), lost=lost)
+        return runs, status
 
     def latest(self, count: int) -> tuple[RunStatus, ...]:
         """Return the latest runs and those that hold a device, the latest first, as `read_status` has them.
@@ -312,17 +312,17 @@ class StatusReader:
         return made
 
 
-def _is_told(database: sqlite3.Connection, file: LeaseFile) -> bool:
+def _is_known(database: sqlite3.Connection, file: LeaseFile) -> bool:
     """Return whether the journal knows of a lease that has a file: the device is in hand, or its lease is over."""
     row = device_row(database, file.entry.run_id, file.entry.host)
     return row is not None and (bool(row.touched) or (row.state in ENDED and row.attempt >= file.attempt))
 
 
-def _lost(directory: Path, known: frozenset[str], untold: Sequence[LeaseFile]) -> tuple[LostDevice, ...]:
-    """Return what files beside the journal tell of dead runs and the journal does not."""
+def _lost(directory: Path, known: frozenset[str], unknown: Sequence[LeaseFile]) -> tuple[LostDevice, ...]:
+    """Return what dead runs left by the files beside the journal and not by the journal."""
     found = [
         LostDevice(run_id=one.entry.run_id, host=one.entry.host, address=one.entry.address)
-        for one in untold
+        for one in unknown
         if not is_run_alive(directory, one.entry.run_id)
     ]
     named = {one.run_id for one in found}

@@ -1,6 +1,6 @@
 """Everything that is known of a run, from disk alone: one that ended, died, or is under way.
 
-A row that cannot be read hides no other: what it would have said is missing, and `damaged` tells so.
+A row that cannot be read hides no other: what it would have said is missing, and `damaged` names it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class StoredDevice:
         attempt: Which attempt of the run this is, 1 for the first.
         is_held: Whether its lease is not ended: in the run's hands, or left by it.
         identity: What the device calls itself, or None where it was never touched.
-        record: JSON of its DeviceRecord; empty where the run has not told.
+        record: JSON of its DeviceRecord; empty where there is none yet.
         attempts: Records of the attempts before, the first one first.
         transfers: All its transfers in this run, the oldest first.
         updated_at: Last change, ISO 8601, UTC.
@@ -75,11 +75,11 @@ class StoredRun:
         devices: Its devices in the order in which they were entered.
         resumed: How often it was gone on with.
         damaged: What could not be read, in sentences.
-        actor: Who began it; None where nobody said.
+        actor: Who started it; None where unknown.
         job: The job of a service that has it in hand, or had it last; None where there is none.
-        events: The file of its events; None where there is none, or nobody said.
-        plan_digest: The plan that it carries out; None where there is none, or nobody said.
-        wishes: What people wanted of it while it ran, the oldest first.
+        events: The file of its events; None where there is none, or it is unknown.
+        plan_digest: The plan that it carries out; None where there is none, or it is unknown.
+        wishes: The requests to steer it while it ran, the oldest first.
     """
 
     run_id: str
@@ -227,8 +227,8 @@ def held_applet(changes: str | None) -> str | None:
 
 def _whole(record: dict[str, Any], transfers: list[StoredTransfer]) -> dict[str, Any]:
     """Return a record with the samples of its transfer, which are kept apart from it."""
-    told = Node(record).at("transfer")
-    mine, started_s = told.value, told.number("started_at")
+    node = Node(record).at("transfer")
+    mine, started_s = node.value, node.number("started_at")
     if not isinstance(mine, dict) or mine.get("samples") or started_s is None:
         return record
     for one in transfers:

@@ -55,27 +55,27 @@ class StoredTransfer:
 
 
 def transfers_in(record: dict[str, Any], *, updated_at: str) -> tuple[StoredTransfer, ...]:
-    """Return the transfers that a device's record tells of, the oldest first.
+    """Return the transfers that a device's record names, the oldest first.
 
     Args:
         record: JSON of a DeviceRecord.
         updated_at: When it was written, for copies whose own time was not kept.
     """
-    told = Node(record)
-    if isinstance(told.at("probe").value, dict):
-        return tuple(_arms(told, updated_at))
-    account = told.at("transfer").value
+    node = Node(record)
+    if isinstance(node.at("probe").value, dict):
+        return tuple(_arms(node, updated_at))
+    account = node.at("transfer").value
     if not isinstance(account, dict):
         return ()
-    target = told.text("pull", "target") or told.text("verify", "path") or _planned_target(told)
+    target = node.text("pull", "target") or node.text("verify", "path") or _planned_target(node)
     return (_stored(account, STAGE, tuned=was_tuned(record), target=target, updated_at=updated_at),)
 
 
 def was_tuned(record: dict[str, Any]) -> bool:
     """Return whether lines that make a copy faster were set on the device, by its record."""
-    told = Node(record)
-    words = {change.text("keyword") for change in told.list("changes")}
-    return bool(told.at("tune").value) and bool(words & _TUNING)
+    node = Node(record)
+    words = {change.text("keyword") for change in node.list("changes")}
+    return bool(node.at("tune").value) and bool(words & _TUNING)
 
 
 def _arms(record: Node, updated_at: str) -> Iterator[StoredTransfer]:
@@ -93,7 +93,7 @@ def _is_same(account: dict[str, Any], arm: dict[str, Any]) -> bool:
 
 
 def _account_of(arm: dict[str, Any], last: object) -> dict[str, Any]:
-    """Return what an arm tells in the words of a transfer's record; it ended when the last copy began, or before."""
+    """Return an arm as a transfer's record; it ended when the last copy started, or before."""
     ended_s = Node(last).number("started_at")
     return {
         "started_at": None if ended_s is None else ended_s - (Node(arm).number("duration_s") or 0.0),

@@ -18,7 +18,7 @@ from flashferry.store.schema import TABLES, sound
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run: how it was begun, where it stands, and what operators want of it."""
+    """A run: how it was started, where it stands, and what operators want of it."""
 
     TABLE: ClassVar = "runs"
     run_id: str
@@ -39,7 +39,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class WishRow:
-    """What somebody wanted of a run."""
+    """A request to steer a run."""
 
     TABLE: ClassVar = "wishes"
     run_id: str
@@ -193,19 +193,19 @@ _THIS_DEVICE = "WHERE run_id = ? AND host = ?"
 
 
 def _rows(
-    database: sqlite3.Connection, kind: type[Row], behind: str = "", values: tuple[Any, ...] = (), **computed: str
+    database: sqlite3.Connection, kind: type[Row], clauses: str = "", values: tuple[Any, ...] = (), **computed: str
 ) -> list[Row]:
     """Return rows of a kind.
 
     Args:
         database: A connection.
         kind: Its fields are the columns.
-        behind: What stands behind the table's name.
+        clauses: What follows the table's name.
         values: For the question marks in it.
         computed: Fields that are no column, by expression.
     """
     columns = ", ".join(computed.get(field.name, field.name) for field in fields(kind))
-    found = database.execute(f"SELECT {columns} FROM {kind.TABLE} {behind}", values)  # noqa: S608 -- our own words
+    found = database.execute(f"SELECT {columns} FROM {kind.TABLE} {clauses}", values)  # noqa: S608 -- our own words
     return [kind(*row) for row in found]
 
 
@@ -354,7 +354,7 @@ def attempts_of(database: sqlite3.Connection, run_id: str) -> list[AttemptRow]:
     return _rows(database, AttemptRow, "WHERE run_id = ? ORDER BY attempt", (run_id,))
 
 
-# Transfers, and what records tell of them.
+# Transfers, and what records say about them.
 
 
 def transfers_of(database: sqlite3.Connection, run_id: str, host: str | None = None) -> list[SampledRow]:

@@ -33,7 +33,7 @@ class TransferEntry:
         target: Path on the device, or `null:`.
         image: Name of the image; of a speed test, of its file.
         record: The server's account, with its samples.
-        steady_bytes_per_s: Rate behind the start, or None where the copy was too short to tell.
+        steady_bytes_per_s: Rate after the start, or None where the copy was too short.
     """
 
     identity: str

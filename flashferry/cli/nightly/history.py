@@ -44,11 +44,11 @@ def history(
     json: JsonOption = False,
 ) -> None:
     """Show how each series went over the last nights, and what each night came to. Touches no lab."""
-    from flashferry.nightly.history import by_series, told_nights
+    from flashferry.nightly.history import by_series, stored_nights
     from flashferry.store.nights import series_nights
 
     folder = api.state_folder(state_dir)
-    nights = told_nights(folder, last=last)
+    nights = stored_nights(folder, last=last)
     series = by_series(series_nights(folder, last=last))
     if html is not None:
         _write_page(html, nights, series)

@@ -87,7 +87,7 @@ def export(
         raise ConfigInvalid(f"--format: expected jsonl or csv, found '{form}'", hint="Choose one of them")
     wanted = audit_filter(since=since, until=until, actor=actor, action=action, object_=object_)
     with opened(config, state_dir) as (service, _), service.database.reading() as database:
-        lines = exported(entries(database, wanted=wanted), ExportForm(form))
+        lines = exported(entries(database, matching=wanted), ExportForm(form))
         if output is None:
             is_out = printed(lambda: _print(lines))
             raise typer.Exit(int(ExitCode.OK if is_out else ExitCode.INTERNAL))

@@ -1,7 +1,7 @@
 """The first thing that a job's process does: `python -m flashferry.core.apart.child FOLDER`.
 
 It takes the job by a file that only one can make, sends what its verb prints into the job's folder, and becomes the
-verb. So a job may be begun as often as anybody likes, by a service that was killed in between, say, or by systemd: it
+verb. So a job can be started any number of times, by a service that was killed in between or by systemd: it
 is done once. Nothing of a service is loaded here.
 """
 
@@ -34,11 +34,11 @@ def main(arguments: list[str]) -> NoReturn:
     """Become the verb of a job, or end where another process has it."""
     (name,) = arguments
     folder = JobFolder(path=Path(name))
-    told = json.loads(folder.command.read_text(encoding="utf-8"))
+    order = json.loads(folder.command.read_text(encoding="utf-8"))
     if not claim(folder.begun):
         sys.exit(TAKEN)
     environment = {key: value for key, value in os.environ.items() if key not in (*_LOGIN, *_FORMS, *_ELSEWHERE)}
-    environment |= {"FLASHFERRY_JOB": told["job"], "FLASHFERRY_ACTOR": told["actor"]}
+    environment |= {"FLASHFERRY_JOB": order["job"], "FLASHFERRY_ACTOR": order["actor"]}
     with (
         open(os.devnull, "rb") as nothing,  # noqa: PTH123 -- a device, not a file
         open_private(folder.result, "ab") as result,
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> NoReturn:
     ):
         for number, file in enumerate((nothing, result, stderr)):
             os.dup2(file.fileno(), number)
-    program = [sys.executable, "-P", "-m", "flashferry", *told["words"]]
+    program = [sys.executable, "-P", "-m", "flashferry", *order["words"]]
     os.execve(program[0], program, environment)  # noqa: S606 -- our own verb, without a shell
 
 

@@ -1,4 +1,4 @@
-"""A job's folder: what its process is told there, and what it leaves. Read and written by path alone, no database."""
+"""A job's folder: what its process is given there, and what it leaves. Read and written by path alone, no database."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class JobFolder:
 
     @property
     def command(self) -> Path:
-        """Return the file that tells its process what to run."""
+        """Return the file that says what its process is to run."""
         return self.path / "command.json"
 
     @property
@@ -93,7 +93,7 @@ class JobFolder:
         """Make the folder, private, where it is not there.
 
         Raises:
-            ConfigInvalid: It is somebody else's, or others may write there.
+            ConfigInvalid: It belongs to another user, or others may write there.
             OSError: It cannot be made.
         """
         make_private_directory(self.path.parent)

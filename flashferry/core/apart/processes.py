@@ -1,6 +1,6 @@
-"""Processes told apart for good: a number is given to another one later, a number with its first clock tick is not.
+"""Processes identified for good: a number is given to another one later, a number with its first clock tick is not.
 
-Linux tells in field 22 of `/proc/PID/stat` how many ticks after the boot a process began (proc(5)); which boot that was
+Linux has in field 22 of `/proc/PID/stat` how many ticks after the boot a process began (proc(5)); which boot that was
 stands in `/proc/sys/kernel/random/boot_id` (random(4)).
 """
 
@@ -24,7 +24,7 @@ _STOPPED = frozenset({"T", "t"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessMark:
-    """What tells one process from all others, those before and after it too.
+    """The identity of a process among all others, those before and after it too.
 
     Attributes:
         pid: Its number.
@@ -41,7 +41,7 @@ class ProcessMark:
         return None if found is None or found[0] in _GONE else cls(pid=pid, started=f"{_boot()}:{found[1]}")
 
     def is_alive(self) -> bool:
-        """Return whether this very process lives; one that ended and that nobody has fetched yet does not."""
+        """Return whether this very process lives; one that ended and was not waited for yet does not."""
         return ProcessMark.of(self.pid) == self
 
 

@@ -1,4 +1,4 @@
-"""Where metrics are fetched: a small HTTP server for the time of a run, on loopback unless told otherwise."""
+"""Where metrics are fetched: a small HTTP server for the time of a run, on loopback by default."""
 
 from __future__ import annotations
 

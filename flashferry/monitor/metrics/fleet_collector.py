@@ -1,4 +1,4 @@
-"""Where a run stands, read from what follows it when somebody asks: between two scrapes it costs nothing."""
+"""Where a run stands, read when it is scraped: between two scrapes it costs nothing."""
 
 from __future__ import annotations
 

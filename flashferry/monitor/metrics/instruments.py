@@ -1,4 +1,4 @@
-"""What is counted and timed, whoever runs the copies. Labels are bounded: sites, causes, steps; never a device."""
+"""What is counted and timed, wherever the copies run. Labels are bounded: sites, causes, steps; never a device."""
 
 from __future__ import annotations
 
@@ -86,10 +86,10 @@ class RunInstruments(Instruments):
     Attributes:
         device_failures: Devices that came to a bad end, by the kind of the first failure; each attempt counts.
         restores_incomplete: Devices that could not be put back as they were, by site.
-        retries: Devices begun anew after a failure, by site.
+        retries: Devices started again after a failure, by site.
         hash_seconds: Duration of the hash on the device.
         wait_seconds: What devices waited for a slot, by the step that they waited before.
-        last_event: When something was heard last, seconds since 1970.
+        last_event: Time of the last event, seconds since 1970.
     """
 
     def __init__(self) -> None:
@@ -98,12 +98,12 @@ class RunInstruments(Instruments):
         self.restores_incomplete = self._counter(
             "restores_incomplete", "Devices that could not be put back as they were.", "site"
         )
-        self.retries = self._counter("retries", "Devices begun anew after a failure.", "site")
+        self.retries = self._counter("retries", "Devices started again after a failure.", "site")
         self.hash_seconds = self._histogram("hash_seconds", "Duration of the hash on the device.", _HASH_S)
         self.wait_seconds = self._histogram("wait_seconds", "Time that devices waited for a slot.", _WAIT_S, "step")
         self.last_event = Gauge(
             "flashferry_last_event_timestamp_seconds",
-            "When something was heard of the run last.",
+            "Time of the last event of the run.",
             registry=self.registry,
         )
         # A series that is missing until the first trouble makes no alert: its rate is unknown, not above zero.

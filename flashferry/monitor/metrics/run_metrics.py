@@ -25,7 +25,7 @@ def run_metrics(target: str, roster: Roster, last_step: str) -> Iterator[RunMetr
     Args:
         target: `[ADDRESS:]PORT`.
         roster: Which devices the run has.
-        last_step: The step that ends a device's way where the run does not tell it.
+        last_step: The last step of a device, where the run has no event for its end.
 
     Raises:
         ConfigInvalid: The port cannot be listened on.

@@ -1,4 +1,4 @@
-"""Metrics of the FTP server by itself, made of what it tells."""
+"""Metrics of the FTP server by itself, made of its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One device as its events tell of it: what it does, how far its copy is, and whether it is through."""
+"""One device by its events: what it does, how far its copy is, and whether it is through."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ what it had before beside what another one has of that by now."""
 
 
 class Device:
-    """Changes with each event of its device; cheap, for five hundred of them tell something every second.
+    """Changes with each event of its device; cheap, for five hundred of them have an event every second.
 
     Args:
         expected: What is known of it beforehand.
-        last_step: The step that ends its way where the run does not tell the end itself: `restore`, `reach`, `check`.
+        last_step: Its last step, where the run has no event for its end: `restore`, `reach`, `check`.
 
     Attributes:
         host: Inventory name, as it is shown.
@@ -69,9 +69,9 @@ class Device:
         acked_bytes: What the device has acknowledged.
         size_bytes: What the file has.
         rate_bytes_per_s: Smoothed rate; 0 as soon as all is acknowledged, though the device may still write flash.
-        copying_since_s: When its first bytes were told.
+        copying_since_s: When its first bytes were reported.
         moved_s: When the device last acknowledged something new.
-        verdict: What limits the copy so far; None where nobody can tell.
+        verdict: What limits the copy so far; None where that is unknown.
     """
 
     __slots__ = (
@@ -195,7 +195,7 @@ class Device:
         self._is_done, self._is_idle = event.status == "done", True
         self.is_copying, self.rate_bytes_per_s, self.waits, self.doing = False, 0.0, "", ""
         if event.step == COPY_WORD and event.status == "done":
-            # The last progress that was told may be seconds old, or none was: from a site it comes thinned.
+            # The last progress event may be seconds old, or none was: from a site it comes thinned.
             self.acked_bytes = max(self.acked_bytes, self.size_bytes or self.planned_bytes or 0)
         if event.status == "failed":
             self.has_failed, self.text = True, f"{event.step}: {event.text}"
@@ -204,11 +204,11 @@ class Device:
             self._close(now_s, event.outcome)
 
     def _is_end(self, event: Event, *, was_done: bool) -> bool:
-        """Tell whether a step that ended was the last, for runs that do not tell a device's end themselves."""
+        """Return whether a step that ended was the last, for runs without an event for a device's end."""
         if event.status == "failed":
             # One that is refused, not reached or could not be read never comes to the last step.
             return event.step == self._last_step or event.step in ENDS_WAY
-        # A check that is done, and then told once more, was all: the image is there already.
+        # A check that is done, and then reported once more, was all: the image is there already.
         is_all = event.step == self.step == CHECK_WORD and was_done
         return is_all or event.step == self._last_step
 

@@ -65,7 +65,7 @@ class Tally:
 
     @property
     def left_s(self) -> float | None:
-        """Seconds that the copies will take at the rate of now; None where nobody can tell, or after four days."""
+        """Seconds that the copies will take at the rate of now; None where unknown, or above four days."""
         left = self.todo_bytes - self.acked_bytes
         if left <= 0 or not self.copies or self.rate_bytes_per_s * LONGEST_S < left:
             return None
@@ -90,15 +90,15 @@ class Fleet:
     """Follows a run by its events. Not locked: who calls from several threads locks.
 
     Args:
-        roster: What is known beforehand; devices that are missing are met as they tell something.
-        last_step: The step that ends a device's way where the run does not tell the end itself.
+        roster: What is known beforehand; missing devices are added at their first event.
+        last_step: The last step of a device, where the run has no event for its end.
         unnamed: Devices of the run that the roster does not name.
 
     Attributes:
         devices: By name, as the events have it.
         sites: Tallies by site, the one without a name among them, in the order of the roster.
         whole: The tally of all.
-        run_id: The run's identifier; empty until it is told.
+        run_id: The run's identifier; empty until it is known.
         wave: The wave under way, in words; empty without waves.
         hold: What holds up the whole run: `paused`, `stopping` or `waiting` for approval; empty for nothing.
         hold_text: That in a sentence.
@@ -118,7 +118,7 @@ class Fleet:
 
     @property
     def total(self) -> int:
-        """All devices, those that were not heard of yet too."""
+        """All devices, also those without an event yet."""
         return max(self.whole.total, self._unnamed)
 
     @property

@@ -3,10 +3,10 @@
     ff-nightly-20261122T0100-3f2a/
         report.json, report.html, junit.xml     made of the night and its history
         events.jsonl                            what happened, a line for each step and judgement
-        ...                                     what the lab and the product told, as they told it
+        ...                                     what the lab and the product printed, as it is
     nights.jsonl                                beside the folders: a line for each night
 
-What the lab told may have passwords in it (a topology has the day-0 configuration of its routers): texts lose all
+What the lab printed may have passwords in it (a topology has the day-0 configuration of its routers): texts lose all
 secrets that we know, before they are written. A capture is no text and stays as it is, readable by its owner alone.
 """
 
@@ -40,7 +40,7 @@ def write_artefacts(
     Args:
         night: The night, as judged.
         folder: Where the folders of nights are; it is made where there is none.
-        files: What the lab and the product told, by name; a name may have folders in it: `consoles/xe1.log`.
+        files: What the lab and the product printed, by name; a name may have folders in it: `consoles/xe1.log`.
         history: What the nights before brought, for the graphs.
 
     Returns:
@@ -147,7 +147,7 @@ def _events(night: Night) -> Iterator[str]:
 
 
 def _remember(path: Path, night: Night) -> None:
-    """Put a night into the list of all, once: for whoever follows nights with tools of his own."""
+    """Put a night into the list of all, once: for other tools that follow nights."""
     known = {
         "night": night.night_id,
         "started_at": night.started_at.isoformat(),

@@ -84,14 +84,14 @@ def history_html(
             **inlined(style("night.css")),
             rows=rows,
             drawn=[(one, drawn_series(one)) for one in found if one.unit in DRAWN],
-            told=_told,
+            told=_summary,
             written_by=written_by,
             written_at=(now or datetime.now(UTC)).isoformat(timespec="seconds"),
         )
     )
 
 
-def _told(series: SeriesReport) -> str:
+def _summary(series: SeriesReport) -> str:
     """Return what a series came to last."""
     last = series.points[-1]
     told = words.figure_of(series.key, last.value)

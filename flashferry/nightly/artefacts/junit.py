@@ -1,7 +1,7 @@
 """A night as JUnit XML: a case per step, per series, and per timed copy of each router.
 
 A fault of the lab is an *error*, never a *failure*: nothing is said about the product. So is a lab that was left
-running, which somebody has to remove, but which the product did not do. Names of cases stay the same from night to
+running, which a person has to remove, but which the product did not do. Names of cases stay the same from night to
 night, for readers compare by them.
 """
 
@@ -58,7 +58,7 @@ def _suite(report: NightReport, name: str, cases: tuple[JunitCase, ...]) -> Juni
 def _step(step: NightStep) -> JunitCase:
     status = {StepOutcome.SKIPPED: Status.SKIPPED, StepOutcome.PASSED: Status.PASSED}.get(step.outcome)
     if status is None:
-        # What nobody is blamed for is ours until somebody finds out.
+        # A failure without a known cause counts as ours.
         status = _STATUSES[step.fault or Fault.PRODUCT]
     is_bad = status in {Status.FAILED, Status.ERROR}
     return JunitCase(
@@ -74,7 +74,7 @@ def _step(step: NightStep) -> JunitCase:
 
 
 def _series(night: Night, judgement: Judgement) -> JunitCase:
-    """Return the case of a series: amber and changed are told, and pass; what is not compared is skipped."""
+    """Return the case of a series: amber and changed are reported, and pass; what is not compared is skipped."""
     is_red = judgement.colour is Rating.RED
     is_left_out = not night.is_comparable and not is_red
     return JunitCase(

@@ -151,5 +151,5 @@ _GRAVITY = (Rating.RED, Rating.AMBER, Rating.CHANGED_UP, Rating.NO_HISTORY, Rati
 
 
 def gravest_first(judgements: Iterable[Judgement]) -> tuple[Judgement, ...]:
-    """Return judgements, those that somebody has to look at first."""
+    """Return judgements, those that need attention first."""
     return tuple(sorted(judgements, key=lambda one: _GRAVITY.index(one.colour)))

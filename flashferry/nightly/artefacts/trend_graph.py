@@ -19,7 +19,7 @@ _SHAPES = {
     Rating.AMBER: ("amber", "m-9 0a9 9 0 1 0 18 0a9 9 0 1 0-18 0"),
     Rating.CHANGED_UP: ("up", "m-9 8h18l-9-16z"),
 }
-"""By judgement: a class, and the shape drawn around the night's place; told apart by shape in print, too."""
+"""By judgement: a class, and the shape drawn around the night's place; distinguished by shape in print, too."""
 
 _OFF = "m-7 0h14"
 
@@ -54,7 +54,7 @@ def trend_graph(series: SeriesReport, title: str) -> Graph:
 
 
 def trend_svg(series: SeriesReport, title: str) -> str:
-    """Return the graph of a series as an `svg` element; nights that somebody should look at are marked."""
+    """Return the graph of a series as an `svg` element; nights that need attention are marked."""
     graph = trend_graph(series, title)
     return svg(graph, marks="".join(_marks(graph, series.points)) if graph.lines else "")
 

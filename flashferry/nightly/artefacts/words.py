@@ -80,8 +80,8 @@ def night_result(night: Night) -> str:
         return _FAULTS[night.fault]
     if night.is_interrupted:
         return "interrupted before it was done"
-    told = night_counts(night)
-    return f"{night_word(night)}; {f'series: {told}' if told else 'nothing was measured'}"
+    counts = night_counts(night)
+    return f"{night_word(night)}; {f'series: {counts}' if counts else 'nothing was measured'}"
 
 
 def night_lines(night: Night) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ def title_of(key: SeriesKey) -> str:
 
 
 def _node_words(key: SeriesKey) -> str:
-    """Return what was booted; most images have their node definition's name in their own: it is not told twice."""
+    """Return what was booted; most images have their node definition's name in their own: it is not named twice."""
     node, image = key.node_definition, key.image_definition or ""
     return image if image.startswith(node) else f"{node} {image}".rstrip()
 

@@ -3,10 +3,10 @@
 Facts
 -----
 * Cisco's client 2.10.1 takes controllers 2.8, 2.9, 2.10 and, with a warning of its own, newer 2.x; 2.7 and 3.x it
-  refuses (measured against a stand-in). A version is told as `2.9.1+build.7` or `2.11.0+sso`.
+  refuses (measured against a stand-in). A version is written as `2.9.1+build.7` or `2.11.0+sso`.
 * From 2.10 on `GET authentication` says who is logged in (before: `authok`), and a link's packet capture is kept under
   the link's own id (before: under a key that has to be asked for).
-* A controller's certificate is self-signed where nobody gave it another one.
+* A controller's certificate is self-signed unless another one was installed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RETRY_S = 90.0
 """So long a question is repeated: a controller whose web server restarts is back within a minute [unknown]."""
 
 NOT_PROVEN = "ITS CERTIFICATE IS NOT PROVEN ('verify: false'): anybody on the way can read its password"
-"""What each night says that was told to trust whoever answers."""
+"""The note of each night that accepts any certificate."""
 
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?:\D.*)?")
 
@@ -134,7 +134,7 @@ class CmlVersion:
         major: 2, of all that there are.
         minor: Where the interface changes.
         patch: The last number.
-        text: As it was told.
+        text: As the controller reported it.
     """
 
     major: int
@@ -152,7 +152,7 @@ class CmlVersion:
         return (self.major, self.minor) < (2, 10)
 
 
-OLDEST, CLIENTS_OWN, NEWEST_TOLD = (2, 8), (2, 10), (2, 11)
+OLDEST, CLIENTS_OWN, NEWEST_KNOWN = (2, 8), (2, 10), (2, 11)
 """Minor versions: the oldest that is taken, that of Cisco's client, and the newest of which anything is known."""
 
 
@@ -173,7 +173,7 @@ def why_refused(version: CmlVersion) -> str | None:
 
 def version_note(version: CmlVersion) -> str | None:
     """Return what is to be said of a version that is taken, or None."""
-    if (version.major, version.minor) > NEWEST_TOLD:
+    if (version.major, version.minor) > NEWEST_KNOWN:
         return f"CML {version.text} is newer than all of which anything is known here (2.8 to 2.11)"
     if (version.major, version.minor) > CLIENTS_OWN:
         return f"CML {version.text} is newer than Cisco's client here, which is made for 2.8 to 2.10"

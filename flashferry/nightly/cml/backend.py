@@ -94,7 +94,7 @@ class CmlBackend:
         """Return the lab's nodes as they stand now.
 
         Raises:
-            NightFault: With `Fault.LAB`: the lab is gone, or the controller does not tell.
+            NightFault: With `Fault.LAB`: the lab is gone, or the controller does not answer that.
         """
         controller = self.controller(labs.START)
         return labs.nodes_now(controller, lab.lab_id, self._known(controller, lab))
@@ -112,12 +112,12 @@ class CmlBackend:
         """Return what a node has said on its console so far, secrets masked; empty where none is kept.
 
         Raises:
-            NightFault: With `Fault.LAB`: the controller does not tell.
+            NightFault: With `Fault.LAB`: the controller does not answer that.
         """
         return without_secrets(labs.console_log(self.controller(labs.ARTEFACTS), lab.lab_id, node.node_id))
 
     def artefacts(self, lab: RunningLab) -> Mapping[str, bytes]:
-        """Return topology as downloaded, events and trace; what cannot be had is told in `missing.txt`."""
+        """Return topology as downloaded, events and trace; what cannot be had is named in `missing.txt`."""
         controller = self.controller(labs.ARTEFACTS)
         makers: dict[str, Callable[[], str]] = {
             "lab.yaml": lambda: nobodys(without_secrets(labs.download(controller, lab.lab_id))),
@@ -141,7 +141,7 @@ class CmlBackend:
         try:
             controller = self.controller(down.STEP, connect_s=deadline.left_s)
         except NightFault as error:
-            raise down.left(f"whether lab {lab.title} is still there cannot be asked", told=error.message) from None
+            raise down.left(f"whether lab {lab.title} is still there cannot be asked", said=error.message) from None
         down.take_down(controller, lab, deadline=deadline, poll_s=self._poll_s)
         self._parts.pop(lab.lab_id, None)
 
@@ -149,7 +149,7 @@ class CmlBackend:
         """Return the labs whose title has our prefix, of whatever state and owner.
 
         Raises:
-            NightFault: With `Fault.LAB`: the controller does not tell.
+            NightFault: With `Fault.LAB`: the controller does not answer that.
         """
         return labs.leftovers(self.controller(labs.REAP))
 
@@ -174,14 +174,14 @@ class CmlBackend:
         return captures.stop_capture(controller, lab.lab_id, link_id)
 
     def image_of(self, disk: DiskFile, node_definition: str) -> UploadedImage:
-        """Return what a disk image will be called on the controller; nobody is asked."""
+        """Return what a disk image will be called on the controller; no request is sent."""
         return images.image_of(disk, node_definition)
 
     def has_image(self, image: UploadedImage) -> bool:
         """Return whether nodes can boot an image already.
 
         Raises:
-            NightFault: With `Fault.LAB`: the controller does not tell.
+            NightFault: With `Fault.LAB`: the controller does not answer that.
         """
         return images.has_image(self.controller(images.STEP), image)
 

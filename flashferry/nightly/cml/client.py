@@ -31,7 +31,7 @@ from flashferry.core.json_access import Node
 from flashferry.core.outside import keep_secret
 from flashferry.nightly.cml.access import ControllerAccess
 
-# What it warns of (a port that is not 443, a login renewed) would end on the terminal where nobody keeps logs.
+# What it warns of (a port that is not 443, a login renewed) would end on the terminal without a log.
 logging.getLogger("virl2_client").addHandler(logging.NullHandler())
 
 _CONNECT_S = 10.0
@@ -59,11 +59,11 @@ class NightClient(ClientLibrary):
     Args:
         access: The controller and its login.
         watchers: What sees every exchange.
-        accept: Takes the controller's version as it was told, before the login is sent; raises to refuse it.
+        accept: Takes the controller's version, before the login is sent; raises to refuse it.
 
     Raises:
         ConfigInvalid: The file of certificates cannot be used.
-        VersionUnusable: The controller tells no version.
+        VersionUnusable: The controller reports no version.
         VirlException: As Cisco's client raises them.
         httpx.HTTPError: The controller cannot be reached.
     """
@@ -100,11 +100,11 @@ class NightClient(ClientLibrary):
         """Have the session watched, ask for the version and have it accepted: nothing was sent before.
 
         Raises:
-            VersionUnusable: It tells none.
+            VersionUnusable: It reports none.
         """
         hooks = self.session.event_hooks
         hooks["request"] += [one.on_request for one in self._watchers]
-        # Whoever writes answers down must find their tokens masked already.
+        # Answers are recorded with their tokens masked already.
         hooks["response"] += [_keep_token, *(one.on_response for one in self._watchers)]
         self.session.event_hooks = hooks
         text = Node(self.system_info()).text("version") or ""

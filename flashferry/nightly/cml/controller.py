@@ -1,4 +1,4 @@
-"""A controller that one is logged in to: asks, repeats what can be repeated, tells in one sentence what went wrong.
+"""A session with a controller: asks, repeats what can be repeated, reports errors in one sentence.
 
 Whatever is only a look, or has the same end however often it is done, is repeated while the trouble may pass: a page of
 502, an answer that does not come, a connection that breaks. What may be done once only is repeated only after a look

@@ -4,7 +4,7 @@ Facts
 -----
 * "The lab must be stopped before it can be wiped", and wiped before it can be removed; what the controller answers to
   another order is unknown, and does not matter here: whatever an order came to, the next look decides.
-* Labs are STARTED, STOPPED or DEFINED_ON_CORE. Whether a wiped lab is told to be the last: unknown, so after a wipe
+* Labs are STARTED, STOPPED or DEFINED_ON_CORE. Whether a wiped lab is reported as the last: unknown, so after a wipe
   that was taken a removal is tried anyway.
 * Gone is what a question is answered 404 to, nothing else.
 """
@@ -56,11 +56,11 @@ class _Descent:
         answer = lab_details(self._controller, self._lab.lab_id, step=STEP, deadline=self._deadline)
         if answer.is_gone:
             return True
-        told = Node(answer.value)
-        title = told.text("lab_title") or ""
+        node = Node(answer.value)
+        title = node.text("lab_title") or ""
         if title != self._lab.title or not title.startswith(PREFIX):
-            raise left(f"lab {sanitize(self._lab.lab_id)} is now called {sanitize(title)!r} and is left alone", told="")
-        self.state = told.text("state") or "in no state"
+            raise left(f"lab {sanitize(self._lab.lab_id)} is now called {sanitize(title)!r} and is left alone", said="")
+        self.state = node.text("state") or "in no state"
         next_step: dict[str, Callable[[], None]] = {"STARTED": self._stop, "STOPPED": self._wipe}
         next_step.get(self.state, self._remove)()
         return False
@@ -123,13 +123,13 @@ def take_down(controller: Controller, lab: RunningLab, *, deadline: Deadline, po
                 raise
             descent.said = error.message
         if not deadline.pause(poll_s):
-            raise left(descent.last_seen(), told=descent.said)
+            raise left(descent.last_seen(), said=descent.said)
 
 
-def left(message: str, *, told: str) -> NightFault:
-    """Return the fault of a lab that is still there, or may be; with what was told last."""
+def left(message: str, *, said: str) -> NightFault:
+    """Return the fault of a lab that is still there, or may be; with the last answer."""
     return NightFault(
-        f"{message}; {told}" if told else message,
+        f"{message}; {said}" if said else message,
         fault=Fault.CLEANUP,
         step=STEP,
         hint="'flashferry nightly reap' tries again; or stop, wipe and delete it on the controller's page",

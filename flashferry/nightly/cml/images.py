@@ -71,7 +71,7 @@ def has_image(controller: Controller, image: UploadedImage) -> bool:
     """Return whether nodes can boot an image already.
 
     Raises:
-        NightFault: With `Fault.LAB`: the controller does not tell.
+        NightFault: With `Fault.LAB`: the controller does not answer that.
     """
     return _is_defined(controller, image.definition_id)
 
@@ -85,7 +85,7 @@ def put_image(
         controller: The controller.
         disk: The file.
         node_definition: What is to boot it.
-        on_progress: Told how far the upload is.
+        on_progress: Called with how far the upload is.
 
     Raises:
         ConfigInvalid: The file cannot be read.
@@ -131,8 +131,8 @@ def _definition(image: UploadedImage, disk: DiskFile, node_definition: str) -> d
     }
 
 
-class _Told:
-    """A file that tells how far it was read. A form that is sent again begins at its first byte."""
+class _ProgressFile:
+    """A file that reports how far it was read. A form that is sent again begins at its first byte."""
 
     def __init__(self, file: IO[bytes], size: int, tell: Progress) -> None:
         self._file, self._size, self._tell = file, size, tell
@@ -154,14 +154,14 @@ class _Told:
 
 def _upload(controller: Controller, disk: DiskFile, name: str, on_progress: Progress | None) -> None:
     with disk.path.open("rb") as file:
-        told = _Told(file, disk.size_bytes, on_progress or (lambda _done, _size: None))
+        upload = _ProgressFile(file, disk.size_bytes, on_progress or (lambda _done, _size: None))
         call = Call(
             method="POST",
             path="images/upload",
             what=f"upload {disk.path.name}",
             step=STEP,
             expects="nothing",
-            files={"field0": (name, told)},
+            files={"field0": (name, upload)},
             headers={"X-Original-File-Name": name},
             is_repeatable=False,
             timeout_s=_ANSWER_S,

@@ -81,7 +81,7 @@ class CMLInventory:
         description: A night's `nightly.yaml`, whose controller and login are taken in place of these.
         nodes: Labels of the routers that are wanted; none: all of known definitions.
         static: Where SSH reaches routers, by label: an address, or `address:port`. Goes before what the controller
-            sees, for a router may have addresses that nobody here can reach.
+            sees, for a router may have addresses that this host cannot reach.
         platforms: Platforms of further node definitions, which then count as routers: `{isrv: cisco_iosxe}`.
 
     Raises:

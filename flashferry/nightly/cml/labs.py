@@ -3,11 +3,11 @@
 Facts
 -----
 * A start that waits dies of a single 502, and `import_lab` of Cisco's client loses the lab's id where its second
-  question fails (measured): here a start never waits, and an import of which nobody knows whether it was done is looked
+  question fails (measured): here a start never waits, and an import whose result is unknown is looked
   for by its title before it is done again.
 * `BOOTED` means that a text was seen on the console; SSH may be minutes away, or never come.
 * A condition that is set without `enabled` may lie idle; `latency` is whole milliseconds, unknown keys are refused.
-  With `operational=true` the controller tells what is in force. Whether that comes at once: unknown.
+  With `operational=true` the controller reports what is in force. Whether that comes at once: unknown.
 * Consoles' logs are JSON: an object with `log`, a list, or a text; which of them: unknown.
 """
 
@@ -35,7 +35,7 @@ _SETTLE_S = 10.0
 _POLL_S = 0.5
 _GONE = (404,)
 _STATES = {state.value: state for state in NodeState} | {"STARTING": NodeState.STARTED}
-"""A state that nobody here knows is none in which a node can be used."""
+"""An unknown state is none in which a node can be used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def import_lab(controller: Controller, topology: Topology, *, notes: str, deadli
     found = controller.ask(_import_call(topology, notes), deadline=deadline, done=there).value
     if (lab_id := Node(found).text("id")) is None:
         raise NightFault(
-            "the controller imported the lab and told no id of it",
+            "the controller imported the lab and returned no id of it",
             fault=Fault.LAB,
             step=IMPORT,
             hint="'flashferry nightly reap' removes it; 'flashferry nightly record' shows what it answers",
@@ -87,7 +87,7 @@ def import_lab(controller: Controller, topology: Topology, *, notes: str, deadli
 
 
 def start_lab(controller: Controller, lab_id: str, *, deadline: Deadline) -> None:
-    """Tell a lab to start; its nodes take their time.
+    """Start a lab; its nodes take their time.
 
     Raises:
         NightFault: The controller refuses, in its own words.
@@ -104,9 +104,9 @@ def start_lab(controller: Controller, lab_id: str, *, deadline: Deadline) -> Non
 def lab_by_title(controller: Controller, title: str, *, step: str, deadline: Deadline) -> object | None:
     """Return what the controller says of the lab that has a title, or None."""
     for lab_id in lab_ids(controller, step=step, deadline=deadline):
-        told = lab_details(controller, lab_id, step=step, deadline=deadline).value
-        if Node(told).text("lab_title") == title:
-            return {"id": lab_id, **told}
+        node = lab_details(controller, lab_id, step=step, deadline=deadline).value
+        if Node(node).text("lab_title") == title:
+            return {"id": lab_id, **node}
     return None
 
 
@@ -121,10 +121,10 @@ def leftovers(controller: Controller) -> tuple[Leftover, ...]:
     """Return all labs whose title has our prefix; one that goes away meanwhile, or is not ours to look at, is none."""
     found = []
     for lab_id in lab_ids(controller, step=REAP):
-        told = Node(lab_details(controller, lab_id, step=REAP, allows=(403, 404)).value)
-        title = told.text("lab_title") or ""
+        node = Node(lab_details(controller, lab_id, step=REAP, allows=(403, 404)).value)
+        title = node.text("lab_title") or ""
         if title.startswith(PREFIX):
-            notes, state = told.text("lab_notes") or "", told.text("state") or ""
+            notes, state = node.text("lab_notes") or "", node.text("state") or ""
             found.append(Leftover(lab_id=lab_id, title=title, notes=notes, state=state))
     return tuple(found)
 
@@ -150,9 +150,9 @@ def lab_parts(controller: Controller, lab_id: str, *, step: str) -> LabParts:
     """Return a lab's nodes and links as they were defined, without its configurations."""
     path, what = below("labs", lab_id, "topology"), "read the lab's topology"
     call = Call(method="GET", path=path, what=what, step=step, params={"exclude_configurations": "true"})
-    told = Node(controller.ask(call).value)
-    links = {link.text("label") or "": link.text("id") or "" for link in told.list("links")}
-    return LabParts(nodes=tuple(map(_defined, told.list("nodes"))), links=links)
+    node = Node(controller.ask(call).value)
+    links = {link.text("label") or "": link.text("id") or "" for link in node.list("links")}
+    return LabParts(nodes=tuple(map(_defined, node.list("nodes"))), links=links)
 
 
 def lab_links(controller: Controller, lab_id: str, *, step: str) -> tuple[LabLink, ...]:
@@ -180,15 +180,15 @@ def node_states(controller: Controller, lab_id: str, *, step: str, deadline: Dea
     """Return the states of a lab's nodes by id, in the controller's words; none where the lab is gone."""
     path = below("labs", lab_id, "lab_element_state")
     call = Call(method="GET", path=path, what="read the nodes' states", step=step, allows=_GONE)
-    told = Node(controller.ask(call, deadline=deadline).value).at("nodes")
-    return {node_id: state.value for node_id, state in told.items() if isinstance(state.value, str)}
+    node = Node(controller.ask(call, deadline=deadline).value).at("nodes")
+    return {node_id: state.value for node_id, state in node.items() if isinstance(state.value, str)}
 
 
 def nodes_now(controller: Controller, lab_id: str, parts: LabParts) -> tuple[LabNode, ...]:
     """Return a lab's nodes as they stand now, with the addresses that snooping bridges saw once one has booted.
 
     Raises:
-        NightFault: The lab is gone, or the controller does not tell.
+        NightFault: The lab is gone, or the controller does not answer that.
     """
     states = node_states(controller, lab_id, step=START)
     if not states:
@@ -196,7 +196,7 @@ def nodes_now(controller: Controller, lab_id: str, parts: LabParts) -> tuple[Lab
             f"lab {sanitize(lab_id)} is not there any more, or has no nodes",
             fault=Fault.LAB,
             step=START,
-            hint="Somebody removed it while the night ran; 'flashferry nightly run' again",
+            hint="It was removed while the night ran; 'flashferry nightly run' again",
         )
     addresses = _addresses(controller, lab_id) if NodeState.BOOTED in states.values() else {}
     return tuple(
@@ -210,7 +210,7 @@ def nodes_now(controller: Controller, lab_id: str, parts: LabParts) -> tuple[Lab
 
 
 def set_condition(controller: Controller, lab_id: str, parts: LabParts, link: PlannedLink) -> LinkCondition:
-    """Set a link's condition and return what is in force, as the controller tells it: it may take a moment.
+    """Set a link's condition and return what is in force, as the controller reports it: it may take a moment.
 
     Raises:
         NightFault: There is no such link, or the controller refuses, or nothing is in force.
@@ -280,7 +280,7 @@ def download(controller: Controller, lab_id: str) -> str:
 
 
 def events(controller: Controller, lab_id: str) -> list[Any]:
-    """Return what happened in a lab, as the controller tells it."""
+    """Return the events of a lab, as the controller reports them."""
     path = below("labs", lab_id, "events")
     found = controller.ask(Call(method="GET", path=path, what="read the lab's events", step=ARTEFACTS)).value
     return found if isinstance(found, list) else [found]
@@ -313,8 +313,8 @@ def _import_call(topology: Topology, notes: str) -> Call:
 
 def _note(controller: Controller, lab_id: str, title: str, notes: str, deadline: Deadline) -> None:
     """See to it that a lab has its title and its notes, whatever the import made of them."""
-    told = Node(lab_details(controller, lab_id, step=IMPORT, deadline=deadline, allows=()).value)
-    if (told.text("lab_title"), told.text("lab_notes")) != (title, notes):
+    node = Node(lab_details(controller, lab_id, step=IMPORT, deadline=deadline, allows=()).value)
+    if (node.text("lab_title"), node.text("lab_notes")) != (title, notes):
         body = {"title": title, "notes": notes}
         path = below("labs", lab_id)
         what = "write the night's notes on the lab"
@@ -325,8 +325,8 @@ def _note(controller: Controller, lab_id: str, title: str, notes: str, deadline:
 def _addresses(controller: Controller, lab_id: str) -> dict[str, tuple[str, ...]]:
     path = below("labs", lab_id, "layer3_addresses")
     call = Call(method="GET", path=path, what="read the nodes' addresses", step=START, allows=(400, 403, 404))
-    told = Node(controller.ask(call).value)
-    return {node_id: tuple(_node_addresses(node)) for node_id, node in told.items()}
+    node = Node(controller.ask(call).value)
+    return {node_id: tuple(_node_addresses(node)) for node_id, node in node.items()}
 
 
 def _node_addresses(node: Node) -> Iterable[str]:
@@ -340,10 +340,10 @@ def _condition(controller: Controller, path: str, label: str, *, step: str) -> L
     """Return what is in force on a link; None where nothing is."""
     what = f"read the condition of link {sanitize(label)}"
     call = Call(method="GET", path=path, what=what, step=step, params={"operational": "true"}, allows=_GONE)
-    told = Node(controller.ask(call).value)
-    if told.flag("enabled") is False or ("operational" in (told.value or {}) and not told.at("operational")):
+    node = Node(controller.ask(call).value)
+    if node.flag("enabled") is False or ("operational" in (node.value or {}) and not node.at("operational")):
         return None
-    in_force = told.at("operational") or told
+    in_force = node.at("operational") or node
     if not in_force:
         return None
     return LinkCondition(

@@ -4,7 +4,7 @@ Facts
 -----
 * `system_information.ready`: at least one compute can start nodes. `system_health.is_licensed`.
 * `diagnostics/licensing` is `{quota, started, user_quota, user_started}` and is not everybody's to read; nodes that the
-  licence does not count are external connectors (told by a lab of the free edition) and unmanaged switches [unknown].
+  licence does not count are external connectors (seen on a lab of the free edition) and unmanaged switches [unknown].
 * `system_stats` has memory per compute and in `all`, in bytes; `node_definitions` have theirs in MiB below
   `sim.linux_native.ram`, image definitions may have another one.
 """
@@ -44,7 +44,7 @@ def preflight(controller: Controller, topology: Topology) -> Preflight:
     connector_notes = _connectors(controller, needs)
     nodes_free = _enough_nodes(controller, needs)
     if nodes_free is None:
-        notes.append("how many nodes the licence allows is not told to this user")
+        notes.append("how many nodes the licence allows is not shown to this user")
     memory = _enough_memory(controller, needs)
     return Preflight(
         controller=controller.access.url,
@@ -56,11 +56,11 @@ def preflight(controller: Controller, topology: Topology) -> Preflight:
 
 
 def _ready(controller: Controller) -> None:
-    told = _get(controller, "system_information", "read what it says of itself").value
-    if Node(told).flag("ready") is not True:
+    found = _get(controller, "system_information", "read what it says of itself").value
+    if Node(found).flag("ready") is not True:
         raise _refused(
             "the controller is not ready: no compute of it can start nodes",
-            "Wait until it has started; its page 'System health' tells what is missing",
+            "Wait until it has started; its page 'System health' shows what is missing",
         )
 
 
@@ -69,9 +69,9 @@ def _licensed(controller: Controller) -> tuple[str, ...]:
     health = Node(answer.value)
     if health.flag("is_licensed") is False:
         raise _refused("the controller has no licence", "Register it: its page 'Licensing'")
-    told = health.flag("valid") is False, health.flag("is_licensed") is None
-    words = ("the controller's own health check is not content", "whether it is licensed is not told to this user")
-    return tuple(word for word, is_so in zip(words, told, strict=True) if is_so)
+    found = health.flag("valid") is False, health.flag("is_licensed") is None
+    words = ("the controller's own health check is not content", "whether it is licensed is not shown to this user")
+    return tuple(word for word, is_so in zip(words, found, strict=True) if is_so)
 
 
 def _definitions(controller: Controller, needs: Wanted) -> None:
@@ -113,7 +113,7 @@ def _connectors(controller: Controller, needs: Wanted) -> tuple[str, ...]:
 
 
 def _enough_nodes(controller: Controller, needs: Wanted) -> int | None:
-    """Return how many nodes may still be started; None: not told."""
+    """Return how many nodes may still be started; None: unknown."""
     free = _nodes_free(controller)
     if free is not None and free < needs.counted_nodes:
         raise _no_room(
@@ -124,7 +124,7 @@ def _enough_nodes(controller: Controller, needs: Wanted) -> int | None:
 
 
 def _enough_memory(controller: Controller, needs: Wanted) -> int | None:
-    """Return how much memory is free, in bytes; None: not told."""
+    """Return how much memory is free, in bytes; None: unknown."""
     free, needed = _memory_free(controller), _memory_needed(controller, needs)
     if free is not None and needed is not None and free < needed:
         raise _no_room(
@@ -136,9 +136,9 @@ def _enough_memory(controller: Controller, needs: Wanted) -> int | None:
 
 def _nodes_free(controller: Controller) -> int | None:
     answer = _get(controller, "diagnostics/licensing", "read how many nodes it may start", allows=_NOT_OURS)
-    told = Node(answer.value)
+    found = Node(answer.value)
     pairs = (("quota", "started"), ("user_quota", "user_started"))
-    counts = [(told.whole(quota), told.whole(started)) for quota, started in pairs]
+    counts = [(found.whole(quota), found.whole(started)) for quota, started in pairs]
     free = [quota - started for quota, started in counts if quota is not None and started is not None]
     return max(0, min(free)) if free else None
 
@@ -149,17 +149,17 @@ def _memory_free(controller: Controller) -> int | None:
     if whole is not None:
         return whole
     each = [one.whole("stats", "memory", "free") for _, one in stats.at("computes").items()]
-    told = [one for one in each if one is not None]
-    return sum(told) if told else None
+    found = [one for one in each if one is not None]
+    return sum(found) if found else None
 
 
 def _memory_needed(controller: Controller, needs: Wanted) -> int | None:
-    """Return the memory of all nodes in bytes, or None where a definition does not tell its own."""
+    """Return the memory of all nodes in bytes, or None where a definition does not state its own."""
     found = Node(_get(controller, "node_definitions", "read its node definitions").value).list()
     ram = {one.text("id"): one.number("sim", "linux_native", "ram") for one in found}
     each = [(ram.get(name), count) for name, count in needs.node_definitions.items()]
-    told = [(mib, count) for mib, count in each if mib is not None]
-    return int(sum(mib * count for mib, count in told)) * _MIB if told else None
+    sized = [(mib, count) for mib, count in each if mib is not None]
+    return int(sum(mib * count for mib, count in sized)) * _MIB if sized else None
 
 
 def _get(controller: Controller, path: str, what: str, *, allows: tuple[int, ...] = ()) -> Answer:

@@ -1,7 +1,7 @@
 """First contact: all that a night asks of a controller is asked once, and the answers are written down.
 
 By default it only looks. With a lab of its own, of two switches and a link between them (and, where one is named, a
-node of some definition), it also finds out what nobody without a controller can know: the codes and words of refusals,
+node of some definition), it also finds out what needs a controller: the codes and words of refusals,
 whether import applies conditions, the shape of consoles' logs, what a lab's state is after a wipe.
 """
 
@@ -29,7 +29,7 @@ from flashferry.nightly.faults import NightFault
 from flashferry.nightly.lab_notes import LabNotes, new_title
 
 STEP = "record"
-_NOBODYS = "00000000-0000-4000-8000-000000000000"
+_UNKNOWN_ID = "00000000-0000-4000-8000-000000000000"
 _REFUSALS = tuple(range(400, 500))
 _KEEPS_S, _DOWN_S, _SETTLE_S, _BOOT_S = 3600, 300.0, 60.0, 600.0
 _TOPOLOGY = """\
@@ -168,8 +168,8 @@ def _look(script: _Script) -> None:
     labs = Node(script.ask("look", "GET", "labs", params={"show_all": "true"})).texts()
     if labs:
         script.ask("look", "GET", below("labs", labs[0]))
-    script.ask("no such lab", "GET", below("labs", _NOBODYS))
-    script.ask("no such lab", "GET", below("labs", _NOBODYS, "state"))
+    script.ask("no such lab", "GET", below("labs", _UNKNOWN_ID))
+    script.ask("no such lab", "GET", below("labs", _UNKNOWN_ID, "state"))
     # Through the client it would only log in again.
     script.ask("no such path", "GET", "flashferry")
 

@@ -1,4 +1,4 @@
-"""Writes down what a controller answers, without what is nobody else's business, and holds it against what is known.
+"""Writes down what a controller answers, without what is confidential, and holds it against what is known.
 
 What is known is the shapes of the stand-in's answers, which were made from Cisco's description of the interface and
 from its client: `shapes-2.9.json` for controllers up to 2.9, `shapes-2.10.json` from then on.
@@ -163,7 +163,7 @@ def _as_json(one: Noted, *, has_example: bool) -> dict[str, object]:
 
 
 def _seen(response: httpx.Response) -> tuple[Shape, Any]:
-    """Return an answer's shape and what of it may be told."""
+    """Return an answer's shape and what of it may be shown."""
     if not response.content:
         return Shape(kinds=frozenset({EMPTY})), None
     try:

@@ -1,6 +1,6 @@
 """The shape of answers: keys and types without values, how they differ, and which values may leave a house. Pure.
 
-A controller's answers are full of names, addresses and accounts that are nobody else's business. What somebody who
+A controller's answers are full of names, addresses and accounts that are confidential. What a person who
 writes against it has to know is their shape, numbers, and words of the interface itself such as states and refusals.
 """
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MOST_EXCHANGES = 20_000
 """A night of 90 minutes that asks every five seconds has about 4,000; the newest are kept."""
 
-_BEGUN = "flashferry.begun_s"
+_STARTED = "flashferry.started_s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Trace:
 
     def on_request(self, request: httpx.Request) -> None:
         """Note when a request is sent: a hook of the HTTP library."""
-        request.extensions[_BEGUN] = time.monotonic()
+        request.extensions[_STARTED] = time.monotonic()
 
     def on_response(self, response: httpx.Response) -> None:
         """Keep an exchange: a hook of the HTTP library."""
@@ -83,14 +83,14 @@ class Trace:
     def _keep(
         self, request: httpx.Request, *, status: int | None = None, received_bytes: int = 0, failure: str = ""
     ) -> None:
-        begun_s = request.extensions.get(_BEGUN, time.monotonic())
+        started_s = request.extensions.get(_STARTED, time.monotonic())
         sent = request.headers.get("Content-Length")
         one = Exchange(
             at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             method=request.method,
             path=request.url.raw_path.decode("ascii", "replace"),
             status=status,
-            seconds=round(time.monotonic() - begun_s, 4),
+            seconds=round(time.monotonic() - started_s, 4),
             sent_bytes=int(sent) if sent is not None and sent.isdecimal() else None,
             received_bytes=received_bytes,
             failure=failure,

@@ -1,7 +1,7 @@
 """What a topology asks of a controller, and the same topology with a night's notes in it. Pure.
 
 The notes go into the topology itself and not onto the lab afterwards: a run that is killed in between would leave a lab
-that nobody knows to be ours.
+that is not known to be ours.
 """
 
 from __future__ import annotations

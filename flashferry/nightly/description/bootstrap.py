@@ -18,7 +18,7 @@ from flashferry.nightly.topology.made import made_topology
 TEMPLATE = "template.yaml"
 USUAL_NAME = Path("nightly.yaml")
 _RETRY_S = 2.0
-"""Somebody waits for the answer: a controller that is just restarting is found out by asking again."""
+"""A person waits for the answer: a controller that is just restarting is found out by asking again."""
 TRIED_TITLE = "ff-nightly-00000000T0000-0000"
 """The title of a lab that is not made."""
 

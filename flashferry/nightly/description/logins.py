@@ -89,23 +89,23 @@ def _asked(
     from flashferry.devices.credentials import Credentials
 
     known = Credentials(username=login.username)
-    told = _source(login, prefix, environment).look_up(name, known)
-    check_login(told.username, told.password, told.enable_secret)
-    _check_user(login, told, name, prefix, section)
-    found = known.filled(told)
+    credentials = _source(login, prefix, environment).look_up(name, known)
+    check_login(credentials.username, credentials.password, credentials.enable_secret)
+    _check_user(login, credentials, name, prefix, section)
+    found = known.filled(credentials)
     missing = "user" if not found.username else "password" if not found.password else None
     if missing is not None:
         raise ConfigInvalid(
-            f"{section}.login: expected a {missing} from {_told(login, name, prefix, missing)}, found none",
+            f"{section}.login: expected a {missing} from {_source_name(login, name, prefix, missing)}, found none",
             hint=_way_out(login, name),
         )
     return found
 
 
-def _check_user(login: LoginSource, told: Credentials, name: str, prefix: str, section: str) -> None:
-    if login.username and told.username and login.username != told.username:
+def _check_user(login: LoginSource, credentials: Credentials, name: str, prefix: str, section: str) -> None:
+    if login.username and credentials.username and login.username != credentials.username:
         raise ConfigInvalid(
-            f"{section}.username: expected the user that {_told(login, name, prefix, 'user')} has, found another",
+            f"{section}.username: expected the user of {_source_name(login, name, prefix, 'user')}, found another",
             hint="Leave 'username' out, or make both the same",
         )
 
@@ -121,7 +121,7 @@ def _source(login: LoginSource, prefix: str, environment: Mapping[str, str] | No
     return Environment(os.environ if environment is None else environment, prefix=prefix)
 
 
-def _told(login: LoginSource, name: str, prefix: str, missing: str) -> str:
+def _source_name(login: LoginSource, name: str, prefix: str, missing: str) -> str:
     if login.source is LoginFrom.ENVIRONMENT:
         return f"the variable {prefix}{'USERNAME' if missing == 'user' else 'PASSWORD'}"
     return "the keyring" if login.source is LoginFrom.KEYRING else f"login_command for '{name}'"

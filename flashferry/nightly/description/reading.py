@@ -115,7 +115,7 @@ def _login(found: Mapping[str, Any], place: Place) -> LoginSource:
         )
     if source is LoginFrom.KEYRING and found["username"] is None:
         raise place.below("username").problem(
-            "expected the user beside 'login: keyring', found none", "A keyring tells a password for a name only"
+            "expected the user beside 'login: keyring', found none", "A keyring has a password for a name only"
         )
     return LoginSource(source=source, username=found["username"], command=command)
 

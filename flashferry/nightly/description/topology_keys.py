@@ -164,9 +164,9 @@ def topology(place: Place) -> TopologyPlan:
     """Return the lab: sites, or a file of the user's own."""
     found = read_section(place, _TOPOLOGY)
     if bool(found["sites"]) == (found["file"] is not None):
-        told = "both" if found["sites"] else "neither"
+        which = "both" if found["sites"] else "neither"
         raise place.problem(
-            f"expected either 'sites' or 'file', found {told}",
+            f"expected either 'sites' or 'file', found {which}",
             "'sites' has a topology made, 'file' takes one of your own",
         )
     if found["sites"] and (other := next((key for key in ("routers", "conditions") if found[key]), None)):
@@ -272,7 +272,7 @@ def _check_form(place: Place, by: ReachBy, given: object) -> None:
 def _check_gateway(
     place: Place, gateway: IPv4Address | None, given: Sequence[IPv4Interface], pool: Sequence[IPv4Interface]
 ) -> None:
-    """Refuse a way out that nobody needs, or that is not on the routers' network."""
+    """Refuse a gateway that is not needed, or that is not on the routers' network."""
     if gateway is None:
         return
     if not given:

@@ -143,7 +143,7 @@ def thresholds(place: Place) -> tuple[Threshold, ...]:
         if given in THRESHOLDS and not judges(given):
             known = ", ".join(key.name for key in _THRESHOLDS)
             raise place.below(given).problem(
-                f"expected one of {known}, found one that no copy of a night tells",
+                f"expected one of {known}, found one that no copy of a night measures",
                 "Leave it out: a run's own report is held against it; 'limits' end what takes too long",
             )
     found = read_section(place, _THRESHOLDS)
@@ -164,7 +164,7 @@ def _minutes(name: str, says: str) -> Key:
 
 _LIMITS: tuple[Key, ...] = (
     _minutes("whole_s", "the night without its clean-up"),
-    _minutes("import_s", "importing the lab and telling it to start"),
+    _minutes("import_s", "importing and starting the lab"),
     _minutes("start_s", "until all nodes have booted"),
     _minutes("reach_s", "until SSH answers on all routers"),
     _minutes("condition_s", "setting all links and measuring through them"),

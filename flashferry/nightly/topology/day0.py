@@ -37,7 +37,7 @@ _SECRET_LINE = re.compile(
     r"|^[ \t]+key|pre-shared-key\s+(?:address|hostname)\s+.*\bkey)\s+(?:[0-9]\s+)?)(?P<secret>[^\s\"']+)",
     re.IGNORECASE | re.MULTILINE,
 )
-"""What an IOS configuration keeps secret, whoever chose it."""
+"""What an IOS configuration keeps secret."""
 _NEEDED = (
     (re.compile(r"^\s*(username|aaa new-model)\b", re.MULTILINE), "line 'username'"),
     (re.compile(r"^\s*line vty\b", re.MULTILINE), "line 'line vty'"),
@@ -113,7 +113,7 @@ def without_secrets(text: str) -> str:
 
 def missing_for_ssh(configuration: str) -> str | None:
     """Return what a configuration lacks to let SSH in, or None: as far as its lines show it."""
-    return next((told for needed, told in _NEEDED if not needed.search(configuration)), None)
+    return next((sentence for needed, sentence in _NEEDED if not needed.search(configuration)), None)
 
 
 def host_name(configuration: str) -> str | None:

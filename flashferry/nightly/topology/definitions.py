@@ -9,8 +9,8 @@ Facts
 - An IOL router boots no image from its flash; none can be staged to it for an upgrade. iosv writes its flash with
   0.083 MB/s.
 - `platform console serial` stands in the stock configuration of cat8000v; without it a virtual router's console is
-  VGA, which nobody reads.
-- External connectors and unmanaged switches are no routers; that they do not count as nodes of a licence is told of
+  VGA, which is not read.
+- External connectors and unmanaged switches are no routers; that they do not count as nodes of a licence is known of
   connectors in Cisco's free labs, of switches it is not confirmed.
 """
 

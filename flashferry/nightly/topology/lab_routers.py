@@ -1,4 +1,4 @@
-"""The routers of a lab that is made, whoever takes it up: how many, what they are called, where they are. Pure."""
+"""The routers of a lab that is made, by any backend: how many, what they are called, where they are. Pure."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ def _check_named(description: NightDescription, labels: set[str]) -> None:
     wrong = sorted(labels ^ given.keys()) if description.reach.by is ReachBy.STATIC else []
     if wrong:
         lacks = "no address for" if wrong[0] in labels else "one for"
-        told = f"key 'reach.addresses': expected an address for each of {whole}, found {lacks} {wrong[0]}"
-        raise ConfigInvalid(f"{description.file}: {told}", hint=hint)
+        sentence = f"key 'reach.addresses': expected an address for each of {whole}, found {lacks} {wrong[0]}"
+        raise ConfigInvalid(f"{description.file}: {sentence}", hint=hint)
     if capture is not None and capture not in labels:
-        told = f"key 'night.capture_node': expected one of {whole}, found another"
-        raise ConfigInvalid(f"{description.file}: {told}", hint=hint)
+        sentence = f"key 'night.capture_node': expected one of {whole}, found another"
+        raise ConfigInvalid(f"{description.file}: {sentence}", hint=hint)
 
 
 def given_address(description: NightDescription, router: LabRouter) -> IPv4Interface | None:

@@ -115,7 +115,7 @@ def _routers(description: NightDescription, top: Place, nodes: Mapping[str, Plac
 
 
 def _check_ssh(node: Place) -> None:
-    """Refuse a router whose configuration lets nobody in."""
+    """Refuse a router whose configuration allows no login."""
     if (missing := missing_for_ssh(_configuration(node))) is not None:
         raise node.below("configuration").problem(
             f"router {node.below('label').value}: expected a configuration that lets SSH in, found no {missing}",
@@ -165,7 +165,7 @@ def _condition_of(node: Place, node_id: str, nodes: Mapping[str, Place], links: 
     """Return the link with a condition on the way from a connector to a router; None where there is none.
 
     Raises:
-        ConfigInvalid: There are several: what is measured could not be told apart.
+        ConfigInvalid: There are several: what is measured could not be attributed.
     """
     connectors = {one for one, found in nodes.items() if found.below("node_definition").value == CONNECTOR}
     way = (links[one] for one in way_out(node_id, [link.ends for link in links], connectors))
@@ -228,7 +228,7 @@ def _planned(description: NightDescription, node: Place, link: _Link | None) -> 
 
 
 def _reached(description: NightDescription, node: Place, label: str) -> tuple[str | None, int]:
-    """Return a router's address, None where the backend tells it later, and its port of SSH."""
+    """Return a router's address, None where the backend reports it later, and its port of SSH."""
     reach = description.reach
     if reach.by is ReachBy.STATIC:
         if (given := reach.addresses.get(label)) is None:

@@ -45,7 +45,7 @@ def list_entries(
 ) -> dict[str, object]:
     """List entries, the oldest first; `next` is what `after` takes for those that follow, or null."""
     with service.database.reading() as database:
-        found = list(entries(database, wanted=wanted, after_seq=after, most=most + 1))
+        found = list(entries(database, matching=wanted, after_seq=after, most=most + 1))
     more = len(found) > most
     return {
         "entries": [facts_of(one) for one in found[:most]],
@@ -82,7 +82,7 @@ def _all(service: Service, wanted: AuditFilter) -> Iterator[ChainedEntry]:
     after = 0
     while True:
         with service.database.reading() as database:
-            found = list(entries(database, wanted=wanted, after_seq=after, most=_BATCH))
+            found = list(entries(database, matching=wanted, after_seq=after, most=_BATCH))
         yield from found
         if len(found) < _BATCH:
             return

@@ -58,7 +58,7 @@ def audit(service: TheService, asked: RequestAuth, before: Annotated[int | None,
     """Return a page of entries, the newest first."""
     wanted, trouble = _wanted(asked)
     with service.database.reading() as database:
-        found = list(entries(database, wanted=wanted, before_seq=before, is_newest_first=True, most=MOST + 1))
+        found = list(entries(database, matching=wanted, before_seq=before, is_newest_first=True, most=MOST + 1))
         newest = last(database)
     given = {name: value for name, value in asked.items() if value}
     older = {**given, "before": str(found[MOST - 1].seq)} if len(found) > MOST else None

@@ -89,11 +89,11 @@ def _nights(state: Path) -> dict[str, object]:
     from flashferry.nightly.artefacts.page import drawn_series
     from flashferry.nightly.artefacts.report import series_report
     from flashferry.nightly.artefacts.trend_graph import DRAWN
-    from flashferry.nightly.history import READ_NIGHTS, by_series, past, told_nights
+    from flashferry.nightly.history import READ_NIGHTS, by_series, past, stored_nights
 
     series = [series_report(one) for one in by_series(past(state))]
     return {
-        "nights": [night_line(one) for one in reversed(told_nights(state, last=min(SHOWN_NIGHTS, READ_NIGHTS)))],
+        "nights": [night_line(one) for one in reversed(stored_nights(state, last=min(SHOWN_NIGHTS, READ_NIGHTS)))],
         "series": [{"name": one.name, "unit": one.unit, "points": one.points} for one in series],
         "series_graphs": Markup("").join(
             Markup('<figure class="trend">{}</figure>').format(drawn_series(one)) for one in series if one.unit in DRAWN

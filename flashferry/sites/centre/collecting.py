@@ -206,7 +206,7 @@ class Collector:
             clock_ahead_s=clock.ahead_s if clock else None,
             clock_within_s=clock.within_s if clock else 0.0,
         )
-        return take_beat(database, beat, behind_s=self._settings.clock_bound_s)
+        return take_beat(database, beat, clock_bound_s=self._settings.clock_bound_s)
 
     def _word(self, database: sqlite3.Connection, word: Word) -> None:
         at = moment(self._clock())

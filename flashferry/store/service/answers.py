@@ -37,7 +37,7 @@ class KeptAnswer:
 
 
 def answer_of(database: sqlite3.Connection, person: str, key: str) -> KeptAnswer | None:
-    """Return what somebody was answered under a key; None where he has not used it."""
+    """Return what an actor was answered under a key; None where they have not used it."""
     query = "SELECT request, answer FROM answers WHERE person = ? AND key = ?"
     row = database.execute(query, (person, key)).fetchone()
     return None if row is None else KeptAnswer(request=row["request"], answer=row["answer"])

@@ -1,6 +1,6 @@
 """The audit: who did what, when, from where, to which object, before and after; refusals too. Never changed.
 
-Each entry carries the hash of the one before it: whoever takes one out or alters one breaks the chain from there on.
+Each entry carries the hash of the one before it: removing or altering one breaks the chain from there on.
 Times never go back from entry to entry, save where an entry `clock.back` of the system says so: where the clock was put
 back by less than two seconds, as time servers do, an entry has the time of the one before it.
 """
@@ -27,11 +27,11 @@ _SMALL_STEP = timedelta(seconds=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """One thing that somebody did, or was refused.
+    """One action, done or refused.
 
     Attributes:
         at: When, as the tables keep times.
-        actor: Who; `system` where nobody asked for it.
+        actor: Who; `system` where the service acted by itself.
         via: `session`, `token`, `header`, `system` or `command-line`.
         address: From where; empty where it is not known.
         action: What, such as `plan.approve`.
@@ -153,23 +153,23 @@ def newest_of(database: sqlite3.Connection, action: str) -> ChainedEntry | None:
 def entries(
     database: sqlite3.Connection,
     *,
-    wanted: AuditFilter | None = None,
+    matching: AuditFilter | None = None,
     after_seq: int = 0,
     before_seq: int | None = None,
     is_newest_first: bool = False,
     most: int | None = None,
 ) -> Iterator[ChainedEntry]:
-    """Yield entries, the oldest first unless told otherwise.
+    """Yield entries, the oldest first by default.
 
     Args:
         database: The connection.
-        wanted: Which of them; None: all.
-        after_seq: Only those behind this number.
+        matching: Which of them; None: all.
+        after_seq: Only those after this number.
         before_seq: Only those before this number; None: to the end.
         is_newest_first: Whether the newest comes first.
         most: So many at most; None: all.
     """
-    wanted = wanted or AuditFilter()
+    matching = matching or AuditFilter()
     rows = database.execute(
         f"SELECT {_ALL} FROM audit WHERE seq > ? AND seq < ? AND at >= ? AND at < ? "  # noqa: S608 -- our columns
         "AND (? = '' OR actor = ?) AND (? = '' OR action = ? OR substr(action, 1, length(?) + 1) = ? || '.') "
@@ -178,12 +178,12 @@ def entries(
         (
             after_seq,
             _NO_END if before_seq is None else before_seq,
-            wanted.since,
-            wanted.until or "~",
-            *(wanted.actor,) * 2,
-            *(wanted.action,) * 4,
-            *(wanted.object,) * 4,
-            *(wanted.outcome,) * 2,
+            matching.since,
+            matching.until or "~",
+            *(matching.actor,) * 2,
+            *(matching.action,) * 4,
+            *(matching.object,) * 4,
+            *(matching.outcome,) * 2,
             -1 if most is None else most,
         ),
     )

@@ -1,4 +1,4 @@
-"""What the service's tables tell a scraper: how much of what is in which state, and since when the oldest waits."""
+"""Counts by state in the service's tables, and since when the oldest item waits; for metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class HookFigures:
         name: The hook.
         waiting: Notices that are to be sent.
         oldest_at: When the first of them was put out, as the tables have times; None where none waits.
-        given_up: Notices whose receiver never took them, and that nobody has sent again.
+        given_up: Notices whose receiver never took them, and that were not sent again.
     """
 
     name: str
@@ -81,7 +81,7 @@ def table_figures(database: sqlite3.Connection) -> TableFigures:
 
 
 def counted(database: sqlite3.Connection, what: str) -> str | None:
-    """Return what was counted so far, as whoever counts keeps it; None before the first time."""
+    """Return what was counted so far, as it was kept; None before the first time."""
     found: str | None = _one(database, "SELECT value FROM counted WHERE what = ?", what)
     return found
 

@@ -232,7 +232,7 @@ def set_reminder(database: sqlite3.Connection, key: str, told_at: str) -> None:
 
 
 def forget_reminder(database: sqlite3.Connection, key: str) -> None:
-    """Forget what is over: should it come again, people are told at once."""
+    """Forget what is over: if it comes again, a notice goes out at once."""
     database.execute("DELETE FROM reminders WHERE key = ?", (key,))
 
 

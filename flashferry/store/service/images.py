@@ -24,10 +24,10 @@ class ImageState(StrEnum):
 
 
 USABLE = frozenset({ImageState.PUBLISHED, ImageState.VOUCHED})
-"""What plans may be begun with, and what may be golden."""
+"""States in which plans can use an image, and in which it can be golden."""
 
 FOLDER = "folder"
-"""The source of an image that somebody put into the folder by hand; those that came by the service have `upload`."""
+"""The source of an image that was put into the folder by hand; those that came by the service have `upload`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class StoredImage:
         received_bytes: So much of it is on disk for good.
         md5: Of its content, 32 digits; None while it arrives.
         sha512: Likewise, 128 digits.
-        stated_sha512: What somebody pasted as the vendor's; None where nobody did.
+        stated_sha512: The digest that was given as the vendor's, or None.
         stated_by: Who.
         inside: The name that it carries in itself; None where it carries none.
         file_state: The state of the file that the digests belong to; None while it arrives.
@@ -48,10 +48,10 @@ class StoredImage:
         state: What is known of it.
         state_before_hidden: What it was before it was taken away.
         told: Why it is in that state, in a sentence without a full stop.
-        uploaded_by: Who brought it; `system` where somebody put it there by hand.
+        uploaded_by: Who brought it; `system` where it was put there by hand.
         created_at: When it was entered, as the tables keep times.
         completed_at: When it was whole.
-        vouched_by: Who vouched for it.
+        vouched_by: Who approved it without a published digest.
         hidden_by: Who took it away.
         hidden_at: When.
     """
@@ -78,7 +78,7 @@ class StoredImage:
 
     @property
     def is_usable(self) -> bool:
-        """Return whether plans may be begun with it."""
+        """Return whether plans can use it."""
         return self.state in USABLE
 
 
@@ -150,7 +150,7 @@ def set_image(database: sqlite3.Connection, image: StoredImage, *, was: ImageSta
 
 
 def set_received(database: sqlite3.Connection, name: str, received_bytes: int) -> bool:
-    """Keep how much of an image is on disk; return whether it is arriving still."""
+    """Keep how much of an image is on disk; return whether its upload is still in progress."""
     where = "UPDATE images SET received_bytes = ? WHERE name = ? AND state = 'arriving'"
     return database.execute(where, (received_bytes, name)).rowcount == 1
 

@@ -51,16 +51,16 @@ class Job:
         state: How far it is.
         digest: Of the plan that it carries out; None where there is none.
         run_id: Its run in the journal; None while that is not known, or where its verb makes none.
-        parent: The job whose death it cleans up after, or goes on with; None where somebody asked for it.
-        attempt: Which try of that it is, from 1; 0 where somebody asked for it.
+        parent: The job whose death it cleans up after, or goes on with; None where a person asked for it.
+        attempt: Which try of that it is, from 1; 0 where a person asked for it.
         words: Its command line behind `flashferry`; no secret stands in it.
         rules: Image rules that it plans by, as the text of their file; empty: those of the inventory.
-        sites: Sites that it touches; none: nobody knows which, so perhaps all.
+        sites: Sites that it touches; none: unknown, so perhaps all.
         requested_by: Who asked for it.
         via: How he showed who he is.
         reason: Why, in his words.
         not_before: It waits until then; None: its turn is now.
-        until: By when its run is to have ended; None: nobody said, so the plan's end holds.
+        until: By when its run is to have ended; None: the plan's end holds.
         unit: The systemd unit that runs it; None: a process of our own.
         pid: Its process; None while there is none.
         process_started: Boot and clock tick at which that process began: a number alone is given to others later.
@@ -156,7 +156,7 @@ def jobs_after(database: sqlite3.Connection, parent: str) -> list[Job]:
 
 
 def dead_jobs(database: sqlite3.Connection, since: str) -> list[Job]:
-    """Return the jobs that somebody asked for and that died since a time, the oldest first."""
+    """Return the jobs that a person asked for and that died since a time, the oldest first."""
     where = "WHERE state = 'dead' AND parent IS NULL AND ended_at >= ? ORDER BY ended_at, rowid"
     return _jobs(database, where, (since,))
 
@@ -212,7 +212,7 @@ def set_run(database: sqlite3.Connection, job_id: str, run_id: str) -> bool:
 
 
 def set_sentence(database: sqlite3.Connection, job_id: str, sentence: str, *, state: JobState) -> bool:
-    """Tell what a job waits for, while it is in that state; return whether that is news."""
+    """Write what a job waits for, while it is in that state; return whether that is news."""
     where = "UPDATE jobs SET sentence = ? WHERE job_id = ? AND state = ? AND sentence <> ?"
     return _changed(database, where, (sentence, job_id, state, sentence))
 
@@ -220,7 +220,7 @@ def set_sentence(database: sqlite3.Connection, job_id: str, sentence: str, *, st
 def end_job(
     database: sqlite3.Connection, job_id: str, *, at: str, state: JobState, exit_code: int | None, sentence: str
 ) -> bool:
-    """Keep what came of a job; return whether it was open until now, so that one who looks tells of its end once."""
+    """Keep what came of a job; return whether it was open until now, so that its end is reported once."""
     return _changed(
         database,
         "UPDATE jobs SET state = ?, ended_at = ?, exit_code = ?, sentence = ? "
@@ -230,7 +230,7 @@ def end_job(
 
 
 def plan_jobs_to_offer(database: sqlite3.Connection) -> list[Job]:
-    """Return the jobs that made a plan and have ended, and whose plan nobody has offered yet, the oldest first."""
+    """Return the jobs that made a plan and have ended, and whose plan was not offered yet, the oldest first."""
     return _jobs(database, "WHERE kind = 'plan' AND state = 'ended' AND digest IS NULL ORDER BY created_at", ())
 
 

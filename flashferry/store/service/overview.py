@@ -1,4 +1,4 @@
-"""What the service's tables tell the wall screen, which asks every second: plans that wait for somebody."""
+"""Plans that wait for approval, for the wall screen, which asks every second."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class WaitingPlan:
         devices: How many devices it stages.
         made_by: Who made it, and may not approve it.
         made_at: Since when it waits, as the tables have times.
-        ends_at: Behind this nobody may approve it any more; None: no end.
+        ends_at: After this it cannot be approved any more; None: no end.
         duration_s: How long it takes, by its own forecast.
     """
 
@@ -38,7 +38,7 @@ def waiting_plans(database: sqlite3.Connection, now: str) -> tuple[WaitingPlan, 
 
     Args:
         database: The service's tables.
-        now: The time; a plan whose end is past waits for nobody.
+        now: The time; a plan whose end is past does not wait.
     """
     query = (
         "SELECT digest, title, sites, devices, made_by, made_at, ends_at, duration_s FROM plans "

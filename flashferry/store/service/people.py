@@ -1,4 +1,4 @@
-"""People of the service and what they were given: rows of `people` and `grants`. Nobody is ever deleted.
+"""People of the service and what they were given: rows of `people` and `grants`. No person is ever deleted.
 
 A password's hash is handed out by one function alone, so that no value which is printed or compared has it in it.
 """
@@ -43,7 +43,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenGrant:
-    """A role that somebody was given.
+    """A role that a person was given.
 
     Attributes:
         role: The role's word.
@@ -81,7 +81,7 @@ def people(database: sqlite3.Connection) -> tuple[Person, ...]:
 
 
 def insert_person(database: sqlite3.Connection, new: Person, *, password: str | None) -> None:
-    """Enter somebody.
+    """Add a person.
 
     Args:
         database: The caller's transaction.

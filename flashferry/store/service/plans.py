@@ -18,7 +18,7 @@ from flashferry.store.service.database import names_in
 
 
 class PlanState(StrEnum):
-    """What was decided about a plan. Whether an approved one may be begun is worked out each time, never stored."""
+    """What was decided about a plan. Whether an approved one can start is computed each time, never stored."""
 
     DRAFT = "draft"
     APPROVED = "approved"
@@ -55,7 +55,7 @@ class PlanFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPlan(PlanFacts):
-    """A plan that somebody offers.
+    """A plan that is offered for approval.
 
     Attributes:
         text: Its file, as it was sent.
@@ -70,7 +70,7 @@ class StoredPlan(PlanFacts):
 
     Attributes:
         state: What was decided.
-        decided_by: Who approved or denied it; None while nobody has.
+        decided_by: Who approved or denied it; None while it is open.
         decided_at: When.
         comment: What he said to it.
         withdrawn_by: Who took it back, approved or not.
@@ -89,7 +89,7 @@ class StoredPlan(PlanFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What somebody decides about a plan.
+    """A decision about a plan.
 
     Attributes:
         digest: Of the plan that he read.
@@ -111,7 +111,7 @@ _COLUMNS = (
 
 
 def add_plan(database: sqlite3.Connection, plan: NewPlan) -> bool:
-    """Add a plan as a draft; return whether it is new: a digest is there once, whoever offers it again."""
+    """Add a plan as a draft; return whether it is new: a digest is there once, however often it is offered."""
     cursor = database.execute(
         "INSERT INTO plans (digest, text, title, sites, devices, images, duration_s, made_by, made_at, ends_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (digest) DO NOTHING",
@@ -212,7 +212,7 @@ def _stored(row: sqlite3.Row) -> StoredPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveApproval:
-    """Somebody's yes to a wave of a run.
+    """An approval of a wave of a run.
 
     Attributes:
         run_id: The run.
@@ -250,7 +250,7 @@ def wave_approval(database: sqlite3.Connection, run_id: str, wave: int) -> WaveA
 
 
 def wave_is_wanted(database: sqlite3.Connection, run_id: str, wave: int, at: str) -> bool:
-    """Keep that a wave of a run waits for somebody's yes; return whether that is news."""
+    """Keep that a wave of a run waits for approval; return whether that is news."""
     cursor = database.execute(
         "INSERT INTO waves_wanted (run_id, wave, at) VALUES (?, ?, ?) ON CONFLICT (run_id, wave) DO NOTHING",
         (run_id, wave, at),

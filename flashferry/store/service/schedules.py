@@ -46,8 +46,8 @@ class Schedule:
         calendar: When, as `flashferry.service.schedules.calendar` writes it.
         time_zone: Where that holds, by the name of the IANA database.
         window_s: So long behind each due time the work may last, seconds.
-        sites: Sites that it touches; none: nobody knows which, which takes a role everywhere.
-        owner: Who answers for it: what it begins is begun for him, and only while he may.
+        sites: Sites that it touches; none: unknown, so a role for all sites is needed.
+        owner: Who answers for it: its jobs start in their name, and only while they have the role.
         made_by: Who made it.
         made_at: When, as the tables keep times.
         next_at: When it is due next, likewise; None: not any more, or while it is held.
@@ -78,7 +78,7 @@ class Occasion:
     Attributes:
         schedule_id: Of which schedule.
         due_at: When it was due, as the tables keep times.
-        claimed_at: When somebody took it.
+        claimed_at: When a process took it.
         claimed_by: Which process on which host.
         outcome: What became of it.
         job_id: The job that it began, or None.

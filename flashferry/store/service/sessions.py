@@ -1,4 +1,4 @@
-"""What shows who somebody is: rows of `sessions` and `tokens`. Both are kept by the SHA-256 of what is shown, never it.
+"""Rows of `sessions` and `tokens`, kept by the SHA-256 of the secret, never the secret itself.
 
 What is shown are 256 random bits, so that a plain digest suffices; a password's would not.
 """
@@ -64,7 +64,7 @@ _OF_TOKENS = (
 
 
 def session(database: sqlite3.Connection, hash_: str, *, at: str) -> SessionRow | None:
-    """Return a session that has not ended, of somebody who is not disabled; else None."""
+    """Return a session that has not ended, of a person who is not disabled; else None."""
     row = database.execute(
         "SELECT sessions.* FROM sessions JOIN people ON name = person"
         " WHERE hash = ? AND expires_at > ? AND state = 'active'",
@@ -91,7 +91,7 @@ def insert_session(database: sqlite3.Connection, new: SessionRow) -> None:
 
 
 def touch_session(database: sqlite3.Connection, hash_: str, *, at: str) -> None:
-    """Keep that somebody did something in his session."""
+    """Record activity in a session."""
     database.execute("UPDATE sessions SET seen_at = ? WHERE hash = ?", (at, hash_))
 
 
@@ -120,7 +120,7 @@ def insert_token(database: sqlite3.Connection, new: TokenRow, *, hash_: str) -> 
 
 
 def token(database: sqlite3.Connection, hash_: str, *, at: str) -> TokenRow | None:
-    """Return a token that has not ended nor been taken back, of somebody who is not disabled; else None."""
+    """Return a token that has not ended nor been taken back, of a person who is not disabled; else None."""
     row = database.execute(
         f"{_OF_TOKENS} WHERE hash = ? AND expires_at > ? AND revoked_at IS NULL AND state = 'active'",
         (hash_, at),

@@ -1,4 +1,4 @@
-"""What is known of agents: when each was heard last, its release, how far its clock is off, what its depot has."""
+"""What is known of agents: the time of the last message, release, clock offset, images in the depot."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AgentBeat:
         instance: Of its process; empty where it does not say.
         release: Its release.
         heard_at: When it lived for sure, by our clock.
-        clock_ahead_s: How far its clock is ahead of ours; negative: behind; None: this tells nothing of it.
+        clock_ahead_s: How far its clock is ahead of ours; negative: it is late; None: unknown.
         clock_within_s: By so much at most that is wrong.
         said_at: When it was said, by the agent's clock; empty: as `heard_at`.
     """
@@ -39,13 +39,13 @@ class AgentBeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetching:
-    """An image that comes into a site's depot, as its agent told last.
+    """An image that comes into a site's depot, as its agent reported last.
 
     Attributes:
         image: Its name.
         phase: What is done, by the words of `flashferry depot sync`: `asking`, `copying`, `waiting`, `proving`.
         done_bytes: How much of it is there; while it is proven, how much was read. From 0 to its size.
-        size_bytes: Its size; 0 where the source has not told it yet.
+        size_bytes: Its size; 0 where the source has not reported it yet.
     """
 
     image: str
@@ -73,10 +73,10 @@ class AgentState:
         agent: Its name of itself.
         instance: Of its process; empty where it does not say.
         release: Its release.
-        heard_at: When it was heard last.
-        clock_ahead_s: How far its clock is ahead of ours; None where nobody knows.
-        clock_within_s: By so much at most that is wrong; None where nobody knows.
-        images: What its depot has proven: names, as it told last.
+        heard_at: When its last message came.
+        clock_ahead_s: How far its clock is ahead of ours; None where unknown.
+        clock_within_s: By so much at most that is wrong; None where unknown.
+        images: What its depot has proven: names, as it reported last.
         other: The process, or agent, that spoke for the site before this one, with the same key; empty: none did.
         contested_at: When the two last spoke by turns, so that both are there; None: they never did.
         fetching: The image that came into its depot when it said so last; None: none did.
@@ -104,9 +104,9 @@ class AgentState:
         return max(0.0, abs(self.clock_ahead_s or 0.0) - (self.clock_within_s or 0.0))
 
 
-def fetching_in(told: object) -> Fetching | None:
-    """Return what a beat tells of an image on its way; None where it tells of none, or nothing that makes sense."""
-    node = Node(told)
+def fetching_in(data: object) -> Fetching | None:
+    """Return what a beat says about an image that is being fetched; None where it says nothing valid."""
+    node = Node(data)
     image, phase = node.text("image"), node.text("phase")
     if not image or not phase:
         return None
@@ -115,24 +115,24 @@ def fetching_in(told: object) -> Fetching | None:
     return Fetching(image=image, phase=phase, done_bytes=done_bytes, size_bytes=size_bytes)
 
 
-def take_beat(database: sqlite3.Connection, beat: AgentBeat, *, behind_s: float = 0.0) -> bool:
+def take_beat(database: sqlite3.Connection, beat: AgentBeat, *, clock_bound_s: float = 0.0) -> bool:
     """Keep what an agent says of itself, where it is news; return whether it was.
 
-    A process that was started anew is another one than before, and so it stays. Two at once are told by their turns:
-    the one before the last speaks again. What is not younger than what was taken of the same process is said again, by
-    whoever has the broker: it changes nothing, and nobody lives by it.
+    A process that was started anew is another one than before, and stays so. Two at once show by their turns: the one
+    before the last speaks again. What is not younger than what was taken of the same process is said again, by
+    anyone with access to the broker: it changes nothing, and keeps no agent alive.
 
     Args:
         database: A connection with a transaction open for writing.
         beat: What it says.
-        behind_s: What another process than the last said may be older by so much: clocks of two hosts differ.
+        clock_bound_s: What another process than the last said may be older by so much: clocks of two hosts differ.
     """
     row = database.execute("SELECT * FROM agents WHERE site = ?", (beat.site,)).fetchone()
     if row is not None and row["agent"] == beat.agent and not beat.instance:
         # An answer that does not say of which process it is says nothing new about that.
         beat = replace(beat, instance=row["instance"])
     beat = replace(beat, said_at=beat.said_at or beat.heard_at)
-    if row is not None and not _is_news(_state(row), beat, behind_s):
+    if row is not None and not _is_news(_state(row), beat, clock_bound_s):
         return False
     other, other_said_at, contested_at = None, None, None
     if row is not None and (row["agent"], row["instance"]) != (beat.agent, beat.instance):
@@ -148,7 +148,7 @@ def take_beat(database: sqlite3.Connection, beat: AgentBeat, *, behind_s: float 
 _BEAT = ("site", "agent", "instance", "release", "heard_at", "said_at")
 
 
-def _is_news(known: AgentState, beat: AgentBeat, behind_s: float) -> bool:
+def _is_news(known: AgentState, beat: AgentBeat, clock_bound_s: float) -> bool:
     """Return whether a beat is younger than what was taken of its process, and not of long before another one's."""
     who = _called(beat.agent, beat.instance)
     if who == _called(known.agent, known.instance):
@@ -158,11 +158,11 @@ def _is_news(known: AgentState, beat: AgentBeat, behind_s: float) -> bool:
     if not known.said_at:
         return True
     age_s = (datetime.fromisoformat(known.said_at) - datetime.fromisoformat(beat.said_at)).total_seconds()
-    return age_s <= behind_s
+    return age_s <= clock_bound_s
 
 
 def _write(database: sqlite3.Connection, values: Mapping[str, Any], *, is_new: bool) -> None:
-    """Write what is not None; when it was heard never goes back."""
+    """Write what is not None; the time of its last message never goes back."""
     found = {name: value for name, value in values.items() if value is not None}
     if is_new:
         names, places = ", ".join(found), ", ".join(f":{name}" for name in found)
@@ -187,7 +187,7 @@ def _called(agent: str, instance: str) -> str:
 
 
 def take_sign(database: sqlite3.Connection, site: str, at: str) -> None:
-    """Keep that an agent was heard, whatever it said."""
+    """Record that a message of an agent came."""
     database.execute("UPDATE agents SET heard_at = MAX(heard_at, ?) WHERE site = ?", (at, site))
 
 
@@ -203,7 +203,7 @@ def take_fetching(database: sqlite3.Connection, site: str, fetching: Fetching | 
 
 
 def agents_by_site(database: sqlite3.Connection) -> dict[str, AgentState]:
-    """Return what is known of the agent of each site that was ever heard."""
+    """Return what is known of the agent of each site that ever sent a message."""
     return {row["site"]: _state(row) for row in database.execute("SELECT * FROM agents ORDER BY site")}
 
 

@@ -31,7 +31,7 @@ class LedgerEntry:
     """An order in the ledger.
 
     Attributes:
-        number: Its place: orders are begun in this order.
+        number: Its place: orders are started in this order.
         order_id: The order's name.
         job: What it asks for.
         run: The centre's name of the part.
@@ -40,8 +40,8 @@ class LedgerEntry:
         state: Where it stands.
         received_at: When it came.
         ended_at: When it was through, or None.
-        tries: How often it was begun, by this process or one before.
-        answer: What was told of its end.
+        tries: How often it was started, by this process or one before.
+        answer: What was reported of its end.
     """
 
     number: int
@@ -127,7 +127,7 @@ def set_run(database: sqlite3.Connection, order_id: str, run_id: str) -> None:
 
 
 def close(database: sqlite3.Connection, order_id: str, state: OrderState, answer: dict[str, Any], at: str) -> bool:
-    """Note that an order is through, and what was told of that; return whether it was not already."""
+    """Note that an order is through, and what was reported of that; return whether it was not already."""
     done = database.execute(
         "UPDATE orders SET state = ?, answer = ?, ended_at = ? WHERE id = ? AND state IN ('open', 'begun')",
         (state.value, json.dumps(answer), at, order_id),
@@ -136,7 +136,7 @@ def close(database: sqlite3.Connection, order_id: str, state: OrderState, answer
 
 
 def forget(database: sqlite3.Connection, before: str) -> tuple[str, ...]:
-    """Forget orders that were through, and not to be begun any more, before a time; return their names.
+    """Forget orders that were through, and are not to be started any more, before a time; return their names.
 
     Until when any of them was valid is kept: one that ends no later may be one of them, whatever a clock says.
     """

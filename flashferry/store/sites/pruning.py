@@ -1,13 +1,13 @@
 """The ledger rid of what is old: first the events of runs that ended long ago, on request these runs as a whole.
 
-Events are most of the ledger, and of use while somebody looks on; what became of each device stands in records, which
+Events are most of the ledger, and of use while a run is followed; what became of each device stands in records, which
 stay until `flashferry state prune` takes the run, as it does in the journal. A run that has not ended, or that left a
 device in hand, is not touched whatever its age.
 
 Rows go in pieces, a transaction each: words of agents wait for one piece at most, and who is killed between two leaves
 a ledger with less of the events, which the next one goes on with. What is freed stays in the file and is used for the
 next events (sqlite.org/fileformat2.html, "The Freelist"), so that it is as large as the busiest time within the days
-that are kept; nobody has to wait for a VACUUM, which would write all of it anew.
+that are kept; no VACUUM is waited for, which would write all of it anew.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def remove_runs(directory: Path, before: str, *, is_dry: bool) -> tuple[str, ...
     Args:
         directory: The state folder; nothing is made where it has no ledger.
         before: As for `drop_events`.
-        is_dry: Whether they are only told.
+        is_dry: Whether they are only counted.
 
     Returns:
         The runs, the oldest first.

@@ -28,7 +28,7 @@ RANK = {state: rank for rank, state in enumerate(PartState)}
 """A part only goes on: a word that comes late does not take it back. One that was refused may be given again."""
 
 OPEN = frozenset({PartState.HELD, PartState.GIVEN, PartState.ACCEPTED, PartState.RUNNING})
-"""Where something is still to be heard of a part."""
+"""States in which messages of a part are still expected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +40,10 @@ class SiteRun:
         digest: Of the plan.
         plan: The text of the plan's file.
         begun_at: When it was given.
-        begun_by: By whom; empty where nobody said.
+        begun_by: By whom; empty where unknown.
         valid_until: After that no site begins its part.
         approved_wave: Up to which wave sites may begin; None: all waves.
-        stopped: Why nothing new is begun, or None.
+        stopped: Why nothing new is started, or None.
         ended_at: When all its parts were seen to have ended; None: not yet.
         left_out: Devices of the plan that were left out when it was given, by name.
         is_offered: Whether the centre put the plan's file where agents fetch it, and has not removed it yet.
@@ -71,7 +71,7 @@ class Part:
         site: The site.
         round: 0 for canaries, 1 for the others.
         from_wave: The first wave that a device of it is in: it is held until that may begin.
-        agent: The key identifier of the agent that it was given to; nobody else's words count.
+        agent: The key identifier of the agent that it was given to; messages of others are ignored.
         state: How far it is.
         sentence: Why it was refused, or how it ended; else empty.
         exit_code: With what its run ended; None: not yet.
@@ -79,7 +79,7 @@ class Part:
         whole: All words up to this offset are here.
         end_offset: The offset of its last word; None while that is not here.
         changed_at: When its state changed last.
-        heard_at: When a word of it came last; None: none did.
+        heard_at: When its last message came; None: none did.
     """
 
     run: str
@@ -241,8 +241,8 @@ def orders_to_send(database: sqlite3.Connection, run: str) -> list[KeptOrder]:
 def send_later(database: sqlite3.Connection, order_id: str, at: str) -> bool:
     """Have an order that was refused sent again in a while, under another name; return whether it is.
 
-    A run that has not begun, for images are fetched, refuses what steers it. What a later order of the part has taken
-    back, and what was refused again and again, is not.
+    A run that has not started, for images are being fetched, refuses what steers it. What a later order of the part
+    took back, and what was refused again and again, is not.
 
     Args:
         database: A connection.
@@ -291,7 +291,7 @@ def give(database: sqlite3.Connection, part: Part, *, at: str) -> None:
 
 
 def end_held(database: sqlite3.Connection, run: str, why: str, *, at: str, site: str | None = None) -> None:
-    """End the parts that are held: they are never given, so nothing of them is to be heard.
+    """End the parts that are held: they are never given, so no message of them is expected.
 
     Args:
         database: A connection.
@@ -332,7 +332,7 @@ def add_wish(
     site: str | None = None,
     wave: int | None = None,
 ) -> None:
-    """Keep what somebody wants of a run.
+    """Record a request to steer a run.
 
     Args:
         database: A connection.

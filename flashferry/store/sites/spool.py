@@ -1,4 +1,4 @@
-"""The spool of an agent: words that the centre is not known to have, in the order in which they are to be heard.
+"""The spool of an agent: messages that the centre has not confirmed, in the order in which it takes them.
 
 Each run has offsets of its own, from 1 without a gap. What the centre has on its disk, it says so, and it goes from
 here; all else is sent again when the broker is back, and by a slow timer.
@@ -22,9 +22,9 @@ class SpooledWord:
     Attributes:
         run: The run that it is about.
         offset: Its number there.
-        kind: What it tells.
+        kind: What it is about.
         at: When that was.
-        data: What there is to tell.
+        data: Its content.
     """
 
     run: str
@@ -40,9 +40,9 @@ def add(database: sqlite3.Connection, *, run: str, kind: str, at: str, data: str
     Args:
         database: A connection that writes.
         run: The run that it is about.
-        kind: What it tells.
+        kind: What it is about.
         at: When that was.
-        data: What there is to tell, as JSON.
+        data: Its content, as JSON.
     """
     database.execute("INSERT OR IGNORE INTO offsets (run) VALUES (?)", (run,))
     row = database.execute("UPDATE offsets SET said = said + 1 WHERE run = ? RETURNING said", (run,)).fetchone()
@@ -87,7 +87,7 @@ def waiting(database: sqlite3.Connection, sent: dict[str, int], most: int = MOST
 
 
 def size(database: sqlite3.Connection) -> int:
-    """Return how many words wait to be heard."""
+    """Return how many messages wait to be confirmed."""
     return int(database.execute("SELECT COUNT(*) FROM words").fetchone()[0])
 
 
@@ -106,7 +106,7 @@ def set_position(database: sqlite3.Connection, job: str, position: int) -> None:
 
 
 def is_news(database: sqlite3.Connection, job: str, host: str, digest: str) -> bool:
-    """Note a device's record by its digest; return whether it is another one than was told before."""
+    """Note a device's record by its digest; return whether it differs from the one sent before."""
     done = database.execute(
         "INSERT INTO told_records (job, host, digest) VALUES (?, ?, ?) ON CONFLICT (job, host) DO UPDATE "
         "SET digest = excluded.digest WHERE digest <> excluded.digest",
@@ -116,7 +116,7 @@ def is_news(database: sqlite3.Connection, job: str, host: str, digest: str) -> b
 
 
 def forget(database: sqlite3.Connection, orders: Iterable[str], before: str) -> None:
-    """Forget what nobody heard before a time, how far orders were told that are forgotten, and runs without either.
+    """Forget messages from before a time that were not confirmed, offsets of forgotten orders, and runs without either.
 
     Args:
         database: A connection that writes.

@@ -40,9 +40,9 @@ class PartWord:
         round: The part's round.
         agent: Who says it.
         offset: Its number among the words of that agent about this part, from 1.
-        kind: What it tells: `accepted`, `refused`, `event`, `record`, `ended`, `depot`.
+        kind: What it is about: `accepted`, `refused`, `event`, `record`, `ended`, `depot`.
         at: When it was said, ISO 8601, UTC.
-        data: What there is to tell.
+        data: Its content.
     """
 
     run: str
@@ -133,7 +133,7 @@ def _event(database: sqlite3.Connection, part: Part, word: PartWord, at: str) ->
 
 
 def events_in(data: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    """Return the events that a word tells of."""
+    """Return the events in a message."""
     found = data.get("events")
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
@@ -195,10 +195,10 @@ _WRITERS = {"accepted": _accepted, "refused": _refused, "event": _event, "record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """What came of a run since somebody looked last.
+    """What came of a run since the last poll.
 
     Attributes:
-        lines: Events as JSON objects, each with the site that told it, in the order in which they came.
+        lines: Events as JSON objects, each with the site that sent it, in the order in which they came.
         event_seq: Up to which event these go.
         changed: Up to which change of devices these go.
     """
@@ -245,7 +245,7 @@ class DeviceState:
         wave: Number of its wave.
         record: JSON of its record; empty while there is none.
         is_held: Whether its agent has it in hand: once its part is over, it is not proven to be what it was.
-        updated_at: When something of it was heard last, or None.
+        updated_at: When its last message came, or None.
     """
 
     host: str
@@ -269,7 +269,7 @@ def devices_of(database: sqlite3.Connection, run: str) -> list[DeviceState]:
 
 
 def left_in_hand(database: sqlite3.Connection, run: str) -> list[tuple[str, str]]:
-    """Return site and name of each device that a part left in hand when it ended: nobody has proven it restored."""
+    """Return site and name of each device that a part left in hand when it ended: it is not proven restored."""
     rows = database.execute(
         "SELECT devices.site, host FROM devices JOIN parts USING (run, site, round) WHERE devices.run = ? AND is_held "
         "AND (state = 'refused' OR (end_offset IS NOT NULL AND whole >= end_offset)) ORDER BY devices.rowid",
@@ -287,7 +287,7 @@ class DeviceOutcome:
         site: Its site.
         round: The round of the part that it is in.
         wave: Number of its wave.
-        outcome: By the words of `flashferry.model.states.Outcome`; None while it is under way, or was not begun.
+        outcome: By the words of `flashferry.model.states.Outcome`; None while it is under way, or has not started.
     """
 
     host: str
@@ -301,7 +301,7 @@ def outcomes_of(database: sqlite3.Connection, run: str) -> list[DeviceOutcome]:
     """Return what each device of a run came to, without reading its whole record.
 
     A record that came while its device was under way says what became of it so far: it counts once the device, or its
-    part, has ended. A device of a part that is over without a record of it is an error: nobody can tell.
+    part, has ended. A device of a part that is over without a record of it is an error: its end is unknown.
     """
     rows = database.execute(
         "SELECT host, devices.site, devices.round, wave, CASE "

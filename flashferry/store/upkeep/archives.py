@@ -58,8 +58,8 @@ def write_archive(target: Path, files: Iterable[tuple[str, Path]], made: datetim
                 with content:
                     sums[name] = _add(archive, name, content, os.fstat(content.fileno()).st_size, made)
             manifest = {"schema": SCHEMA, "made_at": made.isoformat(), "by": version("flashferry"), "sha256": sums}
-            told = json.dumps(manifest, indent=1, sort_keys=True).encode()
-            _add(archive, MANIFEST, io.BytesIO(told), len(told), made)
+            content_of_manifest = json.dumps(manifest, indent=1, sort_keys=True).encode()
+            _add(archive, MANIFEST, io.BytesIO(content_of_manifest), len(content_of_manifest), made)
         out.flush()
         os.fsync(out.fileno())
     return tuple(sums)
@@ -76,15 +76,15 @@ def unpack(path: Path, folder: Path) -> tuple[str, ...]:
         OSError: The archive cannot be read, or a file not be written; the other errors of `DAMAGED`: it is no backup.
     """
     sums: dict[str, str] = {}
-    told = b"{}"
+    content_of_manifest = b"{}"
     with tarfile.open(path, mode="r:gz") as archive:
         for member in archive:
             content = _opened(archive, member)
             if member.name == MANIFEST:
-                told = _manifest(content, member.size)
+                content_of_manifest = _manifest(content, member.size)
             else:
                 sums[member.name] = _write(content, folder / member.name)
-    manifest = json.loads(told)
+    manifest = json.loads(content_of_manifest)
     if manifest.get("schema") != SCHEMA:
         raise ValueError(f"expected the schema {SCHEMA}, found {manifest.get('schema') or 'none'}")
     if sums != manifest["sha256"]:

@@ -80,8 +80,8 @@ def _structure(database: sqlite3.Connection, newest: int) -> list[str]:
     version = int(database.execute("PRAGMA user_version").fetchone()[0])
     if version > newest:
         return [str(OtherSchema(version, newest))]
-    told = [str(row[0]) for row in database.execute(f"PRAGMA integrity_check({_MOST_FAULTS})")]
-    found = [] if told == ["ok"] else told
+    lines = [str(row[0]) for row in database.execute(f"PRAGMA integrity_check({_MOST_FAULTS})")]
+    found = [] if lines == ["ok"] else lines
     lost = {str(row[0]) for row in database.execute("PRAGMA foreign_key_check")}
     return found + [f"rows of {table} refer to rows that are not there" for table in sorted(lost)]
 
@@ -122,7 +122,7 @@ def remove_runs(directory: Path, runs: Sequence[str]) -> None:
     """
     with closing(open_database(directory)) as database, database:
         database.execute("BEGIN IMMEDIATE")
-        # Asked again with the lock in hand: somebody may have gone on with one of them meanwhile.
+        # Asked again with the lock in hand: one of them may have been resumed meanwhile.
         still = set(runs_ended_before(database, "9999")) & set(runs)
         for table in ("wishes", "attempts", "devices", "summaries", "runs"):
             database.executemany(f"DELETE FROM {table} WHERE run_id = ?", [(run,) for run in still])  # noqa: S608 -- ours

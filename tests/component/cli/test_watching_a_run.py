@@ -61,7 +61,7 @@ def test_events_that_nobody_can_read_are_told_before_any_device_is_touched(tmp_p
     os.mkfifo(tmp_path / "pipe")
     found = stage(tmp_path, device.getsockname()[1], "--events", str(tmp_path / "pipe"))
     assert found.returncode == 2
-    assert "nobody reads from this pipe" in found.stderr
+    assert "no process reads from this pipe" in found.stderr
     with pytest.raises(BlockingIOError):
         device.accept()
 

@@ -139,7 +139,7 @@ def test_progress_is_told_as_often_as_the_fleet_allows():
 def test_a_pipe_that_nobody_reads_is_refused(tmp_path: Path):
     """At once, with what to do: waiting for a reader would be a run that never begins."""
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ConfigInvalid, match="nobody reads from this pipe"), event_log(tmp_path / "pipe", devices=1):
+    with pytest.raises(ConfigInvalid, match="no process reads from this pipe"), event_log(tmp_path / "pipe", devices=1):
         pass
 
 

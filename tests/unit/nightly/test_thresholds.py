@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.faults import Fault
-from flashferry.nightly.history import by_series, keep, past, told_nights
+from flashferry.nightly.history import by_series, keep, past, stored_nights
 from flashferry.nightly.night import Night, Rating, SeriesKey, StepName
 from flashferry.nightly.thresholds import judge_night, judges, told
 from flashferry.reports.thresholds import parse_threshold
@@ -180,8 +180,8 @@ def test_nights_that_are_kept_are_read_as_they_were(tmp_path, night, play):
     for one in reversed(judged):
         keep(tmp_path, one)
     keep(tmp_path, judged[4])
-    assert told_nights(tmp_path, last=99) == tuple(judged)
-    assert told_nights(tmp_path, last=2) == tuple(judged[-2:])
+    assert stored_nights(tmp_path, last=99) == tuple(judged)
+    assert stored_nights(tmp_path, last=2) == tuple(judged[-2:])
     assert {one.row.night_id for one in past(tmp_path)} == {one.night_id for one in judged}
     assert sorted(past(tmp_path), key=lambda one: (one.started_at, one.row.series)) == sorted(
         history, key=lambda one: (one.started_at, one.row.series)
@@ -222,12 +222,12 @@ def test_a_night_of_another_release_is_read(tmp_path, night, play):
         del one["cap_bytes_per_s"]
     database.execute("UPDATE nights SET document = ?", (json.dumps(document),))
     database.commit()
-    (read,) = told_nights(tmp_path, last=1)
+    (read,) = stored_nights(tmp_path, last=1)
     assert (read.figures, read.copies[0].cap_bytes_per_s, read.judgements) == ((), None, found.judgements)
     database.execute("UPDATE nights SET document = '{'")
     database.commit()
     database.close()
-    (damaged,) = told_nights(tmp_path, last=1)
+    (damaged,) = stored_nights(tmp_path, last=1)
     assert (damaged.night_id, damaged.copies) == (found.night_id, ())
     assert "damaged" in damaged.not_comparable_because
 
@@ -236,7 +236,7 @@ def test_no_nights_are_none_and_a_newer_database_is_refused_in_a_sentence(tmp_pa
     """Reading makes no file; what a newer release wrote is neither read nor written."""
     import sqlite3
 
-    assert (past(tmp_path), told_nights(tmp_path, last=9)) == ((), ())
+    assert (past(tmp_path), stored_nights(tmp_path, last=9)) == ((), ())
     assert not (tmp_path / stored.FILE).exists()
     (found,), _ = play(night())
     keep(tmp_path, found)

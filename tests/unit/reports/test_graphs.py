@@ -122,7 +122,7 @@ def test_a_kernel_without_windows_is_told_not_drawn():
     graphs = by_key(readings(20, window=None))
     assert len(graphs["acknowledged"].lines) == 1
     assert graphs["allowed"].lines == ()
-    assert "does not tell the window" in svg(graphs["allowed"])
+    assert "does not report the window" in svg(graphs["allowed"])
 
 
 def test_a_far_limit_is_told_and_does_not_flatten_the_line():

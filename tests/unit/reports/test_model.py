@@ -48,7 +48,7 @@ def test_a_slow_flash_is_not_held_against_a_test_without_flash(three, report):
     """Tuned to flash slower than untuned to null: says nothing about tuning, so no gain is told, and why."""
     ios1 = report(three, {"ios1": BEFORE}).devices[1]
     assert (ios1.gain, ios1.saved_s) == (None, None)
-    assert any("no gain can be told" in note for note in ios1.notes)
+    assert any("no gain can be stated" in note for note in ios1.notes)
 
 
 def test_a_wrong_image_saves_no_time(three, report):
