@@ -43,7 +43,7 @@ from flashferry.store.journal_rows import (
 from flashferry.store.journal_runs import JournalRuns, now
 from flashferry.store.lease_files import COLUMNS, LeaseFile, LeaseFiles
 from flashferry.store.run_lock import lock_of
-from flashferry.store.tables import lease_row, lease_rows, other_identities, unsound_devices
+from flashferry.store.tables import columns_of, lease_row, lease_rows, other_identities, unsound_devices
 from flashferry.store.transfer_row import TransferEntry, row_of
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change
@@ -219,9 +219,7 @@ class Journal(JournalRuns):
 
     def _keep_file(self, run_id: str, host: str, kept: dict[str, Any]) -> None:
         """Have the lease's file say what the row is about to say."""
-        columns = ", ".join(COLUMNS)
-        query = f"SELECT {columns} FROM devices WHERE run_id = ? AND host = ?"  # noqa: S608 -- our own words
-        row = self._read(lambda database: database.execute(query, (run_id, host)).fetchone())
+        row = self._read(lambda database: columns_of(database, run_id, host, COLUMNS))
         if row is None:
             raise ValueError(f"{host}: run {run_id} has no such device")
         try:
@@ -240,14 +238,13 @@ class Journal(JournalRuns):
         """
 
         def step(database: sqlite3.Connection) -> None:
-            where = (run_id, host)
-            found = database.execute("SELECT state FROM devices WHERE run_id = ? AND host = ?", where).fetchone()
+            (found,) = columns_of(database, run_id, host, ("state",)) or (None,)
             if found is None:
                 raise ValueError(f"{host}: run {run_id} has no such device")
-            if not is_allowed(State(found[0]), state):
-                raise ValueError(f"{host}: from {found[0]} to {state.value} is no step of a run")
+            if not is_allowed(State(found), state):
+                raise ValueError(f"{host}: from {found} to {state.value} is no step of a run")
             statement = "UPDATE devices SET state = ?, updated_at = ? WHERE run_id = ? AND host = ?"
-            database.execute(statement, (state.value, now(), *where))
+            database.execute(statement, (state.value, now(), run_id, host))
 
         self._change(step, is_synced=False)
 

@@ -80,7 +80,7 @@ _NOTHING = summary_of({})
 def summarized_devices(database: sqlite3.Connection, run_id: str) -> list[tuple[StatusRow, dict[str, Any]]]:
     """Return the devices of a run in the order in which they were entered, each with its summary."""
     rows = status_rows(database, run_id, with_summaries=has_summaries(database))
-    known = [_known(row) for row in rows]
+    known = [_known(row, found) for row, found in zip(rows, _decoded(rows), strict=True)]
     if None not in known:
         return [(row, one) for row, one in zip(rows, known, strict=True) if one is not None]
     records = {row.host: row.record for row in devices_of(database, run_id)}
@@ -93,14 +93,22 @@ def summarized_devices(database: sqlite3.Connection, run_id: str) -> list[tuple[
     ]
 
 
-def _known(row: StatusRow) -> dict[str, Any] | None:
+def _decoded(rows: Sequence[StatusRow]) -> list[Any]:
+    """Return the summaries as JSON types. All at once: one by one they take five times as long."""
+    try:
+        found = json.loads(f"[{','.join(row.summary or 'null' for row in rows)}]")
+    except ValueError:
+        found = []
+    return found if len(found) == len(rows) else [parsed(row.summary) if row.summary else None for row in rows]
+
+
+def _known(row: StatusRow, summary: Any) -> dict[str, Any] | None:
     """Return the summary of a device that is that of its record; None where there is no such summary."""
     if row.summary is None:
         return None if row.has_record or row.attempt > 1 else _NOTHING
-    if row.summarized_at != row.updated_at:
+    if row.summarized_at != row.updated_at or not isinstance(summary, dict) or summary.keys() != _NOTHING.keys():
         return None
-    found = parsed(row.summary)
-    return found if found is not None and found.keys() == _NOTHING.keys() else None
+    return summary
 
 
 def _from_records(record: str | None, attempts: Sequence[str | None]) -> dict[str, Any]:

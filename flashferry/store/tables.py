@@ -8,7 +8,7 @@ the journal itself. All functions take a connection: that of the journal's write
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
@@ -336,6 +336,13 @@ def lease_row(database: sqlite3.Connection, run_id: str, host: str) -> LeaseRow 
 def device_row(database: sqlite3.Connection, run_id: str, host: str) -> DeviceRow | None:
     """Return a device of a run."""
     return next(iter(_rows(database, DeviceRow, _THIS_DEVICE, (run_id, host))), None)
+
+
+def columns_of(database: sqlite3.Connection, run_id: str, host: str, columns: Sequence[str]) -> tuple[Any, ...] | None:
+    """Return some columns of a device of a run, without reading the others; None where the run has no such device."""
+    query = f"SELECT {', '.join(columns)} FROM devices WHERE run_id = ? AND host = ?"  # noqa: S608 -- our own words
+    found: tuple[Any, ...] | None = database.execute(query, (run_id, host)).fetchone()
+    return found
 
 
 def unsound_devices(database: sqlite3.Connection) -> list[DeviceRow]:

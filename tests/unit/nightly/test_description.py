@@ -131,7 +131,7 @@ WRONG = {
     "a share above 1": ({"thresholds.tuned_share_of_cap": 70}, r"above 0, at most 1, found 70"),
     "no share": ({"thresholds.tuned_share_of_cap": 0}, r"above 0, at most 1, found 0"),
     "a duration, which no copy tells": ({"thresholds.max_minutes": 30}, r"max_minutes': expected one of .*min_gain"),
-    "a share sent again": ({"thresholds.max_retransmitted_share": 0.02}, r"found one that no copy of a night tells"),
+    "a share sent again": ({"thresholds.max_retransmitted_share": 0.02}, r"found one that no copy of a night measures"),
     "an unknown threshold": ({"thresholds.min_gains": 2}, r"unknown key 'min_gains'; did you mean 'min_gain'"),
     "a step beyond the night": ({"limits": {"whole_minutes": 5, "start_minutes": 6}}, r"at most the 5 min .*, found 6"),
     "no time": ({"limits.whole_minutes": 0}, r"minutes above 0, at most 1440, found 0"),

@@ -55,9 +55,7 @@ def test_what_is_missing_is_said(tmp_path, missing):
 def test_two_users_contradict_each_other(tmp_path):
     """The password is the other one's: it is not tried with this name."""
     description = described(tmp_path, {"controller.username": "nightly"})
-    with pytest.raises(
-        ConfigInvalid, match=r"controller.username: expected the user that the variable .* found another"
-    ):
+    with pytest.raises(ConfigInvalid, match=r"controller.username: expected the user of the variable .* found another"):
         controller_access(description.controller, BOTH)
 
 

@@ -10,7 +10,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.faults import Fault
 from flashferry.nightly.history import by_series, keep, past, stored_nights
 from flashferry.nightly.night import Night, Rating, SeriesKey, StepName
-from flashferry.nightly.thresholds import judge_night, judges, told
+from flashferry.nightly.thresholds import judge_night, judges, named_judgements
 from flashferry.reports.thresholds import parse_threshold
 from flashferry.store import nights as stored
 from tests.some import some
@@ -71,12 +71,12 @@ def test_a_drop_is_amber_then_red_and_says_what_changed(night, play):
 def test_a_sentence_about_a_night_names_its_series(night, play):
     """Those of a colour, the first three of them; how many more there are."""
     judged, _ = play(*(night(number) for number in range(10)), *(night(number, factor=0.8) for number in (10, 11)))
-    red, amber = (told(judged[-1].judgements, colour) for colour in (Rating.RED, Rating.AMBER))
+    red, amber = (named_judgements(judged[-1].judgements, colour) for colour in (Rating.RED, Rating.AMBER))
     assert red.startswith(f"{TUNED}: {judgement(judged[-1], TUNED).sentence}; ")
     assert red.count("; expected at least") == 2
     assert amber.startswith(f"{STAGED}: ")
-    assert told(judged[-1].judgements, Rating.CHANGED_UP) == ""
-    assert told(judged[-1].judgements * 2, Rating.RED).endswith("; and 1 series more")
+    assert named_judgements(judged[-1].judgements, Rating.CHANGED_UP) == ""
+    assert named_judgements(judged[-1].judgements * 2, Rating.RED).endswith("; and 1 series more")
 
 
 def test_a_rise_is_told_on_the_second_night(night, play):

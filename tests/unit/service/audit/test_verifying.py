@@ -229,7 +229,7 @@ def test_entries_are_found(kept, case):
     """By time, by whom, by subject, by object."""
     wanted, seqs = WANTED[case]
     with kept.reading() as reading:
-        assert [one.seq for one in entries(reading, wanted=audit_filter(**wanted))] == seqs
+        assert [one.seq for one in entries(reading, matching=audit_filter(**wanted))] == seqs
 
 
 @pytest.mark.parametrize("given", [{"since": "yesterday"}, {"until": "1"}, {"outcome": "good"}])
