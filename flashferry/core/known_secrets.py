@@ -163,11 +163,7 @@ class KnownSecrets:
         return text
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return where `mask` finds something: begin and end of each place, in no order; they may overlap.
-
-        Args:
-            text: The text.
-        """
+        """Return where `mask` finds something: begin and end of each place, in no order; they may overlap."""
         found = [(one.end(1), one.end() - 1) for one in _USER_INFO.finditer(text)] if "://" in text else []
         if self._by_gram and len(text) >= _GRAM:
             found += self._long_places(text)

@@ -147,12 +147,7 @@ def scratch_folder(directory: Path) -> Iterator[Path]:
 
 
 def _made_below(directory: Path) -> Path:
-    """Make a folder in one that another command may remove as empty meanwhile.
-
-    Raises:
-        ConfigInvalid: The directory is not ours alone.
-        OSError: The folder cannot be made.
-    """
+    """Make a folder in one that another command may remove as empty meanwhile."""
     for _ in range(_TRIES):
         with suppress(FileNotFoundError):
             make_private_directory(directory)

@@ -218,12 +218,7 @@ def _opened(target: Path) -> int:
 
 
 class _Lines:
-    """Writes whole lines; what a full disk took only a part of goes on where it was.
-
-    Args:
-        number: The descriptor.
-        is_incomplete: Whether the last line there is incomplete: its writer was killed.
-    """
+    """Writes whole lines; what a full disk took only a part of goes on where it was."""
 
     def __init__(self, number: int, *, is_incomplete: bool) -> None:
         self._number = number

@@ -103,11 +103,7 @@ def play_night(
 
 
 def _check_state(state: Path) -> None:
-    """Make the state folder where there is none: a night that cannot be kept is not started.
-
-    Raises:
-        ConfigInvalid: It cannot be used.
-    """
+    """Make the state folder where there is none: a night that cannot be kept is not started."""
     try:
         make_private_directory(state)
         make_private_directory(locks_of(state))

@@ -112,10 +112,6 @@ def read_report(directory: Path, run_id: str) -> Report:
 def report_of(run: StoredRun, directory: Path) -> Report:
     """Return the report of a run that was read with its copies, or of some of its devices; reads the history only.
 
-    Args:
-        run: The run.
-        directory: State directory.
-
     Raises:
         ConfigInvalid: The journal cannot be read.
     """

@@ -131,12 +131,7 @@ def _drawn(line: Line, graph: Graph) -> str:
 
 
 def _steps(places: list[tuple[int, int]], gaps: frozenset[int]) -> list[list[tuple[int, int]]]:
-    """Return the corners of a staircase: a place's height holds since the place before, the first's since the start.
-
-    Args:
-        places: Where its points lie.
-        gaps: The places since whose forerunner there is nothing; what stands behind them begins a stretch of its own.
-    """
+    """Return the corners of a staircase: a place's height holds since the place before, the first's since the start."""
     stretches: list[list[tuple[int, int]]] = [[]]
     before = _LEFT
     for number, (over, down) in enumerate(places):

@@ -205,11 +205,7 @@ class JournalRuns:
         self._write("UPDATE runs SET waiting_wave = ? WHERE run_id = ?", (wave, run_id))
 
     def _run_row(self, run_id: str) -> RunRow:
-        """Return the row of a run.
-
-        Raises:
-            ConfigInvalid: The run is unknown.
-        """
+        """Return the row of a run."""
         found = self._read(lambda database: run_row(database, run_id))
         if found is None:
             raise unknown_run(run_id, [known for known, _ in self._read(runs_by_age)])

@@ -63,11 +63,7 @@ class LeaseFile:
 
 
 class LeaseFiles:
-    """The lease files of one state directory. Safe to use from all threads: each device has its own file.
-
-    Args:
-        directory: The state directory.
-    """
+    """The lease files of one state directory. Safe to use from all threads: each device has its own file."""
 
     def __init__(self, directory: Path) -> None:
         self._folder = directory / FOLDER

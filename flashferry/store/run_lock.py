@@ -43,12 +43,7 @@ def taken_lock(directory: Path, run_id: str) -> IO[str]:
 
 
 def is_run_alive(directory: Path, run_id: str) -> bool:
-    """Return whether the process that opened a run still lives.
-
-    Args:
-        directory: State directory.
-        run_id: The run.
-    """
+    """Return whether the process that opened a run still lives."""
     try:
         with open_private(lock_of(directory, run_id), "r") as probe:
             # Shared, so that two who ask at the same time don't take each other for the run.

@@ -195,15 +195,7 @@ _THIS_DEVICE = "WHERE run_id = ? AND host = ?"
 def _rows(
     database: sqlite3.Connection, kind: type[Row], clauses: str = "", values: tuple[Any, ...] = (), **computed: str
 ) -> list[Row]:
-    """Return rows of a kind.
-
-    Args:
-        database: A connection.
-        kind: Its fields are the columns.
-        clauses: What follows the table's name.
-        values: For the question marks in it.
-        computed: Fields that are no column, by expression.
-    """
+    """Return rows of a kind."""
     columns = ", ".join(computed.get(field.name, field.name) for field in fields(kind))
     found = database.execute(f"SELECT {columns} FROM {kind.TABLE} {clauses}", values)  # noqa: S608 -- our own words
     return [kind(*row) for row in found]

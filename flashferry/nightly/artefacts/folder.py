@@ -115,11 +115,7 @@ def _put(fresh: Path, whole: Path) -> Path:
 
 
 def _checked(name: str) -> str:
-    """Return a file's name where it stays in the night's folder and is none of ours.
-
-    Raises:
-        ConfigInvalid: It does not.
-    """
+    """Return a file's name where it stays in the night's folder and is none of ours."""
     path = PurePosixPath(name)
     if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in name or str(path) in _OWN:
         own = ", ".join(sorted(_OWN))

@@ -274,11 +274,7 @@ def _client_class() -> type[NightClient]:
 
 
 def _accepted(text: str, access: ControllerAccess, step: str) -> CmlVersion:
-    """Return a version that is taken.
-
-    Raises:
-        NightFault: It is not.
-    """
+    """Return a version that is taken."""
     version = read_version(text)
     if version is None:
         raise _no_controller(access, step, text)
@@ -297,11 +293,7 @@ def _no_controller(access: ControllerAccess, step: str, text: str) -> NightFault
 
 
 def _read(response: httpx.Response, expects: Expected) -> Any:
-    """Return an answer's body as it was expected.
-
-    Raises:
-        NotJson: It is no JSON.
-    """
+    """Return an answer's body as it was expected."""
     from flashferry.nightly.cml.troubles import NotJson
 
     if expects == "bytes":

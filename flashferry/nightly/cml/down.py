@@ -23,7 +23,7 @@ from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.lab_notes import PREFIX
 
 STEP = "clean"
-_POLL_S = 1.0
+_DOWN_POLL_S = 1.0
 _STOP_AGAIN_S = 30.0
 """A stop that has not come to its end by then is given again, also to each node by itself."""
 
@@ -105,7 +105,7 @@ class _Descent:
         return not answer.said
 
 
-def take_down(controller: Controller, lab: RunningLab, *, deadline: Deadline, poll_s: float = _POLL_S) -> None:
+def take_down(controller: Controller, lab: RunningLab, *, deadline: Deadline, poll_s: float = _DOWN_POLL_S) -> None:
     """Stop, wipe and remove a lab, and return once the controller knows it no more.
 
     One that is gone already is no error, one that has another title by now is left alone.

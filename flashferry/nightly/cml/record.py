@@ -175,11 +175,7 @@ def _look(script: _Script) -> None:
 
 
 def _with_lab(script: _Script, node: str | None) -> None:
-    """Make a lab, do with it what nights do and what is refused, and remove it.
-
-    Raises:
-        NightFault: With `Fault.CLEANUP`: it is left.
-    """
+    """Make a lab, do with it what nights do and what is refused, and remove it."""
     clock = script.controller.clock
     title, ends = new_title(clock.now()), clock.now() + timedelta(seconds=_KEEPS_S)
     notes = LabNotes.of_this_process(title, expires=ends).text()

@@ -162,11 +162,7 @@ def _figure(place: Place, read: Reader) -> Any:
 
 
 def _condition_of(node: Place, node_id: str, nodes: Mapping[str, Place], links: tuple[_Link, ...]) -> _Link | None:
-    """Return the link with a condition on the way from a connector to a router; None where there is none.
-
-    Raises:
-        ConfigInvalid: There are several: what is measured could not be attributed.
-    """
+    """Return the link with a condition on the way from a connector to a router; None where there is none."""
     connectors = {one for one, found in nodes.items() if found.below("node_definition").value == CONNECTOR}
     way = (links[one] for one in way_out(node_id, [link.ends for link in links], connectors))
     found = [link for link in way if link.condition is not None]

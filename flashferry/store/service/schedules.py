@@ -94,34 +94,34 @@ class Occasion:
     sentence: str = ""
 
 
-_COLUMNS = tuple(one.name for one in fields(Schedule))
-_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM schedules"  # noqa: S608 -- our columns
+_SCHEDULE_COLUMNS = tuple(one.name for one in fields(Schedule))
+_SELECT_SCHEDULE = f"SELECT {', '.join(_SCHEDULE_COLUMNS)} FROM schedules"  # noqa: S608 -- our columns
 _OF_OCCASION = tuple(one.name for one in fields(Occasion))
 
 
 def add_schedule(database: sqlite3.Connection, schedule: Schedule) -> None:
     """Enter a schedule."""
     row = asdict(schedule) | {"sites": json.dumps(schedule.sites)}
-    marks = ", ".join(f":{name}" for name in _COLUMNS)
-    database.execute(f"INSERT INTO schedules ({', '.join(_COLUMNS)}) VALUES ({marks})", row)  # noqa: S608
+    marks = ", ".join(f":{name}" for name in _SCHEDULE_COLUMNS)
+    database.execute(f"INSERT INTO schedules ({', '.join(_SCHEDULE_COLUMNS)}) VALUES ({marks})", row)  # noqa: S608
 
 
 def schedule_of(database: sqlite3.Connection, schedule_id: str) -> Schedule | None:
     """Return a schedule, or None where there is none of that identifier."""
-    row = database.execute(f"{_SELECT} WHERE schedule_id = ?", (schedule_id,)).fetchone()
+    row = database.execute(f"{_SELECT_SCHEDULE} WHERE schedule_id = ?", (schedule_id,)).fetchone()
     return None if row is None else _schedule(row)
 
 
 def schedules(database: sqlite3.Connection, *, with_ended: bool = False) -> list[Schedule]:
     """Return all schedules, those that are due next first; those that ended only where they are asked for."""
     where = "WHERE ? OR state <> 'ended' ORDER BY next_at IS NULL, next_at, made_at, schedule_id"
-    return [_schedule(row) for row in database.execute(f"{_SELECT} {where}", (with_ended,))]
+    return [_schedule(row) for row in database.execute(f"{_SELECT_SCHEDULE} {where}", (with_ended,))]
 
 
 def due_schedules(database: sqlite3.Connection, now: str) -> list[Schedule]:
     """Return the schedules that are due, the longest first."""
     where = "WHERE state = 'active' AND next_at <= ? ORDER BY next_at, schedule_id"
-    return [_schedule(row) for row in database.execute(f"{_SELECT} {where}", (now,))]
+    return [_schedule(row) for row in database.execute(f"{_SELECT_SCHEDULE} {where}", (now,))]
 
 
 def set_schedule(
