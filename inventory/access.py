@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
-from inventory.host_view import InventoryHost, read_key
+from inventory.host_view import read_key
 from inventory.values import HostKeyPolicy, read_path, read_policy
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def confine_known_hosts(inventory: Inventory, state: Path) -> None:
                 raise ConfigInvalid(message, host=name, hint=error.hint) from None
 
 
-def key_rules(host: InventoryHost) -> KeyRules:
+def key_rules(host: Host) -> KeyRules:
     """Return how a host's key is judged: data keys `host_keys` and `known_hosts`, else accept-new and our own file.
 
     Raises:

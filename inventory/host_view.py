@@ -1,15 +1,14 @@
-"""The typed view on one inventory host: where it is, at which site, and what its WAN link carries.
+"""The typed view of one inventory host: address, site, link and what the keys of `data` say.
 
-Nornir keeps free-form `data` per host and group. The keys that flashferry reads are few, so they are checked
-here, with errors that name the host, the key, and the group that the value came from; everything else in `data`
-belongs to the user.
+The keys that flashferry reads (`inventory.keys`) are checked here, with errors that name the host, the key and the
+group that the value came from; everything else in `data` belongs to the user.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from flashferry.core.errors import ConfigInvalid
 from inventory.keys import READERS
@@ -23,12 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_CAP_SHARE",
-    "FAULT",
     "INTERFACE",
+    "OWN_KEYS",
     "SSH_PORT",
     "WORD",
     "HostView",
-    "InventoryHost",
     "check_fault",
     "read_key",
     "set_fault",
@@ -37,54 +35,19 @@ __all__ = [
 
 SSH_PORT = 22
 DEFAULT_CAP_SHARE = 0.8
-"""Share of a site's link that copies may take unless the inventory says otherwise."""
+"""Share of a site's link that copies may take unless the inventory gives another."""
 
-
-FAULT = "flashferry_fault"
-"""Key of a host's data under which an inventory plugin leaves what is wrong with that host alone."""
+_FAULT = "flashferry_fault"
+_VIEW = "flashferry_view"
+OWN_KEYS = frozenset({_FAULT, _VIEW})
+"""Keys of a host's data that hold objects of ours: its plugin's error, and the view that was made of it."""
 
 T = TypeVar("T")
 
 
-class InventoryGroup(Protocol):
-    """What we need of `nornir.core.inventory.Group`."""
-
-    @property
-    def name(self) -> str:
-        """Return its name."""
-        ...
-
-    @property
-    def data(self) -> Mapping[str, Any]:
-        """Return its own data, without that of its groups."""
-        ...
-
-
-class InventoryHost(Protocol):
-    """What we need of `nornir.core.inventory.Host`: merged attributes and merged data."""
-
-    name: str
-    hostname: str | None
-    port: int | None
-    platform: str | None
-
-    @property
-    def data(self) -> Mapping[str, Any]:
-        """Return the host's own data."""
-        ...
-
-    def extended_groups(self) -> Sequence[InventoryGroup]:
-        """Return its groups and their groups, the nearest first."""
-        ...
-
-    def extended_data(self) -> Mapping[str, object]:
-        """Return the data of host, groups and defaults, the nearest winning."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostView:
-    """One device as flashferry sees it.
+    """One device as flashferry sees it. A rate of None is unknown; no windows mean at any time.
 
     Attributes:
         name: Inventory name.
@@ -92,24 +55,24 @@ class HostView:
         port: SSH port.
         platform: NAPALM platform, `ios`, whatever the inventory calls IOS or IOS-XE.
         site: Name of the site whose link the device shares, or None.
-        link_rate_bps: Rate of the site's WAN link in bit/s, or None where nobody said.
+        link_rate_bps: Rate of the site's WAN link in bit/s.
         cap_share: Share of that rate that copies may take, in (0, 1].
-        is_cap_share_stated: Whether somebody wrote that share, so that it holds for a rate that is learned, too.
+        is_cap_share_stated: Whether the inventory gives that share, so that it holds for a learned rate, too.
         server_address: Our address as the device reaches it, or None: the local end of the SSH connection.
         vrf: VRF through which the device reaches us, or None.
-        source_interface: Interface from which the device's FTP client is to come, or None: as the device has it. IOS
-            knows it only as a configuration line, so it is set for the copy and put back like the tuned lines.
-        windows: When its site may be worked on; none means at any time.
+        source_interface: Interface of the device's client during the copy, or None: as the device has it. IOS knows it
+            only as a configuration line, so it is set for the copy and restored like the tuned lines.
+        windows: When its site may be worked on.
         max_copies: How many copies may run over the site's link at once, or None: as the run has it.
-        transports: Transports by which it may fetch, the preferred one first; none stated: all, in the usual order.
-        clear_text: Whether its login and image may cross in clear text; None: nobody said, which means yes.
-        image: The image that this device is to have, a file name or a path as written; it goes before all rules.
+        transports: Transports by which it may fetch, the preferred one first; empty: all, in the usual order.
+        clear_text: Whether its login and image may cross in clear text; None counts as yes.
+        image: The image of this device, a file name or a path as written; it goes before all rules.
         groups: Names of its groups and their groups, the nearest first.
-        console_access: Whether somebody can get at its console when it does not come back from a restart.
-        upstream: Whether others are reached through it, so that it is restarted after them.
+        console_access: Whether its console can be reached if it does not return from a restart.
+        upstream: Whether other devices are reached through it, so that it is restarted after them.
         depot: Host name or URL of the site's depot, from which its devices pull over the LAN; or None.
         neighbours: Whether the devices of its site serve each other.
-        lan_rate_bps: Rate of the LAN between its depot, or its neighbours, and the devices in bit/s; None: nobody said.
+        lan_rate_bps: Rate of the LAN between its depot, or its neighbours, and the devices in bit/s.
     """
 
     name: str
@@ -150,36 +113,56 @@ _VIEWED = tuple(one.name for one in fields(HostView) if one.name in READERS)
 """Keys that a view has as attributes of the same name."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KeptView:
+    """A view, and what the host was when it was made."""
+
+    view: HostView
+    made_from: tuple[object, ...]
+
+
+def _own_values(host: Host) -> tuple[object, ...]:
+    data = {key: value for key, value in host.data.items() if key != _VIEW}
+    return host.hostname, host.port, host.platform, tuple(map(id, host.groups)), data
+
+
 def set_fault(host: Host, error: ConfigInvalid) -> None:
-    """Have a host refused with this error once it is selected; the first one stays."""
-    host.data.setdefault(FAULT, error)
+    """Have a host refused with this error once it is selected; the first error stays."""
+    host.data.setdefault(_FAULT, error)
 
 
-def check_fault(host: InventoryHost) -> None:
-    """Check that nothing is wrong with a host by its inventory plugin.
-
-    Raises:
-        ConfigInvalid: It is what `set_fault` was given.
-    """
-    fault = host.data.get(FAULT)
+def check_fault(host: Host) -> None:
+    """Raise the `ConfigInvalid` that `set_fault` left on a host, if any."""
+    fault = host.data.get(_FAULT)
     if isinstance(fault, ConfigInvalid):
         raise ConfigInvalid(fault.message, host=host.name, hint=fault.hint)
 
 
-def view(host: InventoryHost) -> HostView:
-    """Return the checked view on a Nornir host.
+def view(host: Host) -> HostView:
+    """Return the checked view of a Nornir host.
+
+    It is made once and kept with the host, and made anew when the host's own values were changed. Groups and defaults
+    are not watched: they are complete before the first view is made.
 
     Raises:
         ConfigInvalid: The host has no address, an unsupported platform, or a key with a value of the wrong kind.
     """
+    kept = host.data.get(_VIEW)
+    own = _own_values(host)
+    if not isinstance(kept, _KeptView) or kept.made_from != own:
+        kept = host.data[_VIEW] = _KeptView(view=_made(host), made_from=own)
+    return kept.view
+
+
+def _made(host: Host) -> HostView:
     check_fault(host)
     data = host.extended_data()
     if not host.hostname:
         raise ConfigInvalid("no 'hostname' in the inventory", host=host.name, hint="Give its address or DNS name")
     platform = platform_of(host.platform)
     if platform is None:
-        wrong, way_out = wrong_platform(host.platform)
-        raise ConfigInvalid(wrong, host=host.name, hint=way_out)
+        wrong, remedy = wrong_platform(host.platform)
+        raise ConfigInvalid(wrong, host=host.name, hint=remedy)
     found = {key: read_key(host, key, READERS[key], data) for key in _VIEWED}
     cap_share = found.pop("cap_share")
     one = HostView(
@@ -196,12 +179,8 @@ def view(host: InventoryHost) -> HostView:
     return one
 
 
-def _check_transports(host: InventoryHost, policy: TransportPolicy) -> None:
-    """Check that the keys leave a transport by which a host may fetch.
-
-    Raises:
-        ConfigInvalid: They leave none.
-    """
+def _check_transports(host: Host, policy: TransportPolicy) -> None:
+    """Raise `ConfigInvalid` where the keys leave no transport by which a host may fetch."""
     if policy.names:
         return
     encrypted = ", ".join(name for name in ORDER if name not in CLEAR_TEXT)
@@ -213,8 +192,8 @@ def _check_transports(host: InventoryHost, policy: TransportPolicy) -> None:
     )
 
 
-def read_key(host: InventoryHost, key: str, read: Callable[[object], T], data: Mapping[str, object] | None = None) -> T:
-    """Return a key of a host's data, its own or inherited, through one of the readers of `inventory.values`.
+def read_key(host: Host, key: str, read: Callable[[object], T], data: Mapping[str, object] | None = None) -> T:
+    """Return a key of a host's data, its own or inherited, read by one of the readers of `inventory.values`.
 
     Args:
         host: The host.
@@ -223,7 +202,7 @@ def read_key(host: InventoryHost, key: str, read: Callable[[object], T], data: M
         data: The host's merged data, where the caller has it already.
 
     Raises:
-        ConfigInvalid: The value is wrong; the sentence names the host, the key, and the group that the value came from.
+        ConfigInvalid: The value is wrong; the sentence names the host, the key and the group that the value came from.
     """
     try:
         return read((host.extended_data() if data is None else data).get(key))
@@ -232,8 +211,8 @@ def read_key(host: InventoryHost, key: str, read: Callable[[object], T], data: M
         raise ConfigInvalid(f"data key '{key}'{where}: {error.message}", host=host.name, hint=error.hint) from None
 
 
-def _origin(host: InventoryHost, key: str) -> str:
-    """Return where a key of a host's data stands, as words for behind its name; nothing where it is the host's own."""
+def _origin(host: Host, key: str) -> str:
+    """Return words that name where a host inherits a key from; empty where the key is its own."""
     if key in host.data:
         return ""
     return next(

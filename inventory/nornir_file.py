@@ -11,10 +11,10 @@ import contextlib
 import io
 import logging
 import re
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextvars import ContextVar
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -167,8 +167,6 @@ def _loaded(source: str, name: str, options: Mapping[str, Any]) -> Inventory:
     quiet.propagate = False
     quiet.addHandler(logging.NullHandler())
     said = io.StringIO()
-    twice: list[str] = []
-    noted = _named_twice.set(twice)
     try:
         with contextlib.redirect_stdout(said), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -179,6 +177,7 @@ def _loaded(source: str, name: str, options: Mapping[str, Any]) -> Inventory:
             _sign_in(plugin)
             _tidy_table(source, plugin)
             _no_row_twice(source, plugin)
+            _check_names(plugin)
             found = plugin.load()
     except PluginNotRegistered:
         raise _missing(source, name) from None
@@ -187,9 +186,7 @@ def _loaded(source: str, name: str, options: Mapping[str, Any]) -> Inventory:
         raise ConfigInvalid(f"{source}: {error.message}", host=error.host, hint=error.hint) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 -- foreign code; the operator needs a sentence, not its trace
         raise _failed(source, error, said.getvalue(), options) from None
-    finally:
-        _named_twice.reset(noted)
-    if twice:
+    if twice := getattr(found.hosts, "replaced", ()):
         raise ConfigInvalid(
             f"{source}: expected each name once, found more devices of the name {_listed(twice)}",
             hint="Give each device a name of its own at the source, or have a filter leave all but one out: the plugin "
@@ -199,24 +196,28 @@ def _loaded(source: str, name: str, options: Mapping[str, Any]) -> Inventory:
     return found
 
 
-_named_twice: ContextVar[list[str] | None] = ContextVar("named_twice", default=None)
-"""Takes, while a plugin loads, the names under which it puts a second device in the place of a first one."""
+class _CheckedHosts(Hosts):
+    """Nornir's hosts, which also keep the names under which a second device replaced a first one."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.replaced: list[str] = []
+
+    def __setitem__(self, name: str, host: Host) -> None:
+        if name in self and _is_another(self[name], host):
+            self.replaced.append(str(name))
+        super().__setitem__(name, host)
 
 
-def _put_host(hosts: Hosts, name: str, host: Host) -> None:
-    """Put a host into Nornir's hosts, which are a dict; note the name where that loses another device."""
-    noted = _named_twice.get()
-    if noted is not None and name in hosts and _is_another(hosts[name], host):
-        noted.append(str(name))
-    dict.__setitem__(hosts, name, host)
-
-
-# The one place that plugins of all kinds fill. Outside of a load it does what it always did.
-Hosts.__setitem__ = _put_host  # type: ignore[method-assign, assignment]
+def _check_names(plugin: Any) -> None:
+    """Have a plugin fill hosts that keep lost names: its modules, not Nornir, get the class in place of `Hosts`."""
+    for kind in type(plugin).__mro__:
+        names = vars(sys.modules[kind.__module__])
+        names.update((name, _CheckedHosts) for name, value in tuple(names.items()) if value is Hosts)
 
 
 def _is_another(first: Host, second: Host) -> bool:
-    """Tell whether two hosts of one name are two devices; a plugin may also put the same one in twice."""
+    """Return whether two hosts of one name are two devices; a plugin may also put the same one in twice."""
 
     def known_by(host: Host) -> tuple[object, ...]:
         return (host.hostname, host.port, *(host.data.get(key) for key in ("id", "serial", "site", "location")))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import is_secret_key
 from flashferry.core.safe_quote import SHORTEST_SECRET
-from inventory.host_view import FAULT, check_fault
+from inventory.host_view import OWN_KEYS, check_fault
 from inventory.keys import KEYS
 from inventory.platforms import platform_of
 
@@ -148,7 +148,7 @@ def _facts(host: Host) -> _Facts:
     return {
         key: _texts(value)
         for key, value in values.items()
-        if value is not None and not is_secret_key(key) and key != FAULT
+        if value is not None and not is_secret_key(key) and key not in OWN_KEYS
     }
 
 

@@ -231,3 +231,18 @@ def test_another_platform_is_refused_with_a_way_out(tmp_path, name, way_out):
     assert "r1: platform: expected ios or cisco_ios or cisco_xe or cisco_iosxe or iosxe" in told
     assert f"found {name!r}" in told if name else "found none" in told
     assert way_out in told
+
+
+def test_a_view_is_made_once_and_anew_when_its_host_changes(tmp_path):
+    """A copy asks for it a dozen times; what was changed in between counts, and a filter does not see the kept one."""
+    data = "{depot: depot1, lan_rate_bps: 10_000_000}"
+    nornir = fleet(tmp_path, f"r1: {{hostname: 192.0.2.1, platform: ios, data: {data}}}")
+    host = nornir.inventory.hosts["r1"]
+    first = view(host)
+    assert view(host) is first
+    host.data |= {"depot": None, "link_rate_bps": host.get("lan_rate_bps")}
+    assert (view(host).depot, view(host).link_rate_bps) == (None, 10_000_000)
+    host.hostname = "192.0.2.9"
+    assert view(host).address == "192.0.2.9"
+    with pytest.raises(ConfigInvalid, match="no device has 'flashferry_view'"):
+        narrowed(nornir, Selection(filters=("flashferry_view=x",)))

@@ -14,6 +14,7 @@ from importlib.metadata import EntryPoints
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import nornir.core.inventory
 import pytest
 from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
 from nornir.core.plugins.inventory import InventoryPluginRegister
@@ -447,6 +448,7 @@ def test_any_plugin_that_finds_a_name_twice_is_refused(tmp_path, first, second, 
             open_inventory(path)
     else:
         assert views(path)["r1"].site == "oslo"
+    assert "__setitem__" not in vars(nornir.core.inventory.Hosts), "Nornir's own class is left alone"
 
 
 def table(folder: Path, name: str) -> Path:
