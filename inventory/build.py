@@ -51,9 +51,10 @@ def read_entries(*, hosts: Path | None, groups: Path, defaults: Path) -> Entries
     """
     known = _named(groups)
     found = Entries(hosts=_named(hosts) if hosts else {}, groups=known, defaults=read_mapping(defaults))
+    names = frozenset(known)
     for path, entries in ((hosts or groups, found.hosts), (groups, known)):
         for name, entry in entries.items():
-            check_entry(path, name, entry, groups_file=groups, known_groups=frozenset(known))
+            check_entry(path, name, entry, groups_file=groups, known_groups=names)
     check_entry(defaults, "defaults", found.defaults, groups_file=groups, is_whole_file=True)
     return found
 

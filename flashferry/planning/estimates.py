@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from flashferry.devices.platforms.ios import IOS
 from flashferry.model.fleet_plan import Action, PlannedDevice, Supply
@@ -13,7 +14,7 @@ from flashferry.model.policy import TuneMode
 from flashferry.planning.gather import Found
 from flashferry.planning.local_copies import LAN_RTT_S
 from flashferry.planning.rates import (
-    Past,
+    Speeds,
     Subject,
     add_rate,
     assumed_rate,
@@ -24,6 +25,7 @@ from flashferry.planning.rates import (
     measured_rate,
 )
 from flashferry.planning.scenario import Estimate, Finish, LinkFacts, Rate
+from flashferry.store.history import History
 from flashferry.tcp.receive_window import ASSUMED_RTT_S
 from flashferry.transports import USUAL
 from flashferry.transports.choice import Wish, candidates
@@ -47,7 +49,7 @@ class Known:
         wish: By what devices are to fetch.
     """
 
-    past: Past
+    past: History
     hash_speeds: Mapping[str, float] = field(default_factory=dict)
     flash_speeds: Mapping[str, float] = field(default_factory=dict)
     add_speeds: Mapping[str, float] = field(default_factory=dict)
@@ -123,14 +125,17 @@ def estimates_of(found: Iterable[Found], links: Mapping[str, LinkFacts], known: 
     staged = [one for one in found if one.planned.action is Action.STAGE]
     subjects = {one.planned.host: _subject(one, links[link_of(one.view)], known) for one in staged}
     models = {host: subject.model for host, subject in subjects.items()}
-    rates = {tuned: _rates(subjects, known.past, tuned=tuned) for tuned in (True, False)}
+    hashing, flash, adding = (
+        Speeds.of(own, models) for own in (known.hash_speeds, known.flash_speeds, known.add_speeds)
+    )
     local = {one.planned.host: _local(subjects[one.planned.host], links[link_of(one.view)]) for one in staged}
-    lan_rates = {tuned: _rates(local, known.past, tuned=tuned) for tuned in (True, False)}
+    rates = {tuned: _Rates(subjects, known.past, tuned=tuned) for tuned in (True, False)}
+    lan_rates = {tuned: _Rates(local, known.past, tuned=tuned) for tuned in (True, False)}
     estimates = []
     for one in staged:
         subject, planned = subjects[one.planned.host], one.planned
         tuned = not known.not_tuned_because(planned.host, subject.transport)
-        speed, is_seen = hash_rate(subject, known.hash_speeds, models)
+        speed, is_seen = hash_rate(subject, hashing)
         estimates.append(
             Estimate(
                 host=planned.host,
@@ -140,38 +145,44 @@ def estimates_of(found: Iterable[Found], links: Mapping[str, LinkFacts], known: 
                 model=planned.model,
                 image=planned.image,
                 size_bytes=subject.size_bytes,
-                rate=rates[tuned][planned.host],
-                tuned_rate=None if tuned else rates[True][planned.host],
+                rate=rates[tuned].of(planned.host),
+                tuned_rate=None if tuned else rates[True].of(planned.host),
                 hash_bytes_per_s=speed,
                 is_hash_assumed=not is_seen,
                 rtt_s=subject.rtt_s or ASSUMED_RTT_S,
                 transport=subject.transport,
-                finish=_finish(one, subject, known, models),
-                lan_rate=lan_rates[tuned][planned.host],
+                finish=_finish(one, subject, flash, adding),
+                lan_rate=lan_rates[tuned].of(planned.host),
                 takes_part=one.view.vrf is None and one.view.clear_text is not False,
             )
         )
     return tuple(estimates)
 
 
-def _finish(found: Found, subject: Subject, known: Known, models: Mapping[str, str | None]) -> Finish:
+def _finish(found: Found, subject: Subject, flash: Speeds, adding: Speeds) -> Finish:
     """Return what a device does once it is restored.
 
-    Whoever adds looks in the end whether the device is ready, which hashes the file of each other member once more.
+    After `install add`, the final check hashes the file of each other member once more.
     """
     copies = found.planned.other_places
     return Finish(
         copies=copies,
-        copy_rate=flash_rate(subject, known.flash_speeds, models) if copies else None,
+        copy_rate=flash_rate(subject, flash) if copies else None,
         hashes=copies + (found.other_members if found.planned.adds else 0),
-        add_rate=add_rate(subject, known.add_speeds, models) if found.is_added else None,
+        add_rate=add_rate(subject, adding) if found.is_added else None,
     )
 
 
-def decided(found: Found, estimate: Estimate | None, known: Known, pulls_from: Supply = Supply.CENTRE) -> PlannedDevice:
-    """Return a device of the plan with what is expected of it, from where it pulls, and whether it is tuned."""
+def decided(
+    found: Found,
+    estimate: Estimate | None,
+    known: Known,
+    pulls_from: Supply = Supply.CENTRE,
+    times: Mapping[str, Any] | None = None,
+) -> PlannedDevice:
+    """Return a device of the plan: what is expected of it, whether it is tuned, where it pulls from, and its times."""
     if estimate is None:
-        return replace(found.planned, tune=False)
+        return replace(found.planned, tune=False, **times or {})
     reason = known.not_tuned_because(estimate.host, estimate.transport)
     transport, why = known.transport_of(found.view, estimate.size_bytes)
     rate = estimate.rate_from(pulls_from)
@@ -187,26 +198,40 @@ def decided(found: Found, estimate: Estimate | None, known: Known, pulls_from: S
         is_assumed=rate.is_assumed,
         hash_bytes_per_s=round(estimate.hash_bytes_per_s, 1),
         pulls_from=pulls_from,
+        **times or {},
     )
 
 
-def _rates(subjects: Mapping[str, Subject], past: Past, *, tuned: bool) -> dict[str, Rate]:
-    measured = {host: measured_rate(past, subject, tuned=tuned) for host, subject in subjects.items()}
-    # What a model takes by one transport says nothing of another.
-    models = {
-        transport: by_model(
-            (subjects[host].model, rate)
-            for host, rate in measured.items()
-            if rate is not None and subjects[host].transport == transport
-        )
-        for transport in {subject.transport for subject in subjects.values()}
-    }
-    return {
-        host: bounded_rate(rate, subjects[host], models[subjects[host].transport])
-        if rate is not None
-        else assumed_rate(subjects[host], tuned=tuned, by_model=models[subjects[host].transport])
-        for host, rate in measured.items()
-    }
+class _Rates:
+    """The rates of some devices, all tuned or none; devices of the same rate share one object."""
+
+    def __init__(self, subjects: Mapping[str, Subject], past: History, *, tuned: bool) -> None:
+        self._subjects, self._tuned = subjects, tuned
+        self._measured = {
+            host: rate
+            for host, subject in subjects.items()
+            if (rate := measured_rate(past, subject, tuned=tuned)) is not None
+        }
+        # What a model takes by one transport says nothing of another.
+        self._models = {
+            transport: by_model(
+                (subjects[host].model, rate)
+                for host, rate in self._measured.items()
+                if subjects[host].transport == transport
+            )
+            for transport in {subject.transport for subject in subjects.values()}
+        }
+        self._shared: dict[Rate, Rate] = {}
+
+    def of(self, host: str) -> Rate:
+        """Return what to expect of a device: measured, else assumed."""
+        subject = self._subjects[host]
+        models, measured = self._models[subject.transport], self._measured.get(host)
+        if measured is not None:
+            rate = bounded_rate(measured, subject, models)
+        else:
+            rate = assumed_rate(subject, tuned=self._tuned, by_model=models)
+        return self._shared.setdefault(rate, rate)
 
 
 def _subject(found: Found, link: LinkFacts, known: Known) -> Subject:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from nornir.core import Nornir
 
@@ -20,7 +21,7 @@ from flashferry.model.policy import StagePolicy
 from flashferry.monitor.events import Emit, never_failing, silent
 from flashferry.planning.deadline import first_opening
 from flashferry.planning.estimates import Known, decided, estimates_of, links_of
-from flashferry.planning.forecast import Forecast, forecast
+from flashferry.planning.forecast import forecast
 from flashferry.planning.gather import Found, Inspection, gather
 from flashferry.planning.image_hasher import ImageHasher, image_hasher
 from flashferry.planning.image_platforms import refused_where_shared
@@ -178,10 +179,13 @@ def _plan(
 ) -> FleetPlan:
     told = forecast(scenario, starts_at)
     by_host = {one.host: one for one in scenario.estimates}
-    centre = Supply.CENTRE
-    devices = (
-        decided(one, by_host.get(one.planned.host), known, told.pulls.get(one.planned.host, centre)) for one in found
-    )
+    wave_of = {host: wave.number for wave in told.waves for host in wave.hosts}
+
+    def device(one: Found) -> PlannedDevice:
+        host = one.planned.host
+        times = times_of(wave_of.get(host, -1), told.devices.get(host))
+        return decided(one, by_host.get(host), known, told.pulls.get(host, Supply.CENTRE), times)
+
     return FleetPlan(
         created_at=now.astimezone(UTC).isoformat(timespec="seconds"),
         starts_at=starts_at.isoformat(timespec="seconds"),
@@ -194,7 +198,7 @@ def _plan(
         assumptions=(*told.assumptions, *_left_out(found)),
         sites=told.sites,
         waves=told.waves,
-        devices=tuple(timed(one, told) for one in devices),
+        devices=tuple(map(device, found)),
         savings=told.savings,
         depot_advice=told.depot_advice,
     )
@@ -209,21 +213,18 @@ def _left_out(found: tuple[Found, ...]) -> tuple[str, ...]:
     return (f"{of}: out of reach now and not in the forecast; plan anew once they answer",)
 
 
-def timed(device: PlannedDevice, told: Forecast) -> PlannedDevice:
-    """Return a device of a plan with its wave and its times by the forecast."""
-    wave = next((wave.number for wave in told.waves if device.host in wave.hosts), -1)
-    timeline = told.devices.get(device.host)
+def times_of(wave: int, timeline: Timeline | None) -> dict[str, Any]:
+    """Return the fields of a planned device that say when it goes, by its wave and its simulated timeline."""
     if timeline is None:
-        return replace(device, wave=wave)
-    return replace(
-        device,
-        wave=wave,
-        starts_s=round(timeline.begins_s, 1),
-        copy_s=_copy_s(timeline),
-        hash_s=round(timeline.hashed_s - timeline.hashes_from_s, 1),
-        finish_s=round(timeline.ends_s - timeline.restored_s, 1),
-        total_s=round(timeline.ends_s - timeline.begins_s, 1),
-    )
+        return {"wave": wave}
+    return {
+        "wave": wave,
+        "starts_s": round(timeline.begins_s, 1),
+        "copy_s": _copy_s(timeline),
+        "hash_s": round(timeline.hashed_s - timeline.hashes_from_s, 1),
+        "finish_s": round(timeline.ends_s - timeline.restored_s, 1),
+        "total_s": round(timeline.ends_s - timeline.begins_s, 1),
+    }
 
 
 def _copy_s(timeline: Timeline) -> float:

@@ -136,7 +136,7 @@ def _site(scenario: Scenario, outcome: ScenarioOutcome, link: str, starts_at: da
     closes = None if facts.closes_s is None else starts_at + timedelta(seconds=facts.closes_s)
     return SiteForecast(
         site=link,
-        devices=sum(one.link == link for one in scenario.estimates),
+        devices=len(scenario.at_link.get(link, ())),
         link_rate_bps=facts.rate_bps,
         link_source=facts.source,
         cap_share=facts.cap_share,

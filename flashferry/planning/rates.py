@@ -1,6 +1,6 @@
-"""How fast a copy and a hash may be: measured, else as of like devices, else assumed in words that say so. Pure.
+"""How fast a copy and a hash may be: measured, else as of like devices, else assumed, and the text says so. Pure.
 
-What is assumed of a platform it says itself (`Defaults`). Untuned, a copy runs at one window per round trip.
+What is assumed of a platform stands with it (`Defaults`). Untuned, a copy runs at one window per round trip.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from flashferry.devices.platforms import platform_named
 from flashferry.devices.platforms.platform import Defaults
@@ -17,83 +17,52 @@ from flashferry.tcp.receive_window import ASSUMED_RTT_S
 from flashferry.tcp.verdict_rules import VerdictKind
 from inventory.transport_policy import USUAL
 
+if TYPE_CHECKING:
+    from flashferry.store.history import History
+    from flashferry.store.measurement import Measurement
+
 _LINK = frozenset({VerdictKind.CAP, VerdictKind.BANDWIDTH})
 _PATH = _LINK | {VerdictKind.WINDOW, VerdictKind.SSH_WINDOW, VerdictKind.RANDOM_LOSS, VerdictKind.POLICER}
-"""What a way over the WAN has, and one over a LAN has not: a window per round trip, losses, somebody's policer."""
+"""Limits of a WAN path that a LAN does not have: a window per round trip, losses, a provider's policer."""
 _LIKE = 0.9
 
 
-class Expected(Protocol):
-    """What is expected of a copy (`flashferry.store.history.Expectation`)."""
+class ModelRate(NamedTuple):
+    """What was measured on devices of one model: the median of their rates in bytes per second, and their number."""
 
-    @property
-    def bytes_per_s(self) -> float:
-        """Return the rate."""
-        ...
-
-    @property
-    def source(self) -> str:
-        """Return where it comes from."""
-        ...
+    bytes_per_s: float
+    devices: int
 
 
-class Measured(Protocol):
-    """A timed copy of a device (`flashferry.store.measurement.Measurement`)."""
+@dataclass(frozen=True, slots=True)
+class Speeds:
+    """Measured speeds in bytes per second: of each device by name, and the median of each model."""
 
-    @property
-    def tuned(self) -> bool:
-        """Return whether it was tuned."""
-        ...
+    own: Mapping[str, float]
+    by_model: Mapping[str, float]
 
-    @property
-    def counts(self) -> bool:
-        """Return whether it says something about the next one."""
-        ...
+    @classmethod
+    def of(cls, own: Mapping[str, float], models: Mapping[str, str | None]) -> Speeds:
+        """Return the speeds of devices and of their models.
 
-    @property
-    def is_limited_by_device(self) -> bool:
-        """Return whether the device itself was the limit."""
-        ...
+        Args:
+            own: Measured speeds by device.
+            models: Model of each device.
+        """
+        found: dict[str, list[float]] = {}
+        for host, speed in own.items():
+            if model := models.get(host):
+                found.setdefault(model, []).append(speed)
+        return cls(own=own, by_model={model: median(speeds) for model, speeds in found.items()})
 
-    @property
-    def whole_bytes_per_s(self) -> float:
-        """Return its rate."""
-        ...
-
-    @property
-    def verdict(self) -> str:
-        """Return what limited it."""
-        ...
-
-    @property
-    def transport(self) -> str:
-        """Return by what it was fetched."""
-        ...
-
-
-class Past(Protocol):
-    """What is known of earlier copies (`flashferry.store.history.History`)."""
-
-    def of(self, host: str) -> tuple[Measured, ...]:
-        """Return a device's copies, the oldest first."""
-        ...
-
-    def expected(self, host: str, *, tuned: bool, size_bytes: int, transport: str) -> Expected | None:
-        """Return what a copy to flash may be expected to run at, or None."""
-        ...
-
-    def fastest(self, host: str, transports: Iterable[str], *, size_bytes: int) -> tuple[str, Expected] | None:
-        """Return by which of some transports it was the fastest, or None where nothing is known."""
-        ...
-
-    def shown_not_to_gain(self, host: str, transport: str) -> str | None:
-        """Return why tuning gains nothing, or None."""
-        ...
+    def get(self, subject: Subject) -> float | None:
+        """Return the speed measured on a device, else the median of its model; None where there is none."""
+        return self.own.get(subject.host, self.by_model.get(subject.model or ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A device whose rates are wanted.
+    """A device whose rates are estimated.
 
     Attributes:
         host: Inventory name.
@@ -102,10 +71,9 @@ class Subject:
         size_bytes: Size of its image.
         rtt_s: Round-trip time, or None where the kernel measured none.
         cap_bytes_per_s: What the copies over its link may take, or None.
-        transport: By what it is to fetch.
-        ceiling_bytes_per_s: What its windows are likely to let through by that, tuned; None where nothing is assumed of
-            them.
-        is_local: Whether it is to pull over its site's LAN; the round trip and the cap are then those of that.
+        transport: The transport by which it will fetch.
+        ceiling_bytes_per_s: What its windows are likely to let through by that, tuned; None: no limit is assumed.
+        is_local: Whether it will pull over its site's LAN; round trip and cap are then those of the LAN.
     """
 
     host: str
@@ -119,8 +87,8 @@ class Subject:
     is_local: bool = False
 
 
-def measured_rate(past: Past, subject: Subject, *, tuned: bool) -> Rate | None:
-    """Return what earlier copies of this device tell, or None."""
+def measured_rate(past: History, subject: Subject, *, tuned: bool) -> Rate | None:
+    """Return the rate that earlier copies of this device show, or None."""
     found = past.expected(subject.host, tuned=tuned, size_bytes=subject.size_bytes, transport=subject.transport)
     if found is None:
         return None
@@ -136,7 +104,7 @@ def measured_rate(past: Past, subject: Subject, *, tuned: bool) -> Rate | None:
 
 
 def _is_of_link(
-    copies: Iterable[Measured], expected_bytes_per_s: float, *, tuned: bool, kinds: Collection[str]
+    copies: Iterable[Measurement], expected_bytes_per_s: float, *, tuned: bool, kinds: Collection[str]
 ) -> bool:
     """Return whether an expectation comes from a copy that its link held back and not the device."""
     like = [one for one in copies if one.counts and one.tuned == tuned]
@@ -147,17 +115,17 @@ def _is_of_link(
     return was_full and expected_bytes_per_s >= _LIKE * newest.whole_bytes_per_s
 
 
-def bounded_rate(rate: Rate, subject: Subject, by_model: Mapping[str, tuple[float, ...]]) -> Rate:
+def bounded_rate(rate: Rate, subject: Subject, by_model: Mapping[str, ModelRate]) -> Rate:
     """Return a rate that the link gave, but no more than devices of the same model were seen to take by themselves."""
     others = by_model.get(subject.model or "")
-    if not rate.is_of_link or not others or median(others) >= rate.bytes_per_s:
+    if not rate.is_of_link or others is None or others.bytes_per_s >= rate.bytes_per_s:
         return rate
     words = f"{rate.source}; assumed: by itself as fast as {_count(others, subject.model)}"
-    return Rate(bytes_per_s=median(others), source=words, is_assumed=True)
+    return Rate(bytes_per_s=others.bytes_per_s, source=words, is_assumed=True)
 
 
-def assumed_rate(subject: Subject, *, tuned: bool, by_model: Mapping[str, tuple[float, ...]]) -> Rate:
-    """Return what to take for granted of a device of which nothing was measured, in words that say so.
+def assumed_rate(subject: Subject, *, tuned: bool, by_model: Mapping[str, ModelRate]) -> Rate:
+    """Return the rate to assume of a device of which nothing was measured.
 
     Args:
         subject: The device.
@@ -169,7 +137,7 @@ def assumed_rate(subject: Subject, *, tuned: bool, by_model: Mapping[str, tuple[
         words = f"assumed: by {subject.transport} its windows let no more through"
         return Rate(bytes_per_s=most, source=words, is_assumed=True)
     if others := by_model.get(subject.model or ""):
-        rate, words = median(others), f"assumed: as fast as {_count(others, subject.model)}"
+        rate, words = others.bytes_per_s, f"assumed: as fast as {_count(others, subject.model)}"
         return Rate(bytes_per_s=rate if cap is None else min(rate, cap), source=words, is_assumed=True)
     if tuned and cap is not None:
         words = "assumed: tuned it takes all that its link gives to copies; how fast its flash is nobody knows yet"
@@ -177,8 +145,8 @@ def assumed_rate(subject: Subject, *, tuned: bool, by_model: Mapping[str, tuple[
     return _one_window(subject, tuned=tuned)
 
 
-def _count(others: tuple[float, ...], model: str | None) -> str:
-    return f"another {model}" if len(others) == 1 else f"the median of {len(others)} other {model}"
+def _count(others: ModelRate, model: str | None) -> str:
+    return f"another {model}" if others.devices == 1 else f"the median of {others.devices} other {model}"
 
 
 def _one_window(subject: Subject, *, tuned: bool) -> Rate:
@@ -195,57 +163,41 @@ def _one_window(subject: Subject, *, tuned: bool) -> Rate:
     )
 
 
-def hash_rate(subject: Subject, speeds: Mapping[str, float], models: Mapping[str, str | None]) -> tuple[float, bool]:
-    """Return how fast a device hashes in bytes per second, and whether that was measured on it or one of its model.
-
-    Args:
-        subject: The device.
-        speeds: Measured speeds by device.
-        models: Model of each device.
-    """
-    seen = _seen(subject, speeds, models)
+def hash_rate(subject: Subject, speeds: Speeds) -> tuple[float, bool]:
+    """Return how fast a device hashes in bytes per second, and whether that was measured on it or one of its model."""
+    seen = speeds.get(subject)
     return (seen, True) if seen is not None else (_defaults(subject).typical_hash_bytes_per_s, False)
 
 
-def flash_rate(subject: Subject, speeds: Mapping[str, float], models: Mapping[str, str | None]) -> Rate:
-    """Return how fast a device copies inside the box; the arguments are those of `hash_rate`."""
+def flash_rate(subject: Subject, speeds: Speeds) -> Rate:
+    """Return how fast a device copies inside the box."""
     usual = _defaults(subject).typical_flash_bytes_per_s
     words = f"inside the box they copy {usual / 1e6:.2g} MB/s, as was published of other flash"
-    return _measured_or(subject, speeds, models, usual, words)
+    return _measured_or(subject, speeds, usual, words)
 
 
-def add_rate(subject: Subject, speeds: Mapping[str, float], models: Mapping[str, str | None]) -> Rate:
-    """Return how fast `install add` goes through an image; the arguments are those of `hash_rate`."""
+def add_rate(subject: Subject, speeds: Speeds) -> Rate:
+    """Return how fast `install add` processes an image."""
     usual = _defaults(subject).typical_add_bytes_per_s
     words = f"'install add' goes through {usual / 1e6:.2g} MB/s, as on a C8000V"
-    return _measured_or(subject, speeds, models, usual, words)
+    return _measured_or(subject, speeds, usual, words)
 
 
-def _measured_or(
-    subject: Subject, speeds: Mapping[str, float], models: Mapping[str, str | None], usual: float, words: str
-) -> Rate:
-    seen = _seen(subject, speeds, models)
+def _measured_or(subject: Subject, speeds: Speeds, usual: float, words: str) -> Rate:
+    seen = speeds.get(subject)
     if seen is not None:
         return Rate(bytes_per_s=seen, source="measured on it, or on others of its model")
     return Rate(bytes_per_s=usual, source=f"assumed: {words}", is_assumed=True)
-
-
-def _seen(subject: Subject, speeds: Mapping[str, float], models: Mapping[str, str | None]) -> float | None:
-    """Return a speed that was measured on a device, else the median of its model's; None where there is none."""
-    if (own := speeds.get(subject.host)) is not None:
-        return own
-    like = [speed for host, speed in speeds.items() if subject.model and models.get(host) == subject.model]
-    return median(like) if like else None
 
 
 def _defaults(subject: Subject) -> Defaults:
     return platform_named(subject.platform).defaults
 
 
-def by_model(rates: Iterable[tuple[str | None, Rate]]) -> dict[str, tuple[float, ...]]:
+def by_model(rates: Iterable[tuple[str | None, Rate]]) -> dict[str, ModelRate]:
     """Return measured rates by model; those that the link gave say nothing about a model."""
-    found: dict[str, tuple[float, ...]] = {}
+    found: dict[str, list[float]] = {}
     for model, rate in rates:
         if model is not None and not rate.is_of_link:
-            found[model] = (*found.get(model, ()), rate.bytes_per_s)
-    return found
+            found.setdefault(model, []).append(rate.bytes_per_s)
+    return {model: ModelRate(bytes_per_s=median(each), devices=len(each)) for model, each in found.items()}

@@ -73,7 +73,7 @@ def _side_by_side(scenario: Scenario) -> Scenario | None:
 
 def _more_copies(scenario: Scenario) -> Iterator[tuple[str, Scenario | None]]:
     """Yield the least doubling of the copies per site that fits, else the one beyond which nothing is won."""
-    most = max((sum(one.link == link for one in scenario.estimates) for link in scenario.links), default=0)
+    most = max(map(len, scenario.at_link.values()), default=0)
     best: tuple[str, Scenario] | None = None
     copies, length = _fewest_copies(scenario), play(scenario).run.ends_s
     while copies < most:
@@ -224,7 +224,7 @@ def _slowest_to_leave(scenario: Scenario) -> tuple[str, ...] | None:
 
 def _alone_s(estimate: Estimate) -> float:
     """Return how long a device's copy would take by itself, and what follows its restore."""
-    return estimate.size_bytes / estimate.rate.bytes_per_s + estimate.job.finish_s
+    return estimate.size_bytes / estimate.rate.bytes_per_s + estimate.finish_s
 
 
 def _told(change: str, changed: Scenario) -> Remedy:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from flashferry.core.units import coarse_rate
 from flashferry.model.fleet_plan import Supply
@@ -145,17 +146,33 @@ class Estimate:
         return found
 
     @property
-    def job(self) -> Job:
-        """Return it as work of a run."""
+    def finish_s(self) -> float:
+        """Return how long it goes on once it is restored."""
+        return self.finish.seconds(self.size_bytes, self.hash_bytes_per_s)
+
+    def job(
+        self,
+        supply: Supply = Supply.CENTRE,
+        *,
+        over: str = "",
+        not_before_s: float = 0.0,
+        joins: str = "",
+        needs: str = "",
+    ) -> Job:
+        """Return it as work of a run that pulls from somewhere; the other arguments are those of `Job`."""
         return Job(
             host=self.host,
             site=self.link,
             size_bytes=self.size_bytes,
-            limit_bytes_per_s=self.rate.limit_bytes_per_s,
+            limit_bytes_per_s=self.rate_from(supply).limit_bytes_per_s,
             hash_s=self.size_bytes / self.hash_bytes_per_s,
             rtt_s=self.rtt_s,
             more_round_trips=more_round_trips(self.transport),
-            finish_s=self.finish.seconds(self.size_bytes, self.hash_bytes_per_s),
+            finish_s=self.finish_s,
+            not_before_s=not_before_s,
+            over=over,
+            joins=joins,
+            needs=needs,
         )
 
 
@@ -215,7 +232,8 @@ class Scenario:
         limits: How much goes on at the same time.
         policy: How waves are made.
         until_s: When the run must have ended, in seconds from its start, or None.
-        there: Images that the depot behind a link has already, from a night before: the link's key and the image.
+        there: Images that the depot of a link has already, from a night before: the link's key and the image.
+        at_link: The estimates by their link, in the same order.
     """
 
     estimates: tuple[Estimate, ...]
@@ -224,6 +242,13 @@ class Scenario:
     policy: WavePolicy
     until_s: float | None = None
     there: frozenset[tuple[str, ImageKey]] = frozenset()
+    at_link: Mapping[str, Sequence[Estimate]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        found: dict[str, list[Estimate]] = {}
+        for one in self.estimates:
+            found.setdefault(one.link, []).append(one)
+        object.__setattr__(self, "at_link", found)
 
     def ends_s(self, estimate: Estimate) -> float | None:
         """Return when a device must be done: at the run's end or its site's, less the time kept to restore; or None."""
@@ -254,7 +279,7 @@ class Scenario:
         """Return the same for one link by itself, all its devices at once."""
         return replace(
             self,
-            estimates=tuple(one for one in self.estimates if one.link == link),
+            estimates=tuple(self.at_link.get(link, ())),
             links={link: self.links[link]},
             policy=replace(self.policy, canary=False, by=None, size=None),
         )
@@ -320,7 +345,7 @@ def play(scenario: Scenario) -> ScenarioOutcome:
     """Return what a run comes to."""
     made = waves(scenario.estimates, scenario.policy)
     by_host = {one.host: one for one in scenario.estimates}
-    shut = tuple(host for host, one in by_host.items() if scenario.opens_too_late(one))
+    shut = {host: None for host, one in by_host.items() if scenario.opens_too_late(one)}
     begun = [by_host[host] for wave in made for host in wave.hosts if host not in shut]
     pulls, at_depots = _pulls(scenario, begun), _syncs(scenario, begun)
     jobs = [
@@ -331,7 +356,7 @@ def play(scenario: Scenario) -> ScenarioOutcome:
     ends = {host: scenario.ends_s(one) for host, one in by_host.items() if host not in shut}
     late = [host for host, end in ends.items() if end is not None and run.devices[host].ends_s > end]
     late.sort(key=lambda host: run.devices[host].begins_s)
-    return ScenarioOutcome(waves=made, run=run, shut=shut, late=(*late, *shut), pulls=pulls, syncs=at_depots)
+    return ScenarioOutcome(waves=made, run=run, shut=tuple(shut), late=(*late, *shut), pulls=pulls, syncs=at_depots)
 
 
 def _as_begun(made: Sequence[Wave], scenario: Scenario, by_host: Mapping[str, Estimate]) -> list[list[str]]:
@@ -340,9 +365,11 @@ def _as_begun(made: Sequence[Wave], scenario: Scenario, by_host: Mapping[str, Es
     opens_s = {host: scenario.links[one.link].opens_s for host, one in by_host.items()}
     if scenario.policy.approve:
         return begun
-    for number, wave in enumerate(made[:-1]):
+    # When the first device of any later wave can start, for each wave but the last.
+    opens = [min(opens_s[host] for host in wave.hosts) for wave in made[1:]]
+    later_s = list(accumulate(reversed(opens), min))[::-1]
+    for number, (wave, first_s) in enumerate(zip(made, later_s, strict=False)):
         if not wave.is_canary:
-            first_s = min(opens_s[host] for later in made[number + 1 :] for host in later.hosts)
             begun[-1] += [host for host in begun[number] if opens_s[host] > first_s]
             begun[number] = [host for host in begun[number] if opens_s[host] <= first_s]
     return begun
@@ -383,19 +410,13 @@ def _job(one: Estimate, scenario: Scenario, supply: Supply, at_depots: Mapping[s
     """Return a device as work of a run, by where it pulls from."""
     if supply is Supply.DEPOT:
         sync = at_depots[one.link].get(one.image_key)
-        return replace(
-            one.job,
-            over=lan_of(one.link),
-            limit_bytes_per_s=one.rate_from(supply).limit_bytes_per_s,
-            not_before_s=sync.proven_s if sync is not None else 0.0,
-        )
+        return one.job(supply, over=lan_of(one.link), not_before_s=sync.proven_s if sync is not None else 0.0)
     if scenario.links[one.link].supply is not Supply.NEIGHBOUR or not one.takes_part:
-        return one.job
+        return one.job()
     served = f"{one.link} {one.image} {one.size_bytes}"
     if supply is Supply.CENTRE:
-        return replace(one.job, joins=served)
-    limit = one.rate_from(supply).limit_bytes_per_s
-    return replace(one.job, over=lan_of(one.link), limit_bytes_per_s=limit, joins=served, needs=served)
+        return one.job(joins=served)
+    return one.job(supply, over=lan_of(one.link), joins=served, needs=served)
 
 
 def _links(scenario: Scenario) -> dict[str, Link]:

@@ -23,6 +23,7 @@ class Slots:
     Attributes:
         total: Slots in all.
         of_site: Slots of a site.
+        queue: Jobs that ask for a slot, but for those whose site is full.
     """
 
     total: int
@@ -30,27 +31,27 @@ class Slots:
     _taken: int = 0
     _taken_at: Counter[str] = field(default_factory=Counter)
     _asked: int = 0
-    _queue: list[tuple[int, int, str]] = field(default_factory=list)
+    queue: list[tuple[int, int, str]] = field(default_factory=list)
     # Those whose site is full wait apart, so that nobody looks at them again before it has room.
     _held_up: dict[str, deque[tuple[int, int, str]]] = field(default_factory=dict)
 
     def ask(self, job: int, site: str) -> None:
         """Queue a job."""
         self._asked += 1
-        heapq.heappush(self._queue, (self._asked, job, site))
+        heapq.heappush(self.queue, (self._asked, job, site))
 
     def give_back(self, site: str) -> None:
         """Free a slot."""
         self._taken -= 1
         self._taken_at[site] -= 1
         if waiting := self._held_up.get(site):
-            heapq.heappush(self._queue, waiting.popleft())
+            heapq.heappush(self.queue, waiting.popleft())
 
     def granted(self) -> list[int]:
         """Return the jobs that have their slots from now on."""
         found = []
-        while self._queue and self._taken < self.total:
-            asked = heapq.heappop(self._queue)
+        while self.queue and self._taken < self.total:
+            asked = heapq.heappop(self.queue)
             _, job, site = asked
             if self._taken_at[site] >= self.of_site(site):
                 self._held_up.setdefault(site, deque()).append(asked)

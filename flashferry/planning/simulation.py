@@ -324,18 +324,24 @@ class _Run:
             self._ahead.ask(number, self.jobs[number].site)
 
     def _grant(self, now_s: float) -> None:
-        for number in self._ahead.granted():
-            self._logins.ask(number, self.jobs[number].site)
-        for number in self._logins.granted():
-            self._times[number].begins = now_s
-            self._events.put(now_s + CHECK_S + CHECK_ROUND_TRIPS * self.jobs[number].rtt_s, _Step.CHECKED, job=number)
-        for number in self._copies.granted():
-            job = self.jobs[number]
-            set_up_s = SETUP_S + (SETUP_ROUND_TRIPS + job.more_round_trips) * job.rtt_s
-            self._events.put(now_s + set_up_s, _Step.SET_UP, job=number)
-        for number in self._hashes.granted():
-            self._times[number].hashes_from = now_s
-            self._events.put(now_s + self.jobs[number].hash_s, _Step.HASHED, job=number)
+        """Give out the slots that are free: of those ahead first, for each of them asks for a login."""
+        if self._ahead.queue:
+            for number in self._ahead.granted():
+                self._logins.ask(number, self.jobs[number].site)
+        if self._logins.queue:
+            for number in self._logins.granted():
+                self._times[number].begins = now_s
+                check_s = CHECK_S + CHECK_ROUND_TRIPS * self.jobs[number].rtt_s
+                self._events.put(now_s + check_s, _Step.CHECKED, job=number)
+        if self._copies.queue:
+            for number in self._copies.granted():
+                job = self.jobs[number]
+                set_up_s = SETUP_S + (SETUP_ROUND_TRIPS + job.more_round_trips) * job.rtt_s
+                self._events.put(now_s + set_up_s, _Step.SET_UP, job=number)
+        if self._hashes.queue:
+            for number in self._hashes.granted():
+                self._times[number].hashes_from = now_s
+                self._events.put(now_s + self.jobs[number].hash_s, _Step.HASHED, job=number)
 
     def _look_out(self, link: str) -> None:
         """Put in when the next copy of a link ends, in place of what was thought before."""

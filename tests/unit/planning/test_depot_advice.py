@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashferry.model.fleet_plan import Action, PlannedDevice, Remedy
+from flashferry.model.fleet_plan import Remedy
 from flashferry.model.limits import Limits
 from flashferry.model.waves import WavePolicy
 from flashferry.planning.depot_advice import depot_advice
-from flashferry.planning.fleet_planner import timed
+from flashferry.planning.fleet_planner import times_of
 from flashferry.planning.forecast import Forecast, forecast
 from flashferry.planning.scenario import Estimate, LinkFacts, Rate, Scenario, play
 
@@ -222,10 +222,10 @@ def test_a_copy_over_a_fast_lan_has_its_rate_in_the_plan(size_bytes: int) -> Non
     devices = (replace(one, size_bytes=size_bytes) for one in many(3))
     scenario = replace(fleet(*devices, depot="depot-1", lan_rate_bps=1e9), policy=WavePolicy(canary=True))
     told = advised(scenario)
-    planned = timed(PlannedDevice(host="ams0", address="192.0.2.1", action=Action.STAGE), told)
+    planned = times_of(told.waves[0].number, told.devices["ams0"])
     timeline = told.devices["ams0"]
-    assert planned.wave == 0
-    assert planned.copy_s
-    assert size_bytes / planned.copy_s == pytest.approx(
+    assert planned["wave"] == 0
+    assert planned["copy_s"]
+    assert size_bytes / planned["copy_s"] == pytest.approx(
         size_bytes / (timeline.copied_s - timeline.copies_from_s), rel=0.04
     )

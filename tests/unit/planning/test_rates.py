@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from flashferry.planning.rates import (
+    ModelRate,
+    Speeds,
     Subject,
     add_rate,
     assumed_rate,
@@ -91,7 +93,7 @@ def test_nothing_is_measured_where_history_is_silent() -> None:
 
 def test_like_devices_stand_in_before_the_link_does() -> None:
     """The median of the model is nearer to the truth than the link, and is told as what it is."""
-    found = assumed_rate(_subject(), tuned=True, by_model={"ISR4321/K9": (1e6, 3e6, 2e6)})
+    found = assumed_rate(_subject(), tuned=True, by_model={"ISR4321/K9": ModelRate(2e6, 3)})
     assert found == Rate(
         bytes_per_s=2e6, source="assumed: as fast as the median of 3 other ISR4321/K9", is_assumed=True
     )
@@ -122,23 +124,24 @@ def test_without_a_link_rate_the_slower_case_is_assumed() -> None:
 def test_hash_speed_is_the_devices_own_else_its_models_else_assumed() -> None:
     """What a device was seen to hash at counts first."""
     models: dict[str, str | None] = {"r1": "ISR4321/K9", "r2": "ISR4321/K9", "r3": "C2811"}
-    assert hash_rate(_subject(), {"r1": 7e6, "r2": 3e6}, models) == (7e6, True)
-    assert hash_rate(_subject(), {"r2": 3e6, "r3": 1e6}, models) == (3e6, True)
-    assert hash_rate(_subject(platform="ios"), {}, models) == (pytest.approx(400e6 / 720), False)
+    assert hash_rate(_subject(), Speeds.of({"r1": 7e6, "r2": 3e6}, models)) == (7e6, True)
+    assert hash_rate(_subject(), Speeds.of({"r2": 3e6, "r3": 1e6}, models)) == (3e6, True)
+    assert hash_rate(_subject(platform="ios"), Speeds.of({}, models)) == (pytest.approx(400e6 / 720), False)
 
 
 def test_a_rate_that_the_link_gave_says_nothing_about_a_model() -> None:
     """Only rates that devices limited themselves are passed on to others of their model."""
     own, shared = Rate(bytes_per_s=1e6, source=""), Rate(bytes_per_s=2e6, source="", is_of_link=True)
-    assert by_model([("A", own), ("A", shared), (None, own)]) == {"A": (1e6,)}
+    assert by_model([("A", own), ("A", shared), (None, own)]) == {"A": ModelRate(1e6, 1)}
+    assert by_model([("A", Rate(bytes_per_s=rate, source="")) for rate in (1e6, 3e6, 2e6)]) == {"A": ModelRate(2e6, 3)}
 
 
 def test_a_device_that_shared_its_link_is_not_taken_for_faster_than_its_model() -> None:
     """What the link held back is bounded by what others of the model took, and only downwards."""
     shared = Rate(bytes_per_s=4e6, source="staged", is_of_link=True)
-    found = bounded_rate(shared, _subject(), {"ISR4321/K9": (2e6,)})
+    found = bounded_rate(shared, _subject(), {"ISR4321/K9": ModelRate(2e6, 1)})
     assert (found.bytes_per_s, found.is_of_link, found.is_assumed) == (2e6, False, True)
-    assert bounded_rate(shared, _subject(), {"ISR4321/K9": (5e6,)}) == shared
+    assert bounded_rate(shared, _subject(), {"ISR4321/K9": ModelRate(5e6, 1)}) == shared
     assert bounded_rate(shared, _subject(), {}) == shared
 
 
@@ -167,10 +170,10 @@ def test_a_window_inside_the_window_bounds_what_is_assumed(tuned, ceiling, rate,
 def test_what_is_done_inside_the_box_goes_as_measured_else_as_published(rate, usual, words) -> None:
     """A device's own figure first, then its model's; what is assumed says so."""
     models: dict[str, str | None] = {"r1": "ISR4321/K9", "r2": "ISR4321/K9"}
-    assert rate(_subject(), {"r1": 7e6, "r2": 3e6}, models).bytes_per_s == 7e6
-    like = rate(_subject(), {"r2": 3e6}, models)
+    assert rate(_subject(), Speeds.of({"r1": 7e6, "r2": 3e6}, models)).bytes_per_s == 7e6
+    like = rate(_subject(), Speeds.of({"r2": 3e6}, models))
     assert (like.bytes_per_s, like.is_assumed) == (3e6, False)
-    found = rate(_subject(), {}, models)
+    found = rate(_subject(), Speeds.of({}, models))
     assert (found.bytes_per_s, found.source, found.is_assumed) == (pytest.approx(usual, rel=0.01), words, True)
 
 
