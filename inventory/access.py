@@ -1,6 +1,6 @@
 """How a host's SSH key is to be judged, as the inventory says it; and the folder where flashferry keeps its state.
 
-A file of known hosts is read, and written to with each new key. So an inventory, which somebody else may have written,
+A file of known hosts is read, and written to with each new key. So an inventory, which may have been written elsewhere,
 names one below the state folder only, whatever links lead there; the operator's own option may name any. What an
 inventory says is text, what the operator says is a `Path`, which no inventory can hold.
 """

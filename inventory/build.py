@@ -47,7 +47,7 @@ def read_entries(*, hosts: Path | None, groups: Path, defaults: Path) -> Entries
     """Read and check the files of an inventory; those that are absent hold nothing.
 
     Raises:
-        ConfigInvalid: A file is unreadable or not of the expected shape, or somebody names an unknown group.
+        ConfigInvalid: A file is unreadable or not of the expected shape, or an unknown group is named.
     """
     known = _named(groups)
     found = Entries(hosts=_named(hosts) if hosts else {}, groups=known, defaults=read_mapping(defaults))

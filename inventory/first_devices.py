@@ -1,4 +1,4 @@
-"""Devices for a first inventory, as somebody types them or as a table has them: each checked before a file is written.
+"""Devices for a first inventory, typed one by one or read from a table: each checked before a file is written.
 
 A table is what spreadsheets write as CSV: with commas, semicolons or tabs, with a byte order mark or without, with
 empty rows anywhere. What cannot be read without guessing is refused with its line. No password is ever taken from it.

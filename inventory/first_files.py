@@ -1,6 +1,6 @@
 """A first inventory as files: commented, so that every key can be found where it is wanted, and never over a file.
 
-All files are made in a folder of their own, read again there, and then put in place: whoever looks sees none of them or
+All files are made in a folder of their own, read again there, and then put in place: a reader sees none of them or
 all, and what the reader of inventories would not take is not left behind.
 """
 
@@ -28,9 +28,9 @@ EXAMPLE_SITE = "branch1"
 """Stands in the comments of an inventory that has no site yet."""
 
 _ABOUT_HOSTS = """\
-# Your routers: a name and an address each. Begun by 'flashferry init', yours to go on with.
+# Your routers: a name and an address each. Written by 'flashferry init'; edit it as you like.
 #
-# 'flashferry check' tells what is wrong with this file; docs/inventory.md explains every key. A host may also have:
+# 'flashferry check' reports what is wrong with this file; docs/inventory.md explains every key. A host may also have:
 #   port: 22                  # of SSH
 #   platform: ios             # where it is not that of defaults.yaml
 #   data:
@@ -99,7 +99,7 @@ def texts(
     Args:
         devices: The devices, each by its own name.
         username: Who logs in to them, or None: from elsewhere.
-        link_rate_bps: Rate of each site's WAN link, or None where nobody said.
+        link_rate_bps: Rate of each site's WAN link, or None if unknown.
     """
     sites = list(dict.fromkeys(one.site for one in devices if one.site is not None))
     return {

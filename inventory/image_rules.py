@@ -23,7 +23,7 @@ class Traits:
     """What a device was seen to be.
 
     Attributes:
-        platform: What `show version` tells it to be; the inventory's `platform` is NAPALM's, and `ios` for all.
+        platform: As `show version` reports it; the inventory's `platform` is NAPALM's, and `ios` for all.
         model: As `show version` has it, such as `ISR4331/K9`.
         version: Its release, such as `17.9.4a` or `15.8(3)M2`.
     """
@@ -87,7 +87,7 @@ class Rule:
         return self.version is None or self.version.holds(traits.version)
 
     def covers(self, other: Rule) -> bool:
-        """Return whether it surely fits wherever the other fits; False where that cannot be told."""
+        """Return whether it surely fits wherever the other fits; False where that is not certain."""
         if self.platform not in (None, other.platform):
             return False
         if self.model is not None and not _covers(self.model, other.model):

@@ -57,7 +57,7 @@ def _nornir(inventory: Inventory, workers: int) -> Nornir:
     """Return a Nornir object as `InitNornir` makes it, but for its log file and other packages' connections.
 
     Left on, Nornir's logging writes nornir.log, tracebacks included, into the current folder. Connection plugins would
-    bring netmiko and NAPALM where nobody is going to log in; ours is registered by who uses it.
+    import netmiko and NAPALM where no login follows; ours is registered where it is used.
     """
     config = Config.from_dict(
         runner={"plugin": "threaded", "options": {"num_workers": workers}}, logging={"enabled": False}

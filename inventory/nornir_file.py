@@ -120,7 +120,7 @@ def _section(path: Path) -> dict[str, Any]:
             hint="Give the name under which the plugin is installed; its documentation has it",
         )
     for key in ("options", "transform_function_options"):
-        # The value may hold a token, so its kind is all that is told.
+        # The value may hold a token, so only its type is shown.
         if not isinstance(section.get(key) or {}, dict):
             raise ConfigInvalid(
                 f"{path}: key '{key}': expected a mapping, found {type(section[key]).__name__}",
@@ -146,11 +146,11 @@ def _with_files(path: Path, plugin: str, options: Mapping[str, Any]) -> dict[str
             )
         file = path.parent / at_home(given)
         if key not in _BESIDE and not file.is_file():
-            told = (
+            seen = (
                 f"none at {file}" if described_file(given) == given else f"none at the path given, {described(given)}"
             )
             raise ConfigInvalid(
-                f"{path}: {plugin}: option '{key}': expected a file, found {told}",
+                f"{path}: {plugin}: option '{key}': expected a file, found {seen}",
                 hint="Correct the path; a relative one starts at this configuration file",
             )
         found[key] = str(file)
@@ -302,11 +302,11 @@ def _failed(source: str, error: BaseException, said: str, options: Mapping[str, 
             f"{source}: expected a column 'name', found none",
             hint="The first line names the columns, with commas between them",
         )
-    told = masked(said if isinstance(error, SystemExit) else _text_of(error))
+    text = masked(said if isinstance(error, SystemExit) else _text_of(error))
     for value in _given(options):
-        told = told.replace(value, MASK)
+        text = text.replace(value, MASK)
     # Cut behind that: half a token is none that could be found.
-    words = " ".join(told.split()).rstrip(".")[:_SHOWN] or "no reason given"
+    words = " ".join(text.split()).rstrip(".")[:_SHOWN] or "no reason given"
     return ConfigInvalid(f"{source}: {type(error).__name__}: {words}", hint="Check the plugin's options")
 
 
@@ -365,9 +365,9 @@ def _transform(source: str, found: Inventory, section: Mapping[str, Any]) -> Non
         for host in found.hosts.values():
             function(host, **(section.get("transform_function_options") or {}))
     except PluginNotRegistered:
-        told = repr(name) if _WORD.fullmatch(str(name)) else described(name)
+        shown_name = repr(name) if _WORD.fullmatch(str(name)) else described(name)
         raise ConfigInvalid(
-            f"{source}: transform function {told} is not installed",
+            f"{source}: transform function {shown_name} is not installed",
             hint="Install the package that has it, or correct 'transform_function'",
         ) from None
     except Exception as error:  # noqa: BLE001 -- foreign code, as above

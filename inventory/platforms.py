@@ -21,7 +21,7 @@ IOS = "ios"
 """NAPALM's name for both Cisco IOS and IOS-XE, and ours."""
 
 NAMES = ("ios", "cisco_ios", "cisco_xe", "cisco_iosxe", "iosxe")
-"""What is told of the names that count; blanks, dashes, dots and capitals make no difference."""
+"""The accepted names, as messages list them; blanks, dashes, dots and capitals make no difference."""
 
 _PLAIN = frozenset({"ios", "iosxe", "xe", "iosios"})
 _NODE_KINDS = frozenset({"c8000v", "csr1000v", "cat9kv", "iol", "vios", "viosl2"})

@@ -45,7 +45,7 @@ class Release:
 
 
 def read_release(text: str) -> Release | None:
-    """Return a release, or None where its numbers cannot be told."""
+    """Return a release, or None where it has no readable numbers."""
     if (found := _RELEASE.fullmatch(text.strip())) is None:
         return None
     major, minor, maintenance, letter, train, number, last = found.groups()
@@ -81,7 +81,7 @@ class Comparison:
     text: str
 
     def covers(self, other: Comparison) -> bool:
-        """Return whether whatever the other lets through passes here too; False where that cannot be told."""
+        """Return whether all that passes the other passes here too; False where that is not certain."""
         order = compare(other.bound, self.bound)
         if order is None:
             return False
@@ -119,7 +119,7 @@ class VersionCondition:
         return all(self._passes(one, release, version) for one in self.comparisons)
 
     def covers(self, other: VersionCondition) -> bool:
-        """Return whether it surely holds wherever the other holds; False where that cannot be told."""
+        """Return whether it surely holds wherever the other holds; False where that is not certain."""
         if not self.comparisons or not other.comparisons:
             return self.text.upper() == other.text.upper()
         return all(any(one.covers(theirs) for theirs in other.comparisons) for one in self.comparisons)

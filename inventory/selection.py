@@ -37,9 +37,9 @@ _PUBLIC = frozenset(
         *("device_role", "device_type", "location", "role", "status", "tags", "tenant"),
     }
 )
-"""Keys whose values may be told; one of the operator's own may hold anything."""
+"""Keys whose values messages may show; a key of the operator's own may hold anything."""
 _KEY = re.compile(r"[A-Za-z][A-Za-z_-]*[0-9]{0,2}")
-"""What may be told as a key: `password:word`, without the blank, is one to YAML."""
+"""What messages may show as a key: `password:word`, without the blank, is one to YAML."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +71,10 @@ def narrowed(nornir: Nornir, selection: Selection) -> Nornir:
             "no device in the inventory", hint="Add devices to hosts.yaml, or give another inventory with --inventory"
         )
     facts = {name: _facts(host) for name, host in hosts.items()}
-    wanted = _checked(nornir.inventory, selection, facts)
-    chosen = {name for name, one in facts.items() if all(one.get(key, set()) & wanted[key] for key in wanted)}
+    asked = _checked(nornir.inventory, selection, facts)
+    chosen = {name for name, one in facts.items() if all(one.get(key, set()) & asked[key] for key in asked)}
     if not chosen:
-        raise ConfigInvalid(f"no device fits {_asked(selection)}", hint=_seen(facts, wanted))
+        raise ConfigInvalid(f"no device fits {_asked(selection)}", hint=_seen(facts, asked))
     for name in sorted(chosen):
         check_fault(hosts[name])
     return nornir.filter(filter_func=lambda host: host.name in chosen)
@@ -96,11 +96,11 @@ def _checked(inventory: Inventory, selection: Selection, facts: Mapping[str, _Fa
     """Return the values that fit, by key; each of them is known."""
     _known("device", selection.hosts, inventory.hosts, "--host")
     _known("group", selection.groups, inventory.groups, "--group")
-    wanted = _alternatives(selection)
+    asked = _alternatives(selection)
     for given in selection.filters:
         key, _, value = given.partition("=")
         _check_filter(key, value, facts)
-    return wanted
+    return asked
 
 
 def _check_filter(key: str, value: str, facts: Mapping[str, _Facts]) -> None:
@@ -111,7 +111,7 @@ def _check_filter(key: str, value: str, facts: Mapping[str, _Facts]) -> None:
             hint="Filter by a key of the inventory, or give the devices that key in their data",
         )
     if not any(value in one.get(key, ()) for one in facts.values()):
-        values = _values_told(key, facts)
+        values = _public_values(key, facts)
         raise ConfigInvalid(
             f"--filter {key}={value}: no device has that {key}{_meant(value, values or [])}", hint=_seen(facts, (key,))
         )
@@ -119,9 +119,9 @@ def _check_filter(key: str, value: str, facts: Mapping[str, _Facts]) -> None:
 
 def _alternatives(selection: Selection) -> dict[str, set[str]]:
     """Return for each key the values that fit."""
-    wanted: dict[str, set[str]] = {}
+    asked: dict[str, set[str]] = {}
     if selection.hosts:
-        wanted["name"] = set(selection.hosts)
+        asked["name"] = set(selection.hosts)
     pairs: dict[str, set[str]] = {}
     for given in selection.filters:
         key, sign, value = given.partition("=")
@@ -134,8 +134,8 @@ def _alternatives(selection: Selection) -> dict[str, set[str]]:
     if selection.groups:
         pairs[_GROUP] = pairs.get(_GROUP, set(selection.groups)) & set(selection.groups)
     for key, values in pairs.items():
-        wanted[key] = wanted[key] & values if key in wanted else values
-    return wanted
+        asked[key] = asked[key] & values if key in asked else values
+    return asked
 
 
 def _facts(host: Host) -> _Facts:
@@ -175,13 +175,13 @@ def _asked(selection: Selection) -> str:
     return " ".join([*asked, *(f"--filter {one}" for one in selection.filters)])
 
 
-def _seen(facts: Mapping[str, _Facts], wanted: Iterable[str]) -> str:
+def _seen(facts: Mapping[str, _Facts], asked: Iterable[str]) -> str:
     """Return which values there are for the keys asked for."""
     parts = []
-    for key in wanted:
-        values = _values_told(key, facts)
-        told = f"one of {len(_values(key, facts))} other values" if values is None else _listed(values, " or ")
-        parts.append(f"{key} is {told}")
+    for key in asked:
+        values = _public_values(key, facts)
+        text = f"one of {len(_values(key, facts))} other values" if values is None else _listed(values, " or ")
+        parts.append(f"{key} is {text}")
     return "In the inventory " + "; ".join(parts)
 
 
@@ -189,7 +189,7 @@ def _values(key: str, facts: Mapping[str, _Facts]) -> list[str]:
     return sorted({value for one in facts.values() for value in one.get(key, set())})
 
 
-def _values_told(key: str, facts: Mapping[str, _Facts]) -> list[str] | None:
+def _public_values(key: str, facts: Mapping[str, _Facts]) -> list[str] | None:
     """Return the values of a key; None where they are the operator's own, and any may be a secret."""
     values = _values(key, facts)
     is_public = key in _PUBLIC or all(len(value) < SHORTEST_SECRET for value in values)

@@ -1,4 +1,4 @@
-"""The shape of one inventory entry: what Nornir would trip over later, told now with file, name and key."""
+"""The shape of one inventory entry: what Nornir would fail on later is reported with file, name and key."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ class _Entry:
                 "It is SSH's; 22 is taken without",
             )
 
-    def _check_connection(self, kind: str, told: str, options: object) -> None:
-        """Check the options of one kind of connection; `told` is what it is called in a complaint."""
-        above, where = ("connection_options", kind), f"connection_options: {told}: "
+    def _check_connection(self, kind: str, label: str, options: object) -> None:
+        """Check the options of one kind of connection; `label` is its name in messages."""
+        above, where = ("connection_options", kind), f"connection_options: {label}: "
         if not isinstance(options, dict):
             raise self._wrong(above, f"{where}expected a mapping, found {type(options).__name__}", _BELOW)
         self._check_text(options, above, where)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A site as its devices tell it.
+    """A site, as its devices have it.
 
     Attributes:
         name: Its name.
-        link_rate_bps: Rate of its WAN link in bit/s, or None where nobody said.
+        link_rate_bps: Rate of its WAN link in bit/s, or None if unknown.
         cap_share: Share of that rate that copies may take together, in (0, 1].
         server_address: Our address as its devices reach it; None where none is given or they differ.
         vrf: VRF through which they reach us; None where none is given or they differ.
@@ -30,7 +30,7 @@ class Site:
         max_copies: How many copies may run over its link at once, or None: as the run has it.
         depot: Host name or URL of its depot: images cross the link once, and devices pull over the LAN; or None.
         neighbours: Whether its devices serve each other.
-        lan_rate_bps: Rate of the LAN between depot or neighbours and devices in bit/s, or None where nobody said.
+        lan_rate_bps: Rate of the LAN between depot or neighbours and devices in bit/s, or None if unknown.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Site:
 
 
 def sites_of(devices: Iterable[HostView]) -> dict[str, Site]:
-    """Return the sites of some devices, by name. A device without a site is in none: its link is nobody else's.
+    """Return the sites of some devices, by name. A device without a site is in none: its link is its own.
 
     Raises:
         ConfigInvalid: Two devices of a site disagree on what the link carries, its windows, its copies, or its depot.
@@ -63,16 +63,16 @@ def sites_of(devices: Iterable[HostView]) -> dict[str, Site]:
     return {name: _site(name, of_it) for name, of_it in members.items()}
 
 
-def rate_missing(whose: str, lacking: str, insist: str) -> ConfigInvalid:
+def rate_missing(links: str, lacking: str, insist: str) -> ConfigInvalid:
     """Return the complaint about links whose rate is needed and not known.
 
     Args:
-        whose: The sites, or devices without one, in words.
+        links: The sites, or devices without one, in words.
         lacking: Why copies cannot do without it here.
         insist: The option that has them go all the same.
     """
     return ConfigInvalid(
-        f"{whose}: data key 'link_rate_bps': expected the rate of the WAN link in bit/s, found none, and {lacking}: "
+        f"{links}: data key 'link_rate_bps': expected the rate of the WAN link in bit/s, found none, and {lacking}: "
         "copies would have neither a cap nor a pace",
         hint="Give it in the site's group, or load the module tcp_bbr and allow it "
         f"(net.ipv4.tcp_allowed_congestion_control); {insist} lets them run all the same",
@@ -96,8 +96,8 @@ def _agree(site: str, first: HostView, other: HostView) -> None:
         expected, found = getattr(first, key), getattr(other, key)
         if expected != found:
             raise ConfigInvalid(
-                f"data key '{key}': expected {_told(expected)} as {first.name} of the same site '{site}' has it, "
-                f"found {_told(found)}",
+                f"data key '{key}': expected {_text(expected)} as {first.name} of the same site '{site}' has it, "
+                f"found {_text(found)}",
                 host=other.name,
                 hint="Give it once, in the site's group",
             )
@@ -107,7 +107,7 @@ def _common(values: list[str | None]) -> str | None:
     return values[0] if len(set(values)) == 1 else None
 
 
-def _told(value: object) -> str:
+def _text(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "none"
     if isinstance(value, bool):
@@ -135,7 +135,7 @@ def check_addresses(hosts: Iterable[Host]) -> None:
     first: dict[tuple[str, int], str] = {}
     for host in hosts:
         if not host.hostname:
-            continue  # told by whoever wants to log in to it
+            continue  # the login reports it
         address = _plain(host.hostname)
         port = host.get_connection_parameters(_CONNECTION).port or host.port or 22
         other = first.setdefault((address, port), host.name)

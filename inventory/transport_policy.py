@@ -1,6 +1,6 @@
 """Which transports an inventory allows a device, and in which order they are taken. Pure: names in, names out.
 
-A transport is known here by its name alone; what it does is told where devices are (`flashferry.transports`).
+A transport is known here by its name alone; what it does stands with devices (`flashferry.transports`).
 
 Facts
 -----
@@ -15,16 +15,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ORDER = ("ftp", "http", "scp", "https", "sftp")
-"""Transports by which a device fetches, in the order in which they are taken where nobody says otherwise."""
+"""Transports by which a device fetches, in the order in which they are taken by default."""
 
 USUAL = ORDER[0]
-"""The one that is taken where nobody asks for another; what was fetched before there was a choice was fetched by it."""
+"""The default; what was fetched before there was a choice was fetched by it."""
 
 PUSH = "push"
 """Our side writes to the device; never taken unless it is named."""
 
 AS_USUAL = "usual"
-"""Nobody asked: FTP, or the first that the inventory allows where it names another first, or leaves FTP out."""
+"""No choice: FTP, or the first that the inventory allows where it names another first, or leaves FTP out."""
 
 AUTO = "auto"
 """The fastest that is known, else the first; and the next one where one fails before a byte came."""
@@ -42,7 +42,7 @@ class TransportPolicy:
 
     Attributes:
         stated: The transports that are allowed, the preferred one first; empty: all but push, in the usual order.
-        clear_text: Whether login and image may cross in clear text; None: nobody said, which means yes.
+        clear_text: Whether login and image may cross in clear text; None counts as yes.
     """
 
     stated: tuple[str, ...] = ()

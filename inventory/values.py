@@ -53,7 +53,7 @@ def read_policy(value: object) -> HostKeyPolicy:
 
 
 def read_path(value: object) -> Path | None:
-    """Return the path of a file, `~` taken as the shell does; a `Path`, which no file can hold, is somebody's own."""
+    """Return the path of a file, `~` taken as the shell does; a `Path`, which no file can hold, is the operator's."""
     if value is None or isinstance(value, Path):
         return value
     if isinstance(value, str) and value and control_character(value) is None:

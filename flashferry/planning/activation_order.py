@@ -1,7 +1,7 @@
 """Who is restarted when: rounds of devices, each of which must end well before the next one begins. Pure.
 
 The first device of each model goes first. Then a few of each site at a time, so that a site keeps its other routers.
-Those that others are reached through go last, for their restart takes whoever is behind them out of reach in the middle
+Those that others are reached through go last, for their restart takes the others out of reach in the middle
 of its own.
 """
 

@@ -70,7 +70,7 @@ class Deadline:
         needed_s = self.expected_s.get(host, 0.0)
         if left_s > needed_s:
             return None
-        wants = f"it would take about {_minutes(needed_s)}" if needed_s else "nothing is begun so late"
+        wants = f"it would take about {_minutes(needed_s)}" if needed_s else "nothing is started so late"
         return Hold(
             kind=Kind.WINDOW_CLOSED,
             reason=f"does not fit any more: its time ends {spoken(end)}, in {_minutes(left_s + self.margin_s)}; "
@@ -103,7 +103,7 @@ class Deadline:
         return min(ends, default=None)
 
     def closing(self, host: str) -> Callable[[], str | None]:
-        """Return a function that tells, once it is time, why a device that begins now is ended."""
+        """Return a function that returns, once it is time, why a device that starts now is ended."""
         end = self.ends_at(host)
         if end is None:
             return lambda: None
@@ -140,7 +140,7 @@ def _minutes(seconds: float) -> str:
     return f"{max(seconds, 0.0):.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-Tell = Callable[[str, str | None], None]
+Report = Callable[[str, str | None], None]
 """Takes what is waited for, with its time, and the site that is meant or None."""
 
 
@@ -152,11 +152,11 @@ class WindowNotice:
     Args:
         deadline: The ends to keep.
         views: The inventory's view on each device.
-        tell: Takes what is new.
+        report: Takes what is new.
     """
 
-    def __init__(self, deadline: Deadline, views: Mapping[str, HostView], tell: Tell) -> None:
-        self._deadline, self._views, self._tell = deadline, views, tell
+    def __init__(self, deadline: Deadline, views: Mapping[str, HostView], report: Report) -> None:
+        self._deadline, self._views, self._report = deadline, views, report
         self._due_s: dict[tuple[str, str], float] = {}
 
     def fit(self, host: str) -> Hold | None:
@@ -167,7 +167,7 @@ class WindowNotice:
             if left_s <= self._due_s.get((who, hold.reason), float("inf")):
                 self._due_s[who, hold.reason] = next_countdown_s(left_s)
                 text = f"waits: {who}: {hold.reason}, in {rough_duration(left_s)}"
-                self._tell(text, self._views[host].site)
+                self._report(text, self._views[host].site)
         return hold
 
 

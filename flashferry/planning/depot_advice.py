@@ -11,7 +11,7 @@ from flashferry.planning.remedies import MUCH_SHORTER, further_nights
 from flashferry.planning.scenario import Scenario, ScenarioOutcome, play
 
 LEAST_SAVED_S = 60.0
-"""Nobody puts up a host for less."""
+"""Less does not justify a host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +42,18 @@ def course(scenario: Scenario, outcome: ScenarioOutcome | None = None) -> Course
     """
     found = outcome or play(scenario)
     crossed = sum(found.carried_bytes(link) for link in scenario.links)
-    begun = [facts.opens_s for link, facts in scenario.links.items() if found.uses_of(link)]
+    opened = [facts.opens_s for link, facts in scenario.links.items() if found.uses_of(link)]
     return Course(
         bytes=crossed,
         lan_bytes=sum(use.carried_bytes for link, use in found.run.links.items() if link not in scenario.links),
-        takes_s=found.run.ends_s - min(begun, default=0.0),
+        takes_s=found.run.ends_s - min(opened, default=0.0),
         fits=not found.late if scenario.has_end else None,
         nights=_nights(scenario, found),
     )
 
 
 def _nights(scenario: Scenario, found: ScenarioOutcome) -> int | None:
-    """Return how many windows like this one all devices take; what is not done in one is begun in the next."""
+    """Return how many windows like this one all devices take; what is not done in one is started in the next."""
     if not scenario.has_end:
         return None
     further, never = further_nights(scenario, found)
@@ -78,13 +78,13 @@ def savings(scenario: Scenario, outcome: ScenarioOutcome) -> Savings | None:
 
 
 def _sentence(now: Course, before: Course) -> str:
-    told = f"{size(now.bytes)} over the links instead of {size(before.bytes)} if each device pulled for itself; "
-    told += f"{rough_duration(now.takes_s)} instead of {rough_duration(before.takes_s)}"
-    nights = told_nights(before.nights, now.nights)
-    return f"{told}; {nights}" if nights else told
+    text = f"{size(now.bytes)} over the links instead of {size(before.bytes)} if each device pulled for itself; "
+    text += f"{rough_duration(now.takes_s)} instead of {rough_duration(before.takes_s)}"
+    nights = nights_saved(before.nights, now.nights)
+    return f"{text}; {nights}" if nights else text
 
 
-def told_nights(before: int | None, after: int | None) -> str:
+def nights_saved(before: int | None, after: int | None) -> str:
     """Return what becomes of a number of nights, in words: `3 nights become 1`; empty where that is nothing new."""
     if before is None or after is None or before == after:
         return ""
@@ -115,7 +115,7 @@ def _advice(scenario: Scenario, link: str) -> Iterator[DepotAdvice]:
     images = {one.image_key for one in alone.estimates}
     if alone.links[link].supply is Supply.CENTRE and len(images) < len(alone.estimates):
         advice = _compared(link, len(alone.estimates), len(images), course(alone), course(alone.with_depots({link})))
-        if _is_worth_it(advice):
+        if _is_much(advice):
             yield advice
 
 
@@ -136,11 +136,11 @@ def _compared(link: str, devices: int, images: int, now: Course, then: Course) -
     )
 
 
-def _is_worth_it(advice: DepotAdvice) -> bool:
+def _is_much(advice: DepotAdvice) -> bool:
     if advice.saved_s <= 0:
         return False
-    is_much = advice.takes_with_s <= advice.takes_s * MUCH_SHORTER and advice.saved_s >= LEAST_SAVED_S
-    return is_much or (advice.fits is False and advice.fits_with is True) or _saved_nights(advice) > 0
+    is_shorter = advice.takes_with_s <= advice.takes_s * MUCH_SHORTER and advice.saved_s >= LEAST_SAVED_S
+    return is_shorter or (advice.fits is False and advice.fits_with is True) or _saved_nights(advice) > 0
 
 
 def _saved_nights(advice: DepotAdvice) -> int:

@@ -1,7 +1,7 @@
 """The queue of a wave: who begins next, and who has to wait. No I/O, no clock of its own.
 
 A device that is logged in holds a vty line and a session of ours. So no more of them are checked ahead than the copy
-slots of their site will soon take: enough that a slot never stays empty, few enough that nobody waits long.
+slots of their site will soon take: enough that a slot never stays empty, few enough that none waits long.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class DeviceQueue:
         self._under_way: set[str] = set()
         self._not_begun: dict[str, Hold] = {}
         self._early: set[str] = set()
-        # One that waits for a hash run is tuned: no more are begun than those runs will soon take.
+        # One that waits for a hash run is tuned: no more are started than those runs will soon take.
         self._most = look_ahead(limits.copies) + limits.hashes
         self._changed = threading.Condition()
         self._news = False
@@ -150,7 +150,7 @@ class DeviceQueue:
             self._wake()
 
     def is_over(self) -> bool:
-        """Tell that none is under way and none will begin."""
+        """Return whether none is under way and none will begin."""
         with self._changed:
             left = [host for queue in self._left.values() for host in queue]
             if self._under_way or not self._early.issuperset(left):
@@ -162,7 +162,7 @@ class DeviceQueue:
     def wait(self, timeout_s: float) -> None:
         """Wait until something changed since the last `take`."""
         with self._changed:
-            # One that is due already waits for something else, of which it is told, or for its window.
+            # One that is due already waits for something else, which wakes the queue, or for its window.
             now = self._clock()
             timeout_s = min(timeout_s, *(at - now for at in self._again.values() if at > now), timeout_s)
             if not self._news:
@@ -195,7 +195,7 @@ class DeviceQueue:
         return None
 
     def _may_still(self, host: str) -> bool:
-        """Tell whether a device still fits into its time; one that does not keeps the record of its last attempt."""
+        """Return whether a device still fits into its time; one that does not keeps the record of its last attempt."""
         fit = self._fits(host)
         if fit is not None and fit.for_good:
             del self._again[host]

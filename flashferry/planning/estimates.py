@@ -38,7 +38,7 @@ from tasks.fetching.ceilings import announce
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What earlier runs tell.
+    """What is known from earlier runs.
 
     Attributes:
         past: Timed copies.
@@ -81,7 +81,7 @@ class Known:
 
 
 def link_of(device: HostView) -> str:
-    """Return the key of a device's link: its site, else the device itself, whose link is nobody else's.
+    """Return the key of a device's link: its site, else the device itself, which has a link of its own.
 
     The blank keeps it apart from the names of sites, which are single words.
     """

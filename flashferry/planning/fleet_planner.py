@@ -79,10 +79,10 @@ def plan_fleet(
     Args:
         nornir: The devices, with credentials.
         request: What is to be planned.
-        now: The present, in the time zone in which people are told.
+        now: The present, in the time zone of messages.
         not_served: What the host's depot does not serve; None: a run brings a server of its own.
         emit: Takes events; called from several threads.
-        interrupted: Whether the operator wants to stop; what was not looked at by then is told as unreachable.
+        interrupted: Whether the operator wants to stop; what was not checked by then counts as unreachable.
 
     Raises:
         ConfigInvalid: The inventory, an image or the rules are wrong, or copies would have neither a cap nor a pace
@@ -91,7 +91,7 @@ def plan_fleet(
     views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
     links = LinkRates(request.state_directory)
     sites = sites_of(views.values())
-    # What a server of the run's own would lack, that run tells: a plan is asked for no certificate.
+    # What the run's own server would lack, the run reports: a plan needs no certificate.
     wish = Wish(asked=check_asked(request.policy.transport), missing=not_served or {})
     for one in views.values():
         candidates(one.name, one.transport_policy, wish)
@@ -177,14 +177,14 @@ def _plan(
     starts_at: datetime,
     now: datetime,
 ) -> FleetPlan:
-    told = forecast(scenario, starts_at)
+    expected = forecast(scenario, starts_at)
     by_host = {one.host: one for one in scenario.estimates}
-    wave_of = {host: wave.number for wave in told.waves for host in wave.hosts}
+    wave_of = {host: wave.number for wave in expected.waves for host in wave.hosts}
 
     def device(one: Found) -> PlannedDevice:
         host = one.planned.host
-        times = times_of(wave_of.get(host, -1), told.devices.get(host))
-        return decided(one, by_host.get(host), known, told.pulls.get(host, Supply.CENTRE), times)
+        times = times_of(wave_of.get(host, -1), expected.devices.get(host))
+        return decided(one, by_host.get(host), known, expected.pulls.get(host, Supply.CENTRE), times)
 
     return FleetPlan(
         created_at=now.astimezone(UTC).isoformat(timespec="seconds"),
@@ -193,14 +193,14 @@ def _plan(
         images=images.images,
         image_folders=images.folders,
         **request.policy.of_plan(),
-        duration_s=round(told.duration_s, 1),
-        fit=told.fit,
-        assumptions=(*told.assumptions, *_left_out(found)),
-        sites=told.sites,
-        waves=told.waves,
+        duration_s=round(expected.duration_s, 1),
+        fit=expected.fit,
+        assumptions=(*expected.assumptions, *_left_out(found)),
+        sites=expected.sites,
+        waves=expected.waves,
         devices=tuple(map(device, found)),
-        savings=told.savings,
-        depot_advice=told.depot_advice,
+        savings=expected.savings,
+        depot_advice=expected.depot_advice,
     )
 
 
@@ -228,7 +228,7 @@ def times_of(wave: int, timeline: Timeline | None) -> dict[str, Any]:
 
 
 def _copy_s(timeline: Timeline) -> float:
-    """Return how long a copy takes: one of less than ten seconds to the millisecond, for its rate is told by it."""
+    """Return how long a copy takes: one of less than ten seconds to the millisecond, for its rate follows from it."""
     copy_s = timeline.copied_s - timeline.copies_from_s
     return round(copy_s, 1 if copy_s >= _LONG_COPY_S else 3)
 

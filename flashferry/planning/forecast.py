@@ -36,7 +36,7 @@ class Forecast:
         duration_s: How long the run takes.
         fit: Whether that fits.
         assumptions: What was taken for granted, in sentences.
-        pulls: Where each device that is begun pulls from.
+        pulls: Where each device that starts pulls from.
         savings: What depots and neighbours save, or None where there are none.
         depot_advice: The sites that should have a depot.
     """
@@ -57,7 +57,7 @@ def forecast(scenario: Scenario, starts_at: datetime) -> Forecast:
 
     Args:
         scenario: What the run has before it.
-        starts_at: When it begins, in the time zone in which people are told.
+        starts_at: When it begins, in the time zone of messages.
     """
     outcome = play(scenario)
     advice = depot_advice(scenario, outcome)
@@ -79,7 +79,7 @@ def assumptions(scenario: Scenario, pulls: Mapping[str, Supply]) -> tuple[str, .
 
     Args:
         scenario: What the run has before it.
-        pulls: Where each device that is begun pulls from.
+        pulls: Where each device that starts pulls from.
     """
     estimates = scenario.estimates
     found: dict[str, list[str]] = {}
@@ -90,15 +90,15 @@ def assumptions(scenario: Scenario, pulls: Mapping[str, Supply]) -> tuple[str, .
                 _, mark, what = rate.source.partition("assumed: ")
                 found.setdefault(mark + what or rate.source, []).append(one.host)
     ordered = sorted(found.items(), key=lambda item: -len(item[1]))
-    told = [f"{len(hosts)} of {counted(len(estimates), 'device')}: {source}" for source, hosts in ordered]
-    return (*told, *_assumed_of_hashes(estimates), *_assumed_of_sites(scenario.links))
+    texts = [f"{len(hosts)} of {counted(len(estimates), 'device')}: {source}" for source, hosts in ordered]
+    return (*texts, *_assumed_of_hashes(estimates), *_assumed_of_sites(scenario.links))
 
 
 def _assumed_of_hashes(estimates: Sequence[Estimate]) -> Iterator[str]:
     if guessed := [one for one in estimates if one.is_hash_assumed]:
         speeds = " or ".join(sorted({f"{one.hash_bytes_per_s / 1e6:.2g} MB/s" for one in guessed}))
-        whose = f"{len(guessed)} of {counted(len(estimates), 'device')}"
-        yield f"{whose}: assumed: they hash {speeds}, as was reported of their platforms"
+        share = f"{len(guessed)} of {counted(len(estimates), 'device')}"
+        yield f"{share}: assumed: they hash {speeds}, as was reported of their platforms"
 
 
 _LAN = f"assumed: the LAN there carries {link_rate(ASSUMED_LAN_RATE_BPS)}; 'lan_rate_bps' in the inventory states it"
@@ -202,10 +202,10 @@ def _sentence(scenario: Scenario, outcome: ScenarioOutcome, starts_at: datetime)
 
 
 def _latest(scenario: Scenario, outcome: ScenarioOutcome, starts_at: datetime) -> str:
-    begun = [host for host in outcome.late if host not in outcome.shut]
-    if not begun:
+    started = [host for host in outcome.late if host not in outcome.shut]
+    if not started:
         return f"{outcome.shut[0]}'s site opens too late for the run"
-    last = max(begun, key=lambda host: outcome.run.devices[host].ends_s)
+    last = max(started, key=lambda host: outcome.run.devices[host].ends_s)
     estimate = next(one for one in scenario.estimates if one.host == last)
     done = clock(starts_at, outcome.run.devices[last].ends_s)
     kept = f"of which {rough_duration(MARGIN_S)} are kept to restore"

@@ -1,4 +1,4 @@
-"""What the devices of a plan are and have: each is looked at, read-only, and told which image it is to have.
+"""What the devices of a plan are and have: each is checked, read-only, and its image is chosen.
 
 Nothing is changed on any device, no server is started and no journal is written.
 """
@@ -48,7 +48,7 @@ class Found:
         view: What the inventory says of it.
         platform: Name of its platform, or None where it could not be seen.
         wanted: Its image, or None where it has none.
-        link_rate: What its link carries, or None where nobody knows it.
+        link_rate: What its link carries, or None if unknown.
         fit: What is known of its image and itself, or None where it was not seen.
         ceilings: How fast it can fetch at most by each transport that the inventory allows; none where it was not seen.
         other_members: How many other switches or supervisors it has, as far as that was seen.
@@ -101,7 +101,7 @@ class Inspection:
         return replace(found, adds=found.adds or self.adds)
 
     def is_over(self) -> bool:
-        """Return whether nobody needs to be looked at any more."""
+        """Return whether no further device needs a check."""
         return self.hasher.error is not None or self.interrupted()
 
 
@@ -181,7 +181,7 @@ def _with_finish(found: Found, session: DeviceSession, check: CheckReport) -> Fo
         others = others_of(session, check)
     except FlashferryError as error:
         notes = (*notes, f"whether the image goes to another supervisor, too, could not be looked at: {error.message}")
-    # Of an older train its check tells.
+    # Its check reports an older train.
     older = without_add(check.version, f"{check.file_system}{planned.image}")
     if planned.adds and not boots_packages and older is None:
         notes = (*notes, NOTHING_TO_ADD_TO)

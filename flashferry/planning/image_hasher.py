@@ -71,7 +71,7 @@ class ImageHasher:
             raise
 
     def begin(self, path: Path) -> Future[Wanted]:
-        """Begin to hash a file, unless that was begun before.
+        """Begin to hash a file, unless that was started before.
 
         Raises:
             ConfigInvalid: Another file of the plan has its name, or no copy command can carry it.
@@ -127,7 +127,7 @@ class ImageHasher:
 def image_hasher(
     folders: Iterable[Path] = (), vendor: Digests | None = None, *, is_insisted: bool = False
 ) -> Iterator[ImageHasher]:
-    """Yield an image hasher; files that nobody waits for any more are not begun when the block ends."""
+    """Yield an image hasher; files that are not waited for any more are not started when the block ends."""
     pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="hash")
     try:
         yield ImageHasher(pool, folders, vendor, is_insisted=is_insisted)

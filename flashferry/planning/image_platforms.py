@@ -1,6 +1,6 @@
 """One image is for one platform: a plan or a run that gives one to several is wrong for some of them, whatever it is.
 
-A name such as `image.bin` tells no platform, but two devices of two platforms cannot both be right for it. A plan sees
+A name such as `image.bin` names no platform, but two devices of two platforms cannot both be right for it. A plan sees
 that beforehand; a run without one sees its devices one by one, and the first that is to get an image decides.
 """
 
@@ -58,7 +58,7 @@ def refused_where_shared(found: tuple[Found, ...]) -> tuple[Found, ...]:
 
 
 def _family(one: Found) -> str | None:
-    """Return the platform of a device whose image tells none."""
+    """Return the platform of a device whose image names none."""
     return one.fit.device_family if _is_open(one) and one.fit is not None else None
 
 
@@ -71,8 +71,8 @@ def _is_among(one: Found, images: Iterable[str]) -> bool:
 
 
 def _refused(one: Found, families: dict[str, list[str]]) -> Found:
-    told = ", ".join(f"{family} ({_some(hosts)})" for family, hosts in families.items())
-    reason = f"{one.planned.image} is given to {len(families)} platforms, {told}: one image is for one of them"
+    given = ", ".join(f"{family} ({_some(hosts)})" for family, hosts in families.items())
+    reason = f"{one.planned.image} is given to {len(families)} platforms, {given}: one image is for one of them"
     return replace(one, planned=replace(one.planned, action=Action.REFUSED, reason=reason, hint=HINT))
 
 

@@ -6,7 +6,7 @@ Facts
   ran at 0.6 to 1.4 GB/s on servers; a small host at a site is taken for a third of the slowest of these.
 - Neighbours serve by TFTP (RFC 1350): one block, then its acknowledgement. With blocks of 8,192 bytes, the most that
   IOS takes (`ip tftp blocksize`), and a millisecond of round trip it cannot pass 8 MB/s; what a router's CPU and flash
-  leave of that nobody published. A quarter is taken for granted.
+  leave of that was not published. A quarter is taken for granted.
 - A device that serves three at a time fills a site of 20 in three steps, and a step costs a copy and a hash.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 ASSUMED_LAN_RATE_BPS = 100e6
-"""Rate of a site's LAN where nobody states it: the management port of a router that is old enough to be slow."""
+"""Rate of a site's LAN where none is stated: the management port of a router that is old enough to be slow."""
 
 LAN_ASSUMED = "assumed, for the inventory does not state it"
 

@@ -26,7 +26,7 @@ _CHUNK_BYTES = 1 << 20
 def named_image(path: Path, folders: Iterable[Path], *, hint: str = "Put it there") -> Path:
     """Return an image file that an inventory or a rule names, or a plan: one below the folders that were given.
 
-    What an operator names with an option is theirs to name; what somebody wrote into a file must not bring any file of
+    What an operator names with an option is theirs to name; what stands in a file must not bring any file of
     the controller to a router. Links are followed before the look.
 
     Args:

@@ -7,9 +7,9 @@ No I/O, no clock: what happened goes in, who takes it from where comes out. Ever
 * A device serves no more than a few others at a time (`degree`): its flash and processor are made for other work, and
   what it sends each of them crosses the same network of the site. One or two more where that saves a row of the tree
   (`degree_for`).
-* As long as somebody serves, or may soon, nobody else goes over the WAN. Where there is nobody, the first device in the
+* As long as a device serves, or may soon, no other goes over the WAN. Where there is none, the first device in the
   inventory's order that is under way and can serve goes; where none can serve, all go.
-* Who was let down by a neighbour once takes the WAN from then on. A neighbour that let somebody down gets nobody new.
+* A device that its neighbour failed takes the WAN from then on. That neighbour gets no new children.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class Member:
         stand: Where it stands.
         can_serve: Whether it may serve others once it is proven, as far as that is known.
         parent: Who serves it, or None.
-        is_fetching: Whether it was let in by its parent: what becomes of that copy it tells itself.
+        is_fetching: Whether it was let in by its parent: it reports itself what becomes of that copy.
         is_let_down: Whether a neighbour failed it: it takes the WAN.
         has_image: Whether it is known to have the image, before it is proven anew.
-        gets_nobody: Whether it serves nobody new: it let somebody down, or could not serve.
+        gets_nobody: Whether it gets no new children: it failed one, or could not serve.
     """
 
     host: str
@@ -143,12 +143,12 @@ class SiteTree:
         return parent
 
     def blame(self, host: str) -> None:
-        """Note that what a device served was not the image, or may not have been: it gets nobody new."""
+        """Note that what a device served was not the image, or may not have been: it gets no new children."""
         self.members[host].gets_nobody = True
         self._settle()
 
     def release(self, host: str) -> None:
-        """Note that a device could not let its children in: those wait for another, and it gets nobody new."""
+        """Note that a device could not let its children in: those wait for another, and it gets no new children."""
         self.members[host].gets_nobody = True
         self._turn_away(host)
         self._settle()
@@ -186,14 +186,14 @@ class SiteTree:
         return tuple(one.host for one in self._in_order(Stand.WAITING))[: proofs * (self.degree + 1)]
 
     def is_needed(self, host: str) -> bool:
-        """Tell whether a device has somebody to serve, or soon may have."""
+        """Return whether a device has a child, or soon may have."""
         if self.children(host):
             return True
         member = self.members[host]
         return not member.gets_nobody and any(not one.is_let_down for one in self._in_order(*_TO_COME))
 
     def _settle(self) -> None:
-        """Give who waits a place, until nobody more gets one."""
+        """Give those that wait a place, until no more get one."""
         for member in self._in_order(Stand.WAITING):
             if member.is_let_down:
                 member.stand = Stand.WAN
@@ -210,7 +210,7 @@ class SiteTree:
         return found if found is not None and len(self.children(found)) < self.degree else None
 
     def _seed(self) -> None:
-        """Send one over the WAN where nobody serves and nobody is about to be able to."""
+        """Send one over the WAN where none serves or is about to."""
         if any(not self.members[one].gets_nobody for one in self.serving) or self._may_serve_soon():
             return
         able = [one for one in self._in_order(*_TO_COME) if one.can_serve and not one.gets_nobody]

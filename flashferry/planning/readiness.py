@@ -65,7 +65,7 @@ class ReadyRecord:
 
 
 Chooser = Callable[[HostView, DeviceSession], Wanted]
-"""Tells which image a device is to boot.
+"""Choose which image a device is to boot.
 
 Raises ConfigInvalid where none is named for it.
 """
@@ -261,7 +261,7 @@ def planned_images(plan: FleetPlan) -> dict[str, Wanted]:
 
 
 def planned_image(planned: PlannedImage) -> Wanted:
-    """Return an image of a plan; where its name tells no release, the file tells it, if it is still the one."""
+    """Return an image of a plan; where its name has no release, the file is read for it, if it is still the same."""
     image = Image(name=planned.name, size_bytes=planned.size_bytes, md5=planned.md5, sha512=planned.sha512)
     if release_of_image(image.name) is not None:
         return Wanted(image=image)

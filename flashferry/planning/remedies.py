@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,11 +11,11 @@ from flashferry.model.fleet_plan import Remedy
 from flashferry.model.limits import MOST, Limits
 from flashferry.planning.scenario import Estimate, Scenario, ScenarioOutcome, play
 
-WORTH_TELLING = 0.98
+LEAST_GAIN = 0.98
 """A change that leaves more than this of the run's length is not worth a line."""
 
 MUCH_SHORTER = 0.75
-"""A run that fits is told of a change that leaves less than this of its length."""
+"""For a run that fits, a change is named that leaves less than this of its length."""
 
 SIDE_BY_SIDE = "all sites side by side instead of one after the other (--wave-by all)"
 NAMES = 6
@@ -32,8 +33,8 @@ def remedies(
     """
     if not now.late:
         return _faster(scenario, now)
-    told = [_told(change, changed) for change, changed in _changes(scenario) if changed is not None]
-    useful = [one for one in told if one.fits or one.ends_s < now.run.ends_s * WORTH_TELLING]
+    tried = [_remedy(change, changed) for change, changed in _changes(scenario) if changed is not None]
+    useful = [one for one in tried if one.fits or one.ends_s < now.run.ends_s * LEAST_GAIN]
     if not any(one.fits for one in useful) and len(useful) > 1:
         useful.append(_together(scenario, useful))
     useful.extend(one for one in _depots(scenario, should_have_depots) if one.fits or one.ends_s < now.run.ends_s)
@@ -46,7 +47,7 @@ def _faster(scenario: Scenario, now: ScenarioOutcome) -> tuple[Remedy, ...]:
     changed = _side_by_side(scenario)
     if changed is None:
         return ()
-    found = _told(SIDE_BY_SIDE, changed)
+    found = _remedy(SIDE_BY_SIDE, changed)
     return (found,) if found.fits and found.ends_s < now.run.ends_s * MUCH_SHORTER else ()
 
 
@@ -54,7 +55,7 @@ def _depots(scenario: Scenario, sites: tuple[str, ...]) -> Iterator[Remedy]:
     """Yield depots at all of some sites."""
     if sites:
         where = f"{'a depot' if len(sites) == 1 else 'depots'} at {listed(sites)} (depot in the inventory)"
-        yield _told(where, scenario.with_depots(sites))
+        yield _remedy(where, scenario.with_depots(sites))
 
 
 def _changes(scenario: Scenario) -> Iterator[tuple[str, Scenario | None]]:
@@ -80,7 +81,7 @@ def _more_copies(scenario: Scenario) -> Iterator[tuple[str, Scenario | None]]:
         copies = min(copies * 2, most, MOST)
         changed = _with_copies(scenario, copies)
         result = play(changed)
-        if result.run.ends_s < length * WORTH_TELLING:
+        if result.run.ends_s < length * LEAST_GAIN:
             best, length = (_copies_in_words(scenario, changed), changed), result.run.ends_s
         if not result.late:
             break
@@ -120,10 +121,10 @@ def _copies_in_words(before: Scenario, after: Scenario) -> str:
 
 def _more_hashes(scenario: Scenario) -> Iterator[tuple[str, Scenario | None]]:
     limits: Limits = scenario.limits
-    wanted = min(len(scenario.estimates), MOST)
-    if wanted > limits.hashes:
-        changed = replace(scenario, limits=replace(limits, hashes=wanted))
-        yield f"{wanted} hash runs at once instead of {limits.hashes} (--max-hashes {wanted})", changed
+    needed = min(len(scenario.estimates), MOST)
+    if needed > limits.hashes:
+        changed = replace(scenario, limits=replace(limits, hashes=needed))
+        yield f"{needed} hash runs at once instead of {limits.hashes} (--max-hashes {needed})", changed
 
 
 def _tuned(scenario: Scenario) -> Scenario | None:
@@ -140,7 +141,9 @@ def _wider(scenario: Scenario) -> Iterator[tuple[str, Scenario | None]]:
     if not capped or min(capped) >= 1:
         return
     steps = [percent for percent in range(5, 101, 5) if percent / 100 > min(capped)]
-    found = next((one for one in steps if not play(_with_share(scenario, one / 100)).late), steps[-1])
+    # More of a link makes no device later, so half of the steps are ruled out at a time.
+    first = bisect_left(steps, True, key=lambda one: not play(_with_share(scenario, one / 100)).late)
+    found = steps[min(first, len(steps) - 1)]
     before = " to ".join(sorted({f"{share:.0%}" for share in (min(capped), max(capped))}, key=len))
     text = f"{found}% of the links for copies instead of {before} (cap_share in the inventory)"
     yield text, _with_share(scenario, found / 100)
@@ -163,7 +166,7 @@ def _together(scenario: Scenario, useful: list[Remedy]) -> Remedy:
         changed = _with_share(changed, 1.0)
     for find in (_more_copies, _more_hashes):
         changed = next((one for _, one in find(changed) if one is not None), changed)
-    return _told("all of these together", changed)
+    return _remedy("all of these together", changed)
 
 
 def _fewer(scenario: Scenario, now: ScenarioOutcome) -> Iterator[Remedy]:
@@ -175,10 +178,10 @@ def _fewer(scenario: Scenario, now: ScenarioOutcome) -> Iterator[Remedy]:
         text = f"{1 + nights} nights: leave {listed(now.late)} for {'the second' if nights == 1 else 'the later ones'}"
         if never:
             text = f"leaving out {listed(now.late)}; {listed(never)} fit into no night of this length"
-        yield _told(text, scenario.of(early))
+        yield _remedy(text, scenario.of(early))
     slowest = _slowest_to_leave(scenario)
     if slowest is not None and len(slowest) < len(late):
-        yield _told(f"without the slowest: {listed(slowest)}", scenario.of(everyone - frozenset(slowest)))
+        yield _remedy(f"without the slowest: {listed(slowest)}", scenario.of(everyone - frozenset(slowest)))
 
 
 def further_nights(scenario: Scenario, now: ScenarioOutcome) -> tuple[int, tuple[str, ...]]:
@@ -227,7 +230,7 @@ def _alone_s(estimate: Estimate) -> float:
     return estimate.size_bytes / estimate.rate.bytes_per_s + estimate.finish_s
 
 
-def _told(change: str, changed: Scenario) -> Remedy:
+def _remedy(change: str, changed: Scenario) -> Remedy:
     result = play(changed)
     return Remedy(change=change, fits=not result.late, ends_s=round(result.run.ends_s, 1))
 

@@ -70,7 +70,7 @@ class Finish:
     Attributes:
         copies: Copies inside the box, one after the other.
         copy_rate: How fast they go, or None where there is none.
-        hashes: Hashes of them: each once behind its copy, and once more where it is told in the end whether the device
+        hashes: Hashes of them: each once behind its copy, and once more where the final check asks whether the device
             is ready.
         add_rate: How fast `install add` goes through the image, or None where nothing is added.
     """
@@ -105,7 +105,7 @@ class Estimate:
         image: Name of its image.
         size_bytes: Size of its image.
         rate: How fast its copy is expected to be, as it is to be done.
-        tuned_rate: The same were it tuned, or None where nobody knows, or where it is tuned anyway.
+        tuned_rate: The same were it tuned, or None if unknown, or where it is tuned anyway.
         hash_bytes_per_s: How fast it hashes, > 0.
         is_hash_assumed: Whether neither it nor one of its model was seen to hash.
         rtt_s: Round-trip time.
@@ -182,7 +182,7 @@ class LinkFacts:
 
     Attributes:
         name: Its key: a site, or `device NAME` for a device without one.
-        rate_bps: Its rate, or None where nobody knows it: then nothing caps its copies.
+        rate_bps: Its rate, or None if unknown: then nothing caps its copies.
         source: Who says so.
         cap_share: Share of it that copies may take, in (0, 1].
         max_copies: How many copies may run over it at once by the inventory, or None.
@@ -190,7 +190,7 @@ class LinkFacts:
         closes_s: When it closes, or None: never.
         depot: The site's depot, to which each image goes once, or None.
         neighbours: Whether the site's devices serve each other; a depot goes before that.
-        lan_rate_bps: Rate of the LAN behind it, or None where nobody stated it.
+        lan_rate_bps: Rate of the LAN behind it, or None if not stated.
     """
 
     name: str
@@ -310,8 +310,8 @@ class ScenarioOutcome:
         waves: The waves, of all devices.
         run: What the run comes to.
         shut: Devices whose site opens so late that the run does not wait for it; they are not in `run`.
-        late: Devices that are not done in time: those that are begun, as they are begun, then those of `shut`.
-        pulls: Where each device that is begun pulls from.
+        late: Devices that are not done in time: those that start, in that order, then those of `shut`.
+        pulls: Where each device that starts pulls from.
         syncs: The images on their way to the depot behind a link, in order, for each link that has one.
     """
 
@@ -346,11 +346,11 @@ def play(scenario: Scenario) -> ScenarioOutcome:
     made = waves(scenario.estimates, scenario.policy)
     by_host = {one.host: one for one in scenario.estimates}
     shut = {host: None for host, one in by_host.items() if scenario.opens_too_late(one)}
-    begun = [by_host[host] for wave in made for host in wave.hosts if host not in shut]
-    pulls, at_depots = _pulls(scenario, begun), _syncs(scenario, begun)
+    started = [by_host[host] for wave in made for host in wave.hosts if host not in shut]
+    pulls, at_depots = _pulls(scenario, started), _syncs(scenario, started)
     jobs = [
         [_job(by_host[host], scenario, pulls[host], at_depots) for host in hosts if host not in shut]
-        for hosts in _as_begun(made, scenario, by_host)
+        for hosts in _as_started(made, scenario, by_host)
     ]
     run = simulate(jobs, _links(scenario), scenario.limits)
     ends = {host: scenario.ends_s(one) for host, one in by_host.items() if host not in shut}
@@ -359,27 +359,27 @@ def play(scenario: Scenario) -> ScenarioOutcome:
     return ScenarioOutcome(waves=made, run=run, shut=tuple(shut), late=(*late, *shut), pulls=pulls, syncs=at_depots)
 
 
-def _as_begun(made: Sequence[Wave], scenario: Scenario, by_host: Mapping[str, Estimate]) -> list[list[str]]:
+def _as_started(made: Sequence[Wave], scenario: Scenario, by_host: Mapping[str, Estimate]) -> list[list[str]]:
     """Return the devices wave by wave, those that wait for their window while a later wave is open in the last one."""
-    begun = [list(wave.hosts) for wave in made]
+    started = [list(wave.hosts) for wave in made]
     opens_s = {host: scenario.links[one.link].opens_s for host, one in by_host.items()}
     if scenario.policy.approve:
-        return begun
+        return started
     # When the first device of any later wave can start, for each wave but the last.
     opens = [min(opens_s[host] for host in wave.hosts) for wave in made[1:]]
     later_s = list(accumulate(reversed(opens), min))[::-1]
     for number, (wave, first_s) in enumerate(zip(made, later_s, strict=False)):
         if not wave.is_canary:
-            begun[-1] += [host for host in begun[number] if opens_s[host] > first_s]
-            begun[number] = [host for host in begun[number] if opens_s[host] <= first_s]
-    return begun
+            started[-1] += [host for host in started[number] if opens_s[host] > first_s]
+            started[number] = [host for host in started[number] if opens_s[host] <= first_s]
+    return started
 
 
-def _pulls(scenario: Scenario, begun: Sequence[Estimate]) -> dict[str, Supply]:
+def _pulls(scenario: Scenario, started: Sequence[Estimate]) -> dict[str, Supply]:
     """Return where each device pulls from: of neighbours the first for each image, and who takes no part, from afar."""
     seen: set[tuple[str, ImageKey]] = set()
     pulls: dict[str, Supply] = {}
-    for one in begun:
+    for one in started:
         pulls[one.host] = supply = scenario.links[one.link].supply
         if supply is Supply.NEIGHBOUR and not (one.takes_part and (one.link, one.image_key) in seen):
             pulls[one.host] = Supply.CENTRE
@@ -388,17 +388,17 @@ def _pulls(scenario: Scenario, begun: Sequence[Estimate]) -> dict[str, Supply]:
     return pulls
 
 
-def _syncs(scenario: Scenario, begun: Sequence[Estimate]) -> dict[str, dict[ImageKey, Sync]]:
+def _syncs(scenario: Scenario, started: Sequence[Estimate]) -> dict[str, dict[ImageKey, Sync]]:
     """Return what goes to each depot, in the order in which devices need it, from the beginning of the run on."""
     at: dict[str, list[Estimate]] = {}
-    for one in begun:
+    for one in started:
         if scenario.links[one.link].supply is Supply.DEPOT:
             at.setdefault(one.link, []).append(one)
     return {
         link: syncs(
             (one.image_key for one in devices if (link, one.image_key) not in scenario.there),
             from_s=scenario.links[link].opens_s,
-            # Where nobody knows the link, the fastest of its devices shows what it carries at least.
+            # Where the link is not known, the fastest of its devices shows what it carries at least.
             bytes_per_s=scenario.links[link].cap_bytes_per_s or max(one.rate.bytes_per_s for one in devices),
             rtt_s=min(one.rtt_s for one in devices),
         )

@@ -32,7 +32,7 @@ class Slots:
     _taken_at: Counter[str] = field(default_factory=Counter)
     _asked: int = 0
     queue: list[tuple[int, int, str]] = field(default_factory=list)
-    # Those whose site is full wait apart, so that nobody looks at them again before it has room.
+    # Those whose site is full wait apart, and are not tried again before it has a slot.
     _held_up: dict[str, deque[tuple[int, int, str]]] = field(default_factory=dict)
 
     def ask(self, job: int, site: str) -> None:

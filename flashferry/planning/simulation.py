@@ -46,7 +46,7 @@ class Job:
         not_before_s: When it may begin at the earliest, for what it copies is not where it copies it from before.
         over: Key of the link that its copy goes over, where that is another than its site's; else empty.
         joins: What it helps to serve once its image is proven, else empty.
-        needs: Of what it takes a place for its copy, for somebody who has joined must serve it; else empty.
+        needs: Of what it takes a place for its copy, for a device that has joined must serve it; else empty.
     """
 
     host: str
@@ -141,12 +141,12 @@ def simulate(waves: Sequence[Sequence[Job]], links: Mapping[str, Link], limits: 
     beside the others of its link, waits for a hash slot, hashes, is restored, and does what is left inside the box: its
     copies and hashes there take no slot. A wave begins when the one before has ended.
 
-    A device that needs somebody to serve it is begun once there is a place: each that has joined has
+    A device that needs a server is started once there is a place: each that has joined has
     some of them from its hash on (`degree_for`). In a later wave one of them is checked anew to serve.
 
     Args:
-        waves: The devices, wave by wave, in the order in which they are begun. Of those that join the same, one that
-            needs nobody stands before all that do.
+        waves: The devices, wave by wave, in the order in which they start. Of those that join the same, one that
+            needs none stands before all that do.
         links: The link of each job's site, and each that a copy goes over.
         limits: How much goes on at the same time.
     """
@@ -259,7 +259,7 @@ class _Run:
                 self._events.put(max(start_s, self._links[job.site].opens_s) + check_s, _Step.SERVES, job=first)
 
     def _after(self, step: _Step, number: int, now_s: float) -> None:
-        """Take a device on from a step, and whoever waited for what it gives back."""
+        """Take a device on from a step, and those that waited for what it gives back."""
         job = self.jobs[number]
         if step is _Step.OPENED:
             self._opened(number, job)
@@ -290,7 +290,7 @@ class _Run:
             state.busy_from_s = now_s
         state.link.begin(now_s, number, job.size_bytes, job.limit_bytes_per_s)
         state.peak = max(state.peak, len(state.link))
-        self._look_out(job.path)
+        self._schedule_end(job.path)
 
     def _copied(self, number: int, job: Job, now_s: float) -> None:
         self._times[number].copied = now_s
@@ -300,7 +300,7 @@ class _Run:
         self._copies.give_back(job.site)
         self._ahead.give_back(job.site)
         self._hashes.ask(number, job.site)
-        self._look_out(job.path)
+        self._schedule_end(job.path)
 
     def _hashed(self, number: int, job: Job, now_s: float) -> None:
         times = self._times[number]
@@ -343,7 +343,7 @@ class _Run:
                 self._times[number].hashes_from = now_s
                 self._events.put(now_s + self.jobs[number].hash_s, _Step.HASHED, job=number)
 
-    def _look_out(self, link: str) -> None:
+    def _schedule_end(self, link: str) -> None:
         """Put in when the next copy of a link ends, in place of what was thought before."""
         state = self._states[link]
         state.version += 1

@@ -264,7 +264,7 @@ def parse_bbr_info(raw: bytes) -> BbrInfo | None:
     """Turn TCP_CC_INFO bytes into BBR's values; None when the flow's congestion control is another one.
 
     The structure is five 32-bit words: bandwidth low and high, least RTT in us, and two gains in 1/256.
-    Vegas and DCTCP return 16 bytes, CUBIC and Reno none: the length tells them apart.
+    Vegas and DCTCP return 16 bytes, CUBIC and Reno none: they differ by length.
     """
     if len(raw) != _BBR.size:
         return None

@@ -1,4 +1,4 @@
-"""The rate of a link that nobody stated, learned from what earlier transfers were delivered at.
+"""The rate of a link for which none is stated, learned from what earlier transfers were delivered at.
 
 Facts
 -----
@@ -40,7 +40,7 @@ _SHOWS_THE_LINK = (VerdictKind.BANDWIDTH, VerdictKind.POLICER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """What a transfer tells about its link.
+    """What a transfer shows of its link.
 
     Attributes:
         ended_at: Wall-clock time of its last acknowledgement, seconds since 1970.

@@ -31,7 +31,7 @@ class OwnPace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownLink:
-    """What a link carries, as somebody stated it or as it was learned, and what else we sent over it.
+    """What a link carries, as stated or learned, and what else we sent over it.
 
     Attributes:
         bytes_per_s: Payload per second that it carries, > 0.
@@ -49,11 +49,11 @@ class KnownLink:
             )
 
     def may_be_full_at(self, bytes_per_s: float) -> bool:
-        """Tell whether it may have been full while a transfer had so much of it."""
+        """Return whether it may have been full while a transfer had so much of it."""
         return bytes_per_s + self.beside_bytes_per_s >= LINK_IS_FULL * self.bytes_per_s
 
     def is_used_up_by(self, bytes_per_s: float) -> bool:
-        """Tell whether next to nothing of it was left beside a transfer that had so much: what drops is the link."""
+        """Return whether next to nothing of it was left beside a transfer that had so much: what drops is the link."""
         return bytes_per_s + self.beside_bytes_per_s >= _LINK_IS_USED_UP * self.bytes_per_s
 
 
@@ -66,7 +66,7 @@ class Overview:
         rate_bytes_per_s: Bytes acknowledged per second of that time.
         peak_bytes_per_s: Rate of its fastest interval.
         spread: Standard deviation of the interval rates over their mean.
-        largest_window_bytes: Largest receive window seen; None if the kernel does not tell.
+        largest_window_bytes: Largest receive window seen; None if the kernel does not report it.
         median_window_bytes: Its median.
         min_rtt_s: Least round-trip time; None if never measured.
         median_rtt_s: Median of the smoothed round-trip times.
@@ -77,12 +77,12 @@ class Overview:
         usual_cap_bytes_per_s: Cap that was in force, or a smaller one, for half of the time that had one: others that
             come and go change a share, and the last one to go leaves all of it. None without.
         is_cap_steady: Whether it was the same all the time.
-        shared_cap_bytes_per_s: What that cap was a share of; None where it was shared with nobody.
+        shared_cap_bytes_per_s: What that cap was a share of; None where it was not shared.
         sack: Whether both sides agreed on SACK; None if not known.
         loss_based: Whether the congestion control slows down on loss.
         slowed_for_loss: Whether the sender lowered its pacing because of losses: its pace is no cap then.
         own_pace: What its pace was if the sender looked for it in the transfer; None where a cap was given, or none.
-        link: What the link is known to carry; None where nobody said so and nothing was learned.
+        link: What the link is known to carry; None if neither stated nor learned.
         channel_window_bytes: Largest window that the client opened in its SSH channel; None without one, or unknown.
         channel_waiting_bytes: Most bytes that waited for it in the time judged; None without a channel.
         channel_waiting_share: Part of the time at whose end something waited, 0 to 1.
@@ -117,7 +117,7 @@ class Overview:
     cipher: str = ""
 
     def asked_goes_round_at(self, bytes_per_s: float) -> bool:
-        """Tell whether all that an SFTP client asks for at a time goes round about once per round trip at this rate."""
+        """Return whether an SFTP client's open requests are served about once per round trip at this rate."""
         least_s = self.min_rtt_s if self.min_rtt_s is not None else self.median_rtt_s
         return bool(self.asked_bytes) and bytes_per_s * least_s >= _ASKED_GOES_ROUND * (self.asked_bytes or 0)
 

@@ -1,4 +1,4 @@
-"""The pace of a copy over a link whose rate nobody stated, found from what the copy itself sees. No sockets, no clock.
+"""The pace of a copy over a link whose rate is not stated, found from what the copy itself sees. No sockets, no clock.
 
 Facts
 -----
@@ -9,10 +9,10 @@ Facts
   it leaves no queue and loses nothing of its own making; above it, it sends 2 to 5 % again on short queues.
 - The news of a queue is a round trip old. What is sent too much until then grows with the step taken: half a path's
   content at steps of 1.5, more than all of it at steps of 2.9, BBR's own.
-- A queue that we made goes when we send less than the link carries. One that stays is somebody else's, or the link has
+- A queue that we made goes when we send less than the link carries. One that stays is another flow's, or the link has
   become longer. Beside it a pace of ours would be unfair, and CUBIC is as fair as any other flow (Copa, NSDI 2018,
-  tells the two apart in this way).
-- On a host that is served late (a starved virtual machine) round-trip times tell of the host, and a pace is not
+  separates the two in this way).
+- On a host that is served late (a starved virtual machine) round-trip times show the host, and a pace is not
   reached: its timers come late too. A cap then holds back nothing but BBR's own estimate, which would rise without it.
   With 11 to 33 % of the processors stolen BBR alone had 2.6 to 5.6 MB/s on a link of 6, under a cap found meanwhile 0.3
   to 3.1.
@@ -64,11 +64,11 @@ class LinkPacer:
         self.found_at_s: float | None = None
         self._known = known_bytes_per_s
         self._pace = 0.0
-        self._sight = PathEstimate()
-        self._look_s = 0.0
+        self._path = PathEstimate()
+        self._read_s = 0.0
         self._since_s = 0.0
-        self._queued_looks = 0
-        self._clear_looks = 0
+        self._queued = 0
+        self._clear = 0
         self._queue_before_s = self._best = 0.0
         self._stood_from_s = float("inf")
         self._is_probe = False
@@ -92,10 +92,10 @@ class LinkPacer:
         """Take a reading in and decide."""
         if not self._pace:
             self._begin(reading)
-        self._sight.take(reading, self._look_s)
+        self._path.take(reading, self._read_s)
         if reading.held_back:
             self._held_back_at_s = reading.at_s
-        self._count_looks(reading)
+        self._count_readings(reading)
         step = {
             Phase.SEARCH: self._search,
             Phase.DRAIN: self._drain,
@@ -104,20 +104,20 @@ class LinkPacer:
             Phase.FREE: self._free,
         }[self.phase]
         step(reading)
-        self._look_s = self._look_again_s(reading)
+        self._read_s = self._retry_s(reading)
         return Pace(
-            bytes_per_s=max(figures.LEAST_BYTES_PER_S, int(self._pace)), phase=self.phase, look_again_s=self._look_s
+            bytes_per_s=max(figures.LEAST_BYTES_PER_S, int(self._pace)), phase=self.phase, look_again_s=self._read_s
         )
 
     # Looking.
 
     def _begin(self, reading: PathReading) -> None:
-        self._since_s, self._look_s = reading.at_s, figures.HOLD_LOOK_S
+        self._since_s, self._read_s = reading.at_s, figures.HOLD_LOOK_S
         self._pace = figures.FIRST_FLIGHT_SEGMENTS * reading.mss_bytes / reading.rtt_s
         if self._known is not None:
             self._pace = max(self._pace, figures.KNOWN_SHARE * self._known)
 
-    def _count_looks(self, reading: PathReading) -> None:
+    def _count_readings(self, reading: PathReading) -> None:
         limit_s = self._queue_limit_s(reading)
         is_full, stands = reading.queue_s > limit_s, reading.queue_s > figures.STANDS * limit_s
         queued = is_full if self.phase is Phase.SEARCH else stands
@@ -127,24 +127,24 @@ class LinkPacer:
         shrinks = self.phase is Phase.SEARCH and reading.queue_s < self._queue_before_s - figures.SHRINKS_S
         self._queue_before_s = reading.queue_s
         self._stood_from_s = min(self._stood_from_s, reading.at_s) if queued else float("inf")
-        if self._sight.is_late:
+        if self._path.is_late:
             # Our own process was starved, and so is what it sees.
             self._stood_from_s = float("inf")
-        doubtful = self._sight.is_disturbed or self._is_trickle(reading)
+        doubtful = self._path.is_disturbed or self._is_trickle(reading)
         if doubtful and reading.at_s - self._stood_from_s < figures.UNDENIABLE_S + 4 * reading.base_rtt_s:
             self._is_full = False
             return
         if not queued or shrinks:
-            self._queued_looks = 0
-        elif self._sight.moved_bytes:
+            self._queued = 0
+        elif self._path.moved_bytes:
             # Without news a look is the one before it once more.
-            self._queued_looks += 1
-        self._clear_looks = 0 if stands else self._clear_looks + 1
+            self._queued += 1
+        self._clear = 0 if stands else self._clear + 1
         self._time_fullness(reading, is_full=is_full)
 
     def _is_trickle(self, reading: PathReading) -> bool:
-        """Tell whether so little arrives of what once did that it is the sender who waits, or the link is another."""
-        arrives = self._sight.rate(reading, max(reading.base_rtt_s, figures.QUICK_LOOK_S[0]))
+        """Return whether so little arrives of what once did that it is the sender who waits, or the link is another."""
+        arrives = self._path.rate(reading, max(reading.base_rtt_s, figures.QUICK_LOOK_S[0]))
         self._best = max(self._best, arrives)
         return arrives < figures.TRICKLE_SHARE * min(self._best, self._pace)
 
@@ -161,7 +161,7 @@ class LinkPacer:
         delayed_s = min(figures.DELAYED_ACK_S, reading.mss_bytes / max(self._pace, 1.0))
         return max(figures.LEAST_QUEUE_S, figures.QUEUE_SHARE * reading.base_rtt_s, burst_s) + delayed_s
 
-    def _look_again_s(self, reading: PathReading) -> float:
+    def _retry_s(self, reading: PathReading) -> float:
         if self.phase is Phase.FREE:
             return figures.FREE_LOOK_S
         is_suspicious = self.phase is Phase.HOLD and self._stood_from_s < reading.at_s + 1
@@ -174,22 +174,22 @@ class LinkPacer:
 
     def _enter(self, phase: Phase, reading: PathReading) -> None:
         self.phase, self._since_s = phase, reading.at_s
-        self._queued_looks = self._clear_looks = 0
+        self._queued = self._clear = 0
 
     def _search(self, reading: PathReading) -> None:
         base_s = reading.base_rtt_s
         if self._is_hopeless(base_s):
             self._begin_free(reading)
             return
-        delivered = self._sight.cautious_rate(reading, max(base_s / 2, figures.QUICK_LOOK_S[0]))
+        delivered = self._path.cautious_rate(reading, max(base_s / 2, figures.QUICK_LOOK_S[0]))
         whole_s = figures.MEASURED_SEGMENTS * reading.mss_bytes / self._pace
-        steady = self._sight.cautious_rate(reading, max(base_s / 2, whole_s))
-        share, segments = self._sight.lost(reading, max(base_s, figures.QUICK_LOOK_S[1]))
+        steady = self._path.cautious_rate(reading, max(base_s / 2, whole_s))
+        share, segments = self._path.lost(reading, max(base_s, figures.QUICK_LOOK_S[1]))
         loses = segments >= figures.LOST_SEGMENTS and share > max(
             figures.LOST_SHARE, figures.TIMES_THE_PATH_S_OWN * self._own_loss
         )
-        by_loss = loses and not self._sight.is_disturbed
-        if self._queued_looks >= figures.CONFIRM_LOOKS or by_loss:
+        by_loss = loses and not self._path.is_disturbed
+        if self._queued >= figures.CONFIRM_LOOKS or by_loss:
             self._blamed = (share, self.found_bytes_per_s) if by_loss else None
             self._begin_drain(reading, min(steady, delivered), by_loss=by_loss)
         elif self._is_probe:
@@ -198,11 +198,11 @@ class LinkPacer:
             self._pace = max(self._pace, self._step(reading) * delivered)
 
     def _is_hopeless(self, base_s: float) -> bool:
-        """Tell whether delays kept a search from seeing anything for too long."""
-        if self._sight.is_disturbed and not self._is_probe:
-            self._disturbed_s += self._sight.span_s
+        """Return whether delays left a search without a usable reading for too long."""
+        if self._path.is_disturbed and not self._is_probe:
+            self._disturbed_s += self._path.span_s
             self._disturbed_times += not self._was_disturbed
-        self._was_disturbed = self._sight.is_disturbed
+        self._was_disturbed = self._path.is_disturbed
         is_long = self._disturbed_s > max(figures.DISTURBED_S, figures.DISTURBED_ROUND_TRIPS * base_s)
         return is_long and self._disturbed_times >= figures.DISTURBED_TIMES
 
@@ -214,13 +214,13 @@ class LinkPacer:
 
     def _free(self, reading: PathReading) -> None:
         """Leave it to BBR until the host is calm; then what BBR found is where the search goes on."""
-        calm_s = reading.at_s - max(self._since_s, self._sight.disturbed_at_s)
+        calm_s = reading.at_s - max(self._since_s, self._path.disturbed_at_s)
         if calm_s > self._calm_after_s:
             self._calm_after_s = min(figures.LAST_CALM_S, 2 * self._calm_after_s)
-            self._search_again(reading, self._sight.rate(reading, max(2 * reading.rtt_s, figures.HOLD_LOOK_S)))
+            self._search_again(reading, self._path.rate(reading, max(2 * reading.rtt_s, figures.HOLD_LOOK_S)))
 
     def _search_again(self, reading: PathReading, delivered: float) -> None:
-        """Search from what arrives: that is what CUBIC had beside somebody else or under losses, and not the link."""
+        """Search from what arrives: that is what CUBIC had beside another flow or under losses, and not the link."""
         self._is_probe = self._was_yielding = False
         self._enter(Phase.SEARCH, reading)
         self._pace = max(delivered, figures.FIRST_FLIGHT_SEGMENTS * reading.mss_bytes / reading.rtt_s)
@@ -246,10 +246,10 @@ class LinkPacer:
         self._pace = figures.DRAIN_SHARE * self._peak
 
     def _drain(self, reading: PathReading) -> None:
-        if self._sight.is_disturbed:
+        if self._path.is_disturbed:
             # The time of a delay drains nothing that could be seen.
-            self._since_s += self._sight.span_s
-            self._delayed_s += self._sight.span_s
+            self._since_s += self._path.span_s
+            self._delayed_s += self._path.span_s
             if self._delayed_s > figures.UNDENIABLE_S + 4 * reading.base_rtt_s:
                 self._search_again(reading, self.found_bytes_per_s or self._peak)
                 return
@@ -257,10 +257,10 @@ class LinkPacer:
         self._deepest_s = max(self._deepest_s, reading.queue_s)
         whole_s = figures.MEASURED_SEGMENTS * reading.mss_bytes / max(self._peak, 1.0)
         self._peak = max(
-            self._peak, self._sight.cautious_rate(reading, max(base_s, 2 * figures.QUICK_LOOK_S[0], whole_s))
+            self._peak, self._path.cautious_rate(reading, max(base_s, 2 * figures.QUICK_LOOK_S[0], whole_s))
         )
         self._pace = figures.DRAIN_SHARE * self._peak
-        is_clear = self._clear_looks >= figures.CONFIRM_LOOKS and (not self._by_loss or passed_s > base_s)
+        is_clear = self._clear >= figures.CONFIRM_LOOKS and (not self._by_loss or passed_s > base_s)
         if is_clear:
             rate = self._while_full() or self._peak
             if self._was_yielding:
@@ -272,7 +272,7 @@ class LinkPacer:
             self._begin_yield(reading)
 
     def _is_shared(self, reading: PathReading) -> bool:
-        """Tell whether somebody else's queue stood here of late."""
+        """Return whether another flow's queue was here of late."""
         return reading.at_s - self._yielded_at_s < figures.AGAIN_S
 
     def _while_full(self) -> float | None:
@@ -285,7 +285,7 @@ class LinkPacer:
 
     def _found(self, reading: PathReading, rate: float) -> None:
         if self._is_probe and self._is_shared(reading):
-            # What a probe takes from somebody else is not the link's to give.
+            # What a probe takes from another flow is not the link's to give.
             rate = min(rate, self.found_bytes_per_s or rate)
         elif self._is_probe:
             # What was held without a queue is carried, whatever a probe seems to show.
@@ -293,7 +293,7 @@ class LinkPacer:
         self._disturbed_s, self._disturbed_times = 0.0, 0
         if self._was_yielding or not self._is_probe:
             is_sure = self._was_yielding or self._deepest_s > 2 * self._queue_limit_s(reading)
-            is_sure = is_sure and reading.at_s - self._sight.disturbed_at_s > figures.FIRST_PROBE_S
+            is_sure = is_sure and reading.at_s - self._path.disturbed_at_s > figures.FIRST_PROBE_S
             self._probe_after_s = figures.FIRST_PROBE_S if is_sure else figures.EARLY_PROBE_S
         self.found_bytes_per_s, self.found_at_s = rate, reading.at_s
         self._best = rate
@@ -308,15 +308,15 @@ class LinkPacer:
 
     def _hold(self, reading: PathReading) -> None:
         passed_s, rtt_s = reading.at_s - self._since_s, reading.rtt_s
-        delivered = self._sight.rate(reading, max(rtt_s, figures.HOLD_LOOK_S))
+        delivered = self._path.rate(reading, max(rtt_s, figures.HOLD_LOOK_S))
         stood_s = reading.at_s - self._stood_from_s
         if self._is_short(reading):
             self._begin_free(reading)
             return
-        if self._queued_looks > figures.CONFIRM_LOOKS and min(passed_s, stood_s) > figures.CONFIRM_ROUND_TRIPS * rtt_s:
-            self._queue_in_hold(reading, self._sight.rate(reading, rtt_s))
+        if self._queued > figures.CONFIRM_LOOKS and min(passed_s, stood_s) > figures.CONFIRM_ROUND_TRIPS * rtt_s:
+            self._queue_in_hold(reading, self._path.rate(reading, rtt_s))
             return
-        if self._stood_from_s < reading.at_s or reading.at_s - self._sight.disturbed_at_s < figures.BLAME_S + 2 * rtt_s:
+        if self._stood_from_s < reading.at_s or reading.at_s - self._path.disturbed_at_s < figures.BLAME_S + 2 * rtt_s:
             return
         if passed_s > max(figures.BLAME_S, 4 * rtt_s) and self._judge_losses(reading, delivered):
             return
@@ -326,17 +326,17 @@ class LinkPacer:
             self._pace = figures.GENTLE_STEP * (self.found_bytes_per_s or self._pace)
 
     def _is_short(self, reading: PathReading) -> bool:
-        """Tell whether this host does not reach the pace held: nobody else holds it back, and no queue stands."""
+        """Return whether this host does not reach the pace held: no other flow holds it back, and there is no queue."""
         span_s = max(figures.SHORT_S, figures.SHORT_ROUND_TRIPS * reading.rtt_s)
         if reading.at_s - max(self._since_s, self._held_back_at_s) < span_s + figures.HOLD_LOOK_S:
             return False
-        if self._sight.least_queue_s(reading, span_s) > self._queue_limit_s(reading):
+        if self._path.least_queue_s(reading, span_s) > self._queue_limit_s(reading):
             return False
-        return self._sight.sent(reading, span_s) < figures.SHORT_SHARE * self._pace
+        return self._path.sent(reading, span_s) < figures.SHORT_SHARE * self._pace
 
     def _queue_in_hold(self, reading: PathReading, delivered: float) -> None:
         """Drain a queue that stands although less is sent than the link carried; one that comes back is not ours."""
-        # Where all that we send arrives nobody else takes any of the link: then the queue is what a burst left.
+        # Where all that we send arrives no other flow takes any of the link: then the queue is what a burst left.
         is_taken = delivered < figures.TAKEN_SHARE * self._pace
         is_again = is_taken and (reading.at_s - self._queued_at_s < figures.AGAIN_S or self._is_shared(reading))
         if is_taken:
@@ -348,8 +348,8 @@ class LinkPacer:
             self._begin_drain(reading, delivered)
 
     def _judge_losses(self, reading: PathReading, delivered: float) -> bool:
-        """Lower a pace that loses much, once; tell whether anything was decided."""
-        share, segments = self._sight.lost(reading, max(figures.BLAME_S, 2 * reading.rtt_s))
+        """Lower a pace that loses much, once; return whether anything was decided."""
+        share, segments = self._path.lost(reading, max(figures.BLAME_S, 2 * reading.rtt_s))
         blamed, self._blamed = self._blamed, None
         if blamed is not None:
             if share <= blamed[0] / 2:
@@ -375,16 +375,14 @@ class LinkPacer:
         self._pace = max(figures.YIELD_SHARE * self._alone, figures.YIELD_STEP * self._peak)
 
     def _yield(self, reading: PathReading) -> None:
-        delivered = self._sight.rate(reading, max(reading.rtt_s, figures.HOLD_LOOK_S))
+        delivered = self._path.rate(reading, max(reading.rtt_s, figures.HOLD_LOOK_S))
         passed_s = reading.at_s - self._since_s
         self._yielded_at_s = reading.at_s
-        # CUBIC is left room to grow, but none to fill a queue by itself, or nobody could tell when the other has gone.
-        is_growing = (
-            self._queued_looks > 0 and reading.queue_s >= self._sight.before(reading, figures.HOLD_LOOK_S).queue_s
-        )
+        # CUBIC is left room to grow, but none to fill a queue by itself, or the other's end could not be seen.
+        is_growing = self._queued > 0 and reading.queue_s >= self._path.before(reading, figures.HOLD_LOOK_S).queue_s
         if is_growing and delivered >= figures.PACE_REACHED * self._pace:
             self._pace = figures.YIELD_STEP * delivered
-        if self._clear_looks >= figures.GONE_LOOKS:
+        if self._clear >= figures.GONE_LOOKS:
             self._search_again(reading, delivered)
         elif passed_s > self._check_after_s:
             self._begin_drain(reading, delivered)

@@ -26,7 +26,7 @@ QUEUE_SHARE = 1 / 10
 QUEUE_SEGMENTS = 3
 MOST_BURST_S = 0.008
 """A queue is one above all three: what a host is late by, a part of the round trip, and a burst at this pace. A pace
-that is low beside somebody else's flow tells nothing of what a burst takes on the link, hence the bound."""
+that is low beside another flow shows nothing of what a burst takes on the link, hence the bound."""
 
 DELAYED_ACK_S = 0.04
 """Linux' least; a slow flow's acknowledgements come so much later without any queue."""
@@ -70,11 +70,11 @@ PACE_REACHED = 0.9
 
 TAKEN_SHARE = 0.97
 AGAIN_S = 30.0
-"""A queue before a held pace that comes back so soon is somebody's: an estimate too high is mended by one drain."""
+"""A queue before a held pace that comes back so soon is another flow's: an estimate too high is mended by one drain."""
 
 YIELD_CHECK_S = 5.0
 LAST_YIELD_CHECK_S = 20.0
-"""Beside somebody else less is sent for a moment after so long, and later less often, to see whether he has gone."""
+"""Beside another flow less is sent for a moment after so long, and later less often, to see whether it has ended."""
 
 YIELD_STEP, YIELD_SHARE = 1.5, 0.95
 GONE_LOOKS = 4

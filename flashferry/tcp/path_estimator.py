@@ -3,8 +3,8 @@
 Facts
 -----
 
-- A look that comes late tells that our own process waited for a processor. What it had to send was late too.
-- Where nothing arrives although much is due, and then all of it at once, somebody on the way was held up: a busy host,
+- A reading that comes late shows that our own process waited for a processor. What it had to send was late too.
+- Where nothing arrives although much is due, and then all of it at once, a host on the path was held up: a busy host,
   a radio, a stalled hypervisor. The round-trip times of that burst are long without any queue before the link, and the
   rate of the burst is not the link's.
 - What such a delay did to smoothed round-trip time and rates is gone a round trip after its end, and not before some
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 _LATE_SHARE, _LATE_S = 1.5, 0.03
 """A look is late by more than both: looks fall on common moments, half an interval apart from what was asked for."""
 
-_TELLS_SEGMENTS = 12
+_LEAST_SEGMENTS = 12
 _SILENT_SHARE = 0.25
 """A silence is one in which so much was due, and no more than this part of it came."""
 
@@ -131,7 +131,7 @@ class PathEstimate:
         flowing = self._flowing
         if flowing is not None:
             due = self._flow_bytes_per_s * (reading.at_s - flowing.at_s)
-            if due < _TELLS_SEGMENTS * reading.mss_bytes and reading.at_s - flowing.at_s < reading.base_rtt_s:
+            if due < _LEAST_SEGMENTS * reading.mss_bytes and reading.at_s - flowing.at_s < reading.base_rtt_s:
                 return None
             if reading.delivered_bytes - flowing.delivered_bytes < _SILENT_SHARE * due:
                 # What is due falls with what arrived in the last round trip: a link may lose most of its rate for good.

@@ -9,8 +9,8 @@ Facts
   for a second at least and doubles it, and a copy of half a second takes five. So the first, tiny copy finds a size
   for the next one and nothing else.
 - A flow that the window holds back runs at window / RTT from the moment the window is full, so the window seen on a
-  tiny copy tells how long a larger one takes.
-- A router that nobody tuned takes 0.08 to 0.15 MB/s at 100 ms, a tuned one 5 MB/s: a fixed size would take minutes
+  tiny copy shows how long a larger one takes.
+- An untuned router takes 0.08 to 0.15 MB/s at 100 ms, a tuned one 5 MB/s: a fixed size would take minutes
   on the one or be over before the other has its speed.
 """
 
@@ -31,7 +31,7 @@ PILOT_BYTES = 65_536
 """First copy of a device that nothing is known of: a second at 0.1 MB/s. Never a measurement, however long it takes."""
 
 _LEAST_AFTER_PILOT_BYTES = 140_000
-"""Twice the pilot: what follows a pilot that took long, so that a stall in it is told from a slow device."""
+"""Twice the pilot: what follows a pilot that took long, so that a stall in it differs from a slow device."""
 
 _LONGEST_PILOT_S = 60.0
 """Below 1 kB/s nothing follows: the next copy would take minutes, and that the path is broken is known."""
@@ -40,7 +40,7 @@ LARGEST_BYTES = 64_000_000
 """No copy is larger: 10 s at 50 Mbit/s."""
 
 TYPICAL_IMAGE_BYTES = 500_000_000
-"""Size that times are forecast for where nobody names an image: an IOS-XE image has 400 to 900 MB."""
+"""Size that times are forecast for where no image is named: an IOS-XE image has 400 to 900 MB."""
 
 TARGET_S = 10.0
 """What a copy should take, in seconds: a hundred round trips at 100 ms, of which the start is some eight."""
@@ -94,7 +94,7 @@ def next_size(seen: TimedCopy, *, ceiling_bytes_per_s: float | None = None, targ
         ceiling_bytes_per_s: What the link or a cap allows, or None where unknown.
         target_s: What a copy should take.
     """
-    # Half of it has to lie behind the start, whoever asked for less.
+    # Half of it has to lie after the start, even if less was asked for.
     target_s = max(target_s, 2.5 * _START_ROUND_TRIPS * (seen.rtt_s or 0.0))
     if seen.size_bytes >= LARGEST_BYTES:
         return None
@@ -103,11 +103,11 @@ def next_size(seen: TimedCopy, *, ceiling_bytes_per_s: float | None = None, targ
             return None
     elif seen.duration_s >= target_s / 2:
         return None
-    wanted = _sized(min(_expected(seen, ceiling_bytes_per_s) * target_s, seen.size_bytes * MOST_GROWTH))
+    needed = _sized(min(_expected(seen, ceiling_bytes_per_s) * target_s, seen.size_bytes * MOST_GROWTH))
     if seen.size_bytes <= PILOT_BYTES:
-        return max(wanted, _LEAST_AFTER_PILOT_BYTES)
-    # Less than twice as much would tell nothing new.
-    return wanted if wanted >= 2 * seen.size_bytes else None
+        return max(needed, _LEAST_AFTER_PILOT_BYTES)
+    # Less than twice as much would show nothing new.
+    return needed if needed >= 2 * seen.size_bytes else None
 
 
 def too_short(*, size_bytes: int, duration_s: float, rtt_s: float | None) -> str:
@@ -138,7 +138,7 @@ def _expected(seen: TimedCopy, ceiling_bytes_per_s: float | None) -> float:
     ceilings = [] if ceiling_bytes_per_s is None else [ceiling_bytes_per_s]
     if seen.window_bytes:
         ceilings.append(seen.window_bytes / seen.rtt_s)
-    # Over before it had its speed: the window tells what that would be, or else it is at least this.
+    # Over before it had its speed: the window shows what that would be, or else it is at least this.
     return max(rate, min(ceilings, default=8 * rate))
 
 

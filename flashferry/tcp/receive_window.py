@@ -27,7 +27,7 @@ SMALLEST_CHOICE_BYTES = LARGEST_UNSCALED_BYTES + 1
 """Least window we choose ourselves: the first one for which IOS offers window scaling."""
 
 ASSUMED_LINK_RATE_BPS = 100e6
-"""Link rate taken where nobody gave one: a window too large costs buffer memory, one too small costs speed."""
+"""Link rate taken where none is given: a window too large costs buffer memory, one too small costs speed."""
 
 ASSUMED_RTT_S = 0.1
 """Round-trip time taken where the kernel measured none."""
@@ -87,15 +87,15 @@ def choose_window(
         return WindowChoice(window_bytes=explicit_bytes, reason="given explicitly")
     rate_bps = ASSUMED_LINK_RATE_BPS if link_rate_bps is None else link_rate_bps
     product_bytes = bdp_bytes(rate_bps=rate_bps, rtt_s=rtt_s)
-    wanted_bytes = max(SMALLEST_CHOICE_BYTES, _round_up(2 * product_bytes))
+    needed_bytes = max(SMALLEST_CHOICE_BYTES, _round_up(2 * product_bytes))
     assumed = "assumed " if link_rate_bps is None else ""
     path = f"{assumed}{link_rate(rate_bps)} x {exact_milliseconds(rtt_s)} = {product_bytes} bytes"
     limit_bytes = min(platform_limit_bytes, LARGEST_WINDOW_BYTES)
-    if wanted_bytes > limit_bytes:
+    if needed_bytes > limit_bytes:
         return WindowChoice(window_bytes=limit_bytes, reason=f"platform limit; the path would take 2 x ({path})")
-    if wanted_bytes == SMALLEST_CHOICE_BYTES:
-        return WindowChoice(window_bytes=wanted_bytes, reason=f"least scaled window; the path needs only 2 x ({path})")
-    return WindowChoice(window_bytes=wanted_bytes, reason=f"2 x ({path})")
+    if needed_bytes == SMALLEST_CHOICE_BYTES:
+        return WindowChoice(window_bytes=needed_bytes, reason=f"least scaled window; the path needs only 2 x ({path})")
+    return WindowChoice(window_bytes=needed_bytes, reason=f"2 x ({path})")
 
 
 def _round_up(value_bytes: int) -> int:

@@ -34,7 +34,7 @@ class ChannelReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """The part of a TCP_INFO reading that tells what limits a transfer.
+    """The part of a TCP_INFO reading that shows what limits a transfer.
 
     Counters a kernel does not have are None; see `flashferry.tcp.info` for their meaning.
 

@@ -18,7 +18,7 @@ from flashferry.tcp.info import parse_tcp_info
 from flashferry.tcp.sample import ChannelReading, Sample
 
 MOST_READINGS = 48
-"""More than enough to tell which cause held how long."""
+"""More than enough to see which cause held how long."""
 
 # What a sample needs of struct tcp_info, by offset: state to flags, snd_mss, unacked, rtt, snd_cwnd, pacing rates and
 # bytes_acked, notsent and min_rtt, delivery_rate to sndbuf_limited, bytes_sent and bytes_retrans, snd_wnd.
@@ -127,7 +127,7 @@ class Readings:
         )
 
     def _pack(self, at_s: float, raw_info: bytes, channel: ChannelReading | None, *, all_written: bool) -> bytes:
-        # A channel that is gone, as at the end of a transfer, has nothing waiting in it, and nobody asks through it.
+        # A channel that is gone, as at the end of a transfer, holds no bytes and no requests.
         shown = (channel.waiting_bytes, channel.asked_bytes or 0) if channel is not None else (0, 0)
         kept = shown[: _IN_HEAD[self._head]]
         head = self._head.pack(at_s, all_written, *(min(size, _MOST_BYTES) for size in kept))

@@ -72,7 +72,7 @@ def ceiling_bytes_per_s(
         tcp_window_bytes: Receive window of TCP, > 0.
         channel_window_bytes: Window of the SSH channel, > 0; None where there is no channel.
         rtt_s: Round-trip time in seconds, > 0.
-        link_bytes_per_s: What the link carries of a file, > 0; None where nobody knows.
+        link_bytes_per_s: What the link carries of a file, > 0; None if unknown.
 
     Raises:
         ValueError: A value is not a finite number above zero.

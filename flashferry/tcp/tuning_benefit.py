@@ -12,7 +12,7 @@ from flashferry.core.units import megabytes, short_duration
 from flashferry.tcp.verdict_rules import VerdictKind
 
 LEAST_GAIN = 1.2
-"""Two copies over the same path differ by some per cent by themselves; below this a gain is not told from chance."""
+"""Two copies over the same path differ by some per cent by themselves; below this a gain may be chance."""
 
 LEAST_SAVED_S = 30.0
 """What setting, restoring and proving the configuration costs at a long round trip, and a margin."""

@@ -11,10 +11,9 @@ Facts
   policer also cuts the rate at the same height every time (Flach et al., SIGCOMM 2016).
 - BBR version 1 does not slow down on loss. Loss limits it only where repairs do: they are a good part of what it sends,
   or go one by one because the receiver offers no SACK.
-- A late reader acknowledges late, so its round trips grow as those of a queue do. Its window tells it: it is closed for
-  a good part of the time, and yet on average far from full. Where it is full all the time and steady nothing tells a
-  late reader from a queue but a link's rate that somebody knows; with one, an interval below 80 % of it is never put
-  down to the link.
+- A late reader acknowledges late, so its round trips grow as those of a queue do. Its window shows it: it is closed for
+  a good part of the time, and yet on average far from full. Where it is full all the time and steady, only a known
+  link rate separates a late reader from a queue: an interval below 80 % of it is never put down to the link.
 - An SSH channel has a window of its own inside TCP's (RFC 4254 5.2). Where it is the limit the socket runs dry between
   two refills: nothing unsent, the kernel calls the flow limited by its application, and bytes wait in the channel. A
   peer that refills at half of its window was measured at 0.5 to 0.9 windows per round trip; one that reads late leaves
@@ -109,8 +108,8 @@ def classify_transfer(
     )
     least_s = max(_LEAST_SECONDS, _LEAST_ROUND_TRIPS * whole.median_rtt_s)
     if whole.duration_s < least_s or len(spans) < _LEAST_INTERVALS:
-        seen, wanted = len(spans) + 1, _LEAST_INTERVALS + 1
-        why = f"{whole.duration_s:.2f} s in {seen} readings; a verdict takes {least_s:.1f} s and {wanted}"
+        seen, needed = len(spans) + 1, _LEAST_INTERVALS + 1
+        why = f"{whole.duration_s:.2f} s in {seen} readings; a verdict takes {least_s:.1f} s and {needed}"
         return _too_short(0.0, why)
     return _weigh(_by_kind(samples, spans, whole), whole)
 

@@ -43,7 +43,7 @@ WINDOW_FILLED = 0.85
 # A window below half of what was once offered, or filled only half on average, is a receiver that does not keep up.
 _SHRUNK = 0.5
 _MOSTLY_OPEN = 0.75
-# Below this many segments a queue cannot be told from delayed acknowledgements.
+# Below this many segments a queue looks like delayed acknowledgements.
 _QUEUE_SEGMENTS = 8
 _QUEUE_RTT = 1.25
 _QUEUE_MIN_S = 0.000_5
@@ -123,11 +123,11 @@ def _kind_below_link(span: "Interval", whole: Overview, window_so_far_bytes: int
     """Name what held back an interval that looks like a full link, on a link that is known to carry more.
 
     A receiver that acknowledges late, having read late, makes a round trip as long as a queue does. With a window that
-    is full meanwhile it is the one; a queue behind an open window is somebody else's, or the link's rate is another.
+    is full meanwhile it is the one; a queue behind an open window is another flow's, or the link's rate is different.
     """
     is_held = (span.rwnd_share or 0.0) > _RWND_LIMITED_WHILE_PACED or _fills_window(span)
     if is_held or _has_unread(span, window_so_far_bytes):
-        return VerdictKind.RANDOM_LOSS if _holes_tell(span) else VerdictKind.SLOW_RECEIVER
+        return VerdictKind.RANDOM_LOSS if _holes_explain(span) else VerdictKind.SLOW_RECEIVER
     if _has_queue(span, whole):
         return VerdictKind.UNKNOWN
     if not whole.loss_based and whole.retrans_share > _POLICER_RETRANS and whole.spread < _POLICER_SPREAD:
@@ -175,7 +175,7 @@ def _channel_kind(span: "Interval", whole: Overview, window_so_far_bytes: int) -
 
 
 def _waits_for_requests(span: "Interval", whole: Overview) -> bool:
-    """Tell whether all that an SFTP client asked for was on its way, and it asked for no more until that came.
+    """Return whether all that an SFTP client asked for was on its way, and it asked for no more until that came.
 
     Nothing waits in the channel and nothing in the socket: what was asked for is all in flight, and TCP, its window and
     the link would take more. A queue on a path that may be full is no sign of that: what was asked for fills the link.
@@ -192,7 +192,7 @@ def _waits_for_requests(span: "Interval", whole: Overview) -> bool:
 
 
 def _fills_smaller_window(span: "Interval", whole: Overview, window_so_far_bytes: int) -> bool:
-    """Tell whether TCP's window, being the smaller of the two, is full on average: what waits waits for both.
+    """Return whether TCP's window, being the smaller of the two, is full on average: what waits waits for both.
 
     The channel's bursts go through it piece by piece, so that at one moment it is full and at another the socket dry.
     """
@@ -204,7 +204,7 @@ def _fills_smaller_window(span: "Interval", whole: Overview, window_so_far_bytes
 
 
 def _is_held_by_channel(span: "Interval") -> bool:
-    """Tell whether bytes wait in a channel while its socket ran dry, and TCP's own window was not the reason."""
+    """Return whether bytes wait in a channel while its socket ran dry, and TCP's own window was not the reason."""
     end = span.end
     if not end.channel_waiting_bytes or (span.rwnd_share or 0.0) > _RWND_LIMITED:
         return False
@@ -215,7 +215,7 @@ def _is_held_by_channel(span: "Interval") -> bool:
 
 
 def _fills_channel(span: "Interval", whole: Overview) -> bool:
-    """Tell whether the channel's window goes round about once in a round trip of an empty path; so if it is unknown."""
+    """Return whether the channel's window is used up about once per round trip of an empty path; true if unknown."""
     if whole.channel_window_bytes is None:
         return True
     least_s = whole.min_rtt_s if whole.min_rtt_s is not None else span.end.rtt_us / 1e6
@@ -236,7 +236,7 @@ def _starved(span: "Interval") -> bool:
 
 
 def _nearly_closed(span: "Interval", window_so_far_bytes: int) -> bool:
-    """Tell whether a window that once took several segments takes fewer than two: nobody reads what came."""
+    """Return whether a window that once took several segments takes fewer than two: what came is not read."""
     window = span.end.snd_wnd_bytes
     return window is not None and window < 2 * span.end.snd_mss_bytes <= window_so_far_bytes // 2
 
@@ -257,9 +257,9 @@ def _narrowed_kind(span: "Interval", whole: Overview) -> VerdictKind | None:
     """Name what narrowed the window: a reader that is late, or a hole that a loss left.
 
     What came behind a lost segment waits in the receiver's buffer until that segment is sent again, and takes room
-    that the window then lacks (RFC 9293 3.10.7.4: such data is held for later). Nobody could have read it.
+    that the window then lacks (RFC 9293 3.10.7.4: such data is held for later). It could not be read.
     """
-    return _loss_kind(span, whole) if _holes_tell(span) else VerdictKind.SLOW_RECEIVER
+    return _loss_kind(span, whole) if _holes_explain(span) else VerdictKind.SLOW_RECEIVER
 
 
 def _window_kind(span: "Interval", whole: Overview, window_so_far_bytes: int) -> VerdictKind | None:
@@ -269,7 +269,7 @@ def _window_kind(span: "Interval", whole: Overview, window_so_far_bytes: int) ->
     if window < _SHRUNK * window_so_far_bytes or _partly_unread(span, window, window_so_far_bytes):
         return _narrowed_kind(span, whole)
     if span.mean_in_flight_bytes < _SHRUNK * (span.usable_window_bytes or 0):
-        # Full when looked at and yet half empty on average: the window opens late, because somebody reads late.
+        # Full when looked at and yet half empty on average: the window opens late, because the reader is late.
         return _narrowed_kind(span, whole)
     if window >= _QUEUE_SEGMENTS * span.end.snd_mss_bytes and _has_queue(span, whole):
         if _reads_late(span, window_so_far_bytes):
@@ -280,13 +280,13 @@ def _window_kind(span: "Interval", whole: Overview, window_so_far_bytes: int) ->
 
 
 def _reads_late(span: "Interval", window_so_far_bytes: int) -> bool:
-    """Tell whether the window stopped the sender again and again and was yet far from full on average.
+    """Return whether the window stopped the sender again and again and was yet far from full on average.
 
-    It opens late then, in large steps: somebody reads late, and acknowledges what he has not read late as well (Linux
+    It opens late then, in large steps: the reader is late, and acknowledges late what it has not read (Linux
     does, net/ipv4/tcp_input.c, __tcp_ack_snd_check). So the round trip is longer without any queue in the network.
     """
     usable = span.usable_window_bytes
-    if usable is None or (span.rwnd_share or 0.0) <= _RWND_LIMITED_WHILE_PACED or _holes_tell(span):
+    if usable is None or (span.rwnd_share or 0.0) <= _RWND_LIMITED_WHILE_PACED or _holes_explain(span):
         return False
     # What a queue fills is full on average; of a window that is never the limit for long that is a matter of chance.
     full = WINDOW_FILLED if (span.rwnd_share or 0.0) > _RWND_LIMITED else _FULL_ON_AVERAGE
@@ -294,13 +294,13 @@ def _reads_late(span: "Interval", window_so_far_bytes: int) -> bool:
 
 
 def _has_unread(span: "Interval", window_so_far_bytes: int) -> bool:
-    """Tell whether a good part of the buffer held what nobody had read, and no hole kept it there."""
+    """Return whether a good part of the buffer held unread bytes, and no hole kept it there."""
     window = span.end.snd_wnd_bytes
-    return window is not None and _partly_unread(span, window, window_so_far_bytes) and not _holes_tell(span)
+    return window is not None and _partly_unread(span, window, window_so_far_bytes) and not _holes_explain(span)
 
 
-def _holes_tell(span: "Interval") -> bool:
-    """Tell whether holes that losses left may be what narrowed the window for as long as it was closed.
+def _holes_explain(span: "Interval") -> bool:
+    """Return whether holes that losses left may be what narrowed the window for as long as it was closed.
 
     With SACK one is repaired in a round trip; those of one burst are repaired together.
     """
@@ -312,7 +312,7 @@ def _holes_tell(span: "Interval") -> bool:
 
 
 def _partly_unread(span: "Interval", window: int, window_so_far_bytes: int) -> bool:
-    """Tell whether a quarter of the buffer and two segments besides hold what nobody has read.
+    """Return whether a quarter of the buffer and two segments besides hold unread bytes.
 
     Two segments may be there at any moment although the receiver keeps up: they have just come.
     """
@@ -347,10 +347,10 @@ def _loss_kind(span: "Interval", whole: Overview) -> VerdictKind | None:
 
 
 def _repairs_one_by_one(span: "Interval") -> bool:
-    """Tell whether a sender that hears nothing of what arrived behind a hole spent its time on repairs.
+    """Return whether a sender that gets no word of what arrived behind a hole spent its time on repairs.
 
     Without SACK an acknowledgement names only the first hole, so repairs take a round trip each (RFC 6582 section 1).
-    Such repairs send much again, whatever dropped the packets: the share sent again tells nothing of a policer.
+    Such repairs send much again, whatever dropped the packets: the share sent again shows nothing of a policer.
     """
     if span.end.sack is not False or span.end.snd_mss_bytes <= 0:
         return False
@@ -359,7 +359,7 @@ def _repairs_one_by_one(span: "Interval") -> bool:
 
 
 def _cut_at_a_rate(whole: Overview) -> bool:
-    """Tell drops at a fixed rate, by a policer or a link with a short queue, from drops at random.
+    """Separate drops at a fixed rate, by a policer or a link with a short queue, from drops at random.
 
     Random losses come one by one, so the rate obeys the congestion control's model for the share sent again. What
     exceeds a rate is dropped in bursts: far more is sent again than that model would allow at this speed.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # BBR overruns a link by 1 to 2 %; more is a short queue or a policer, and a cap saves it.
 _MUCH_AGAIN = 0.02
 # As for a link that is full: a round trip so much above the least shows a queue.
-_QUEUE_TO_TELL = 1.25
+_LEAST_QUEUE = 1.25
 _MOSTLY = 0.5
 _USUAL_MSS_BYTES = 1460
 # Of what a link carries.
@@ -49,7 +49,7 @@ def _ssh_window(whole: Overview) -> str:
 
 
 def _asks_for_little(whole: Overview) -> bool:
-    """Tell whether the requests of an SFTP client were what held it back for most of the time."""
+    """Return whether the requests of an SFTP client were what held it back for most of the time."""
     return whole.channel_waiting_share <= _MOSTLY and whole.asked_goes_round_at(whole.rate_bytes_per_s)
 
 
@@ -74,7 +74,7 @@ def _slow_receiver(whole: Overview) -> str:
 
 
 def _random_loss(whole: Overview) -> str:
-    has_queue = whole.min_rtt_s is not None and whole.median_rtt_s > _QUEUE_TO_TELL * whole.min_rtt_s
+    has_queue = whole.min_rtt_s is not None and whole.median_rtt_s > _LEAST_QUEUE * whole.min_rtt_s
     losses = "losses" if has_queue else "losses without a queue"
     # One by one: an acknowledgement without SACK names the first hole alone.
     repairs = ", each repaired in a round trip of its own for want of SACK," if whole.sack is False else ""
@@ -102,7 +102,7 @@ def _bandwidth(whole: Overview, full_bytes_per_s: float) -> str:
 
 
 def _beside(link: KnownLink) -> str:
-    """Tell what our other transfers took of a link; next to nothing is not worth a word."""
+    """Return what our other transfers took of a link; next to nothing is left out."""
     if link.beside_bytes_per_s < _WORTH_A_WORD * link.bytes_per_s:
         return ""
     return f" beside {exact_rate(link.beside_bytes_per_s)} of our other copies"
@@ -142,7 +142,7 @@ def _nothing(whole: Overview) -> str:
     if link is None or link.may_be_full_at(whole.rate_bytes_per_s):
         return seen
     carries = f"the link carries {exact_rate(link.bytes_per_s)}{_beside(link)}"
-    if whole.min_rtt_s is None or whole.median_rtt_s <= _QUEUE_TO_TELL * whole.min_rtt_s:
+    if whole.min_rtt_s is None or whole.median_rtt_s <= _LEAST_QUEUE * whole.min_rtt_s:
         return f"{seen}, and {carries}"
     return (
         f"{seen}: {carries}, and yet round trips of {_rtt(whole)} against {exact_milliseconds(whole.min_rtt_s)} at "
@@ -212,7 +212,7 @@ def evidence_for(whole: Overview) -> tuple[str, ...]:
 
 
 def _history_of(whole: Overview) -> str:
-    """Tell of a cap that changed what it was before the end."""
+    """Return a sentence about a cap that changed what it was before the end."""
     if whole.is_cap_steady or whole.usual_cap_bytes_per_s is None:
         return ""
     return f" at the end, mostly {exact_rate(whole.usual_cap_bytes_per_s)}"
@@ -251,21 +251,21 @@ def _window_advice(whole: Overview) -> str:
 def _ssh_window_advice(whole: Overview) -> str:
     """Say which line widens the channel's window, and to what: twice what the path holds, for it is refilled late."""
     choice = choose_window(whole.min_rtt_s or whole.median_rtt_s or ASSUMED_RTT_S, _path_rate_bps(whole))
-    window, wanted = whole.channel_window_bytes, choice.window_bytes
-    if window is not None and window >= wanted:
+    window, needed = whole.channel_window_bytes, choice.window_bytes
+    if window is not None and window >= needed:
         return (
             "The channel's window is twice what the path holds and yet used up: the device opens it late; look at its "
             "CPU."
         )
     return (
-        f"Set 'ip ssh bulk-mode {wanted}' (from 17.10 on), elsewhere 'ip ssh window-size {wanted}', at least "
+        f"Set 'ip ssh bulk-mode {needed}' (from 17.10 on), elsewhere 'ip ssh window-size {needed}', at least "
         f"{choice.reason}, and 'ip tcp window-size' to no less; the old line is to be put back, not its 'no'. HTTP and "
         "FTP have no such window."
     )
 
 
 def _path_rate_bps(whole: Overview) -> float | None:
-    """Return the bits of packets per second that the path has for this transfer; None where nobody knows."""
+    """Return the bits of packets per second that the path has for this transfer; None if unknown."""
     payload = whole.link.bytes_per_s if whole.link is not None else whole.usual_cap_bytes_per_s
     if not payload:
         return None
@@ -284,6 +284,6 @@ def _receiver_advice(whole: Overview) -> str:
     if whole.channel_waiting_bytes is None:
         return f"{advice} It may be what {whole.cipher} costs it: compare with HTTP or FTP where clear text is allowed."
     return (
-        f"{advice} It may be what {whole.cipher} costs it: 'flashferry probe --ssh-sweep' tells which cipher it takes "
+        f"{advice} It may be what {whole.cipher} costs it: 'flashferry probe --ssh-sweep' shows which cipher it takes "
         "fastest."
     )

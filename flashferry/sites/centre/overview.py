@@ -42,8 +42,8 @@ class SiteOverview:
         release: The agent's release; empty where it is not known.
         heard_at: When it was heard last, ISO 8601, UTC; None: never.
         heard: The same for people: `4 min ago`.
-        clock_ahead_s: How far its clock is ahead of ours; negative: behind; None where nobody knows.
-        clock_within_s: By so much at most that is wrong; None where nobody knows.
+        clock_ahead_s: How far its clock is ahead of ours; negative: behind; None if unknown.
+        clock_within_s: By so much at most that is wrong; None if unknown.
         images: What its depot has proven.
         fetching: The image that came into it when the agent was heard last; None: none did.
         runs: Runs of which it has something in hand.

@@ -103,7 +103,7 @@ def test_a_tuned_device_is_taken_to_fill_what_copies_may_have_of_the_link() -> N
     """Without any measurement a tuned copy runs at the cap; the words say that its flash is not known."""
     found = assumed_rate(_subject(), tuned=True, by_model={})
     assert (found.bytes_per_s, found.is_assumed, found.is_of_link) == (4e6, True, True)
-    assert "how fast its flash is nobody knows yet" in found.source
+    assert "the speed of its flash is not known yet" in found.source
 
 
 @pytest.mark.parametrize(("platform", "rate"), [("ios-xe", 149_000), ("ios", 102_000)])
