@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from types import SimpleNamespace
 
 import pytest
 
@@ -57,6 +58,7 @@ class Stack:
         self.spoils, self.second, self.free_bytes = spoils, second, 4_000_000_000
         self.copied: list[str] = []
         self.lands: int | None = IMAGE.size_bytes
+        self.takes = lambda: None
         self.device = table_device({})
         self.device._answer = self._answer
         self.version = VERSION.format(mode=mode)
@@ -90,6 +92,7 @@ class Stack:
 
     def _copy(self, target: str) -> str:
         self.copied.append(target)
+        self.takes()
         if self.lands is not None:
             self.held[target] = self.lands
         return f"Copy in progress...C\n{IMAGE.size_bytes} bytes copied in 0.2 secs (5000 bytes/sec)\n"
@@ -205,12 +208,17 @@ def test_a_device_that_is_alone_costs_one_command(table_device) -> None:
 
 def test_how_fast_it_copied_is_kept_for_the_next_plan(stack, monkeypatch) -> None:
     """1,000 bytes to each of two members in 2 s each; what was there already counts for nothing."""
-    monkeypatch.setattr("tasks.distribute._Work._copy", lambda *_: 2.0)
-    monkeypatch.setattr("tasks.distribute._Work._check_size", lambda *_: None)
-    assert stack().hand_on().bytes_per_s == 500
-    assert stack(held={f"flash-2:{NAME}": IMAGE.size_bytes}).hand_on().bytes_per_s == 500
-    everywhere = {f"{system}:{NAME}": IMAGE.size_bytes for system in ("flash-2", "flash-3")}
-    assert stack(held=everywhere).hand_on().bytes_per_s is None
+    now_s = [0.0]
+    monkeypatch.setattr("flashferry.devices.dialogue.time", SimpleNamespace(monotonic=lambda: now_s[0]))
+
+    def speed(*held: str) -> float | None:
+        device = stack(held={f"{system}:{NAME}": IMAGE.size_bytes for system in held})
+        device.takes = lambda: now_s.__setitem__(0, now_s[0] + 2)
+        return device.hand_on().bytes_per_s
+
+    assert speed() == 500
+    assert speed("flash-2") == 500
+    assert speed("flash-2", "flash-3") is None
 
 
 def test_a_copy_too_short_to_tell_tells_no_speed(stack) -> None:
