@@ -1,21 +1,21 @@
-"""Room by how a device boots: once, twice, on each member."""
+"""Space by how a device boots: once, twice, on each member."""
 
 from __future__ import annotations
 
 import pytest
 
-from tasks.flash_space import MemberSpace, Room, needed_bytes
+from tasks.flash_space import FlashSpace, MemberSpace, needed_bytes
 from tasks.software_state import Mode
 
 SIZE_BYTES = 473_808_711
 ONCE, TWICE = needed_bytes(SIZE_BYTES), needed_bytes(SIZE_BYTES, times=2)
 
 
-def room(free: int | None, *members: int, mode: Mode = Mode.INSTALL, adds: bool = False) -> Room:
+def room(free: int | None, *members: int, mode: Mode = Mode.INSTALL, adds: bool = False) -> FlashSpace:
     others = tuple(
         MemberSpace(file_system=f"flash-{number}:", free_bytes=each) for number, each in enumerate(members, start=2)
     )
-    return Room(file_system="flash:", free_bytes=free, members=others, mode=mode, adds=adds)
+    return FlashSpace(file_system="flash:", free_bytes=free, members=others, mode=mode, adds=adds)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def room(free: int | None, *members: int, mode: Mode = Mode.INSTALL, adds: bool 
         (room(None, adds=True), True),
     ],
 )
-def test_what_does_not_fit_is_refused(given: Room, fits: bool) -> None:
+def test_what_does_not_fit_is_refused(given: FlashSpace, fits: bool) -> None:
     """To the byte; a device that does not tell its room is not refused for that."""
     assert (given.refusal(SIZE_BYTES) is None) is fits
 
@@ -51,18 +51,18 @@ def test_a_refusal_names_the_file_system_and_what_is_needed() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (room(ONCE), "the copy fits, 'install add' behind it would not find"),
+        (room(ONCE), "the copy fits, 'install add' after it would not find"),
         (room(None), "does not say how much room it has"),
         (room(TWICE, 5), "'install add' will not find room there"),
     ],
 )
-def test_what_fits_and_could_not_be_added_is_noted(given: Room, words: str) -> None:
+def test_what_fits_and_could_not_be_added_is_noted(given: FlashSpace, words: str) -> None:
     """One note for each."""
     (note,) = given.notes(SIZE_BYTES)
     assert words in note
 
 
 @pytest.mark.parametrize("given", [room(TWICE), room(ONCE, mode=Mode.BUNDLE), room(TWICE, TWICE, adds=True)])
-def test_enough_room_is_not_spoken_of(given: Room) -> None:
+def test_enough_room_is_not_spoken_of(given: FlashSpace) -> None:
     """No note."""
     assert given.notes(SIZE_BYTES) == ()

@@ -6,7 +6,7 @@ import pytest
 
 from flashferry.devices.errors import DeviceUnreachable, OutputNotUnderstood
 from flashferry.devices.platforms.ios import IOS_XE
-from tasks.removable import could_go, in_words, removable
+from tasks.removable import could_go, removable, removable_in_words
 from tasks.software_state import Answer, Outcome, Topic, software_state
 from tests.unit.tasks.install_mode import BOOT_BLOCK, summary
 
@@ -62,7 +62,7 @@ def test_old_images_that_nothing_names_could_go():
     result = found()
     assert ([row.name for row in result.files], result.reason) == ([OLDER, OLD], "")
     assert f"2 images older than what runs, which nothing there boots or names: flash:{OLDER} (573,808,711 bytes)" in (
-        in_words(result, "flash:")
+        removable_in_words(result, "flash:")
     )
 
 
@@ -173,13 +173,13 @@ def test_where_anything_is_in_doubt_nothing_is_named(changed, words):
     result = found(changed.pop("listing", LISTING), **changed)
     assert result.files == ()
     assert words in result.reason
-    assert words in in_words(result, "flash:")
+    assert words in removable_in_words(result, "flash:")
 
 
 def test_where_all_is_needed_that_is_said():
     """No old image is there: nothing is invented."""
     lean = "\n".join(line for line in LISTING.splitlines() if OLD not in line and OLDER not in line)
-    assert in_words(found(lean), "flash:").startswith("No image there is older")
+    assert removable_in_words(found(lean), "flash:").startswith("No image there is older")
 
 
 @pytest.mark.parametrize("lost", [DeviceUnreachable, OutputNotUnderstood])
