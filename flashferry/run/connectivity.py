@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nornir.core import Nornir
@@ -90,18 +90,17 @@ def reach_fleet(
         stack.enter_context(server_notes(server, notify))
         for notice in (*filter(None, (note,)), *port_notices(server, options, served)):
             notify(f"note: {notice}")
-        shown = own_fingerprints(folder, served, options)
         reach_task = _ReachTask(
-            server,
-            image,
-            wanted,
-            options,
-            never_failing(emit),
-            interrupted,
-            leases(folder),
-            doubts(folder),
-            choices,
-            shown,
+            server=server,
+            image=image,
+            wanted=wanted,
+            options=options,
+            emit=never_failing(emit),
+            interrupted=interrupted,
+            held=leases(folder),
+            doubted=doubts(folder),
+            choices=choices,
+            fingerprints=own_fingerprints(folder, served, options),
         )
         results = nornir.run(task=reach_task, name="reach")
         return tuple(results[name][0].result for name in nornir.inventory.hosts)
@@ -146,42 +145,30 @@ def try_each(
     return replace(record, outcome=Outcome.FAILED, failure=failure)
 
 
+@dataclass(slots=True, kw_only=True)
 class _ReachTask:
-    """What is done with each device."""
+    """Nornir task: check a device and have it fetch the file."""
 
-    __name__ = "reach"
-
-    def __init__(
-        self,
-        server: ServerClient,
-        image: Path,
-        wanted: Wanted | None,
-        options: RunOptions,
-        emit: Emit,
-        interrupted: Callable[[], bool],
-        held: tuple[Lease, ...],
-        doubted: Doubted,
-        choices: Mapping[str, tuple[Transport, ...]],
-        fingerprints: tuple[str, ...] = (),
-    ) -> None:
-        self._choices, self._fingerprints = choices, fingerprints
-        self._server = server
-        self._held, self._doubted = held, doubted
-        self._image = image
-        self._wanted = wanted
-        self._options = options
-        self._emit = emit
-        self._interrupted = interrupted
-        self._started = time.monotonic()
+    server: ServerClient
+    image: Path
+    wanted: Wanted | None
+    options: RunOptions
+    emit: Emit
+    interrupted: Callable[[], bool]
+    held: tuple[Lease, ...]
+    doubted: Doubted
+    choices: Mapping[str, tuple[Transport, ...]]
+    fingerprints: tuple[str, ...]
+    started_s: float = field(default_factory=time.monotonic)
 
     def __call__(self, task: Task) -> Result:
         self._event(task, "check", "started", "")
-        record = look(task, self._wanted, self._interrupted, held=self._held, doubted=self._doubted)
+        record = look(task, self.wanted, self.interrupted, held=self.held, doubted=self.doubted)
         self._event_end(task, "check", record.failure)
         if record.check is not None and record.failure is None:
-            tried = self._choices[task.host.name]
+            tried = self.choices[task.host.name]
             record = with_other_transports(
-                self._reach(task, record, record.check), view(task.host), self._options, tried
+                self._reach(task, record, record.check), view(task.host), self.options, tried
             )
             self._event_end(task, "reach", record.failure)
         with suppress(Exception):  # the session goes with the process at the latest
@@ -189,7 +176,7 @@ class _ReachTask:
         return Result(host=task.host, result=record)
 
     def _reach(self, task: Task, record: CheckRecord, report: CheckReport) -> CheckRecord:
-        transports = self._choices[task.host.name]
+        transports = self.choices[task.host.name]
         is_alone = len(transports) == 1
 
         def reach(transport: Transport) -> Reached:
@@ -197,7 +184,7 @@ class _ReachTask:
             self._event(task, "reach", "started", f"{REACH_BYTES} bytes to null:{by}")
             return self._reach_by(task, report, transport, is_alone=is_alone)
 
-        return try_each(record, transports, reach, any_will_do=self._options.policy.transport == AUTO)
+        return try_each(record, transports, reach, any_will_do=self.options.policy.transport == AUTO)
 
     def _reach_by(self, task: Task, report: CheckReport, transport: Transport, *, is_alone: bool) -> Reached:
         """Have the device fetch the file by one transport; return what that showed, and why it is not reached."""
@@ -205,15 +192,15 @@ class _ReachTask:
         try:
             session = session_of(task)
             expected = own_addresses(session)
-            with _lookout(self._server, self._image.name, expected, transport, report.version.release) as lookout:
+            with _lookout(self.server, self.image.name, expected, transport, report.version.release) as lookout:
                 offer = offer_to(
                     device,
                     report,
-                    self._options.server.address,
+                    self.options.server.address,
                     ticket=lookout.ticket,
-                    port=self._server.port_of(transport.name),
+                    port=self.server.port_of(transport.name),
                     transport=transport,
-                    fingerprints=self._fingerprints,
+                    fingerprints=self.fingerprints,
                 )
                 found = check_connectivity(
                     session,
@@ -221,11 +208,11 @@ class _ReachTask:
                     size_bytes=REACH_BYTES,
                     expected=expected,
                     server_view=lookout.server_view,
-                    interrupted=self._interrupted,
+                    interrupted=self.interrupted,
                 )
                 if found.copied is not None:
                     # The device may be back at its prompt before the server has its last acknowledgement.
-                    self._server.wait_final(lookout.ticket.ticket_id, 2.0)
+                    self.server.wait_final(lookout.ticket.ticket_id, 2.0)
                 not_set = _not_set(device, report, session.platform, transport)
                 return _reached(found, lookout, transport, not_set, recent_of(task).lines())
         except FlashferryError as error:
@@ -241,8 +228,8 @@ class _ReachTask:
         self._event(task, step, "failed" if failure else "done", failure.reason if failure else "")
 
     def _event(self, task: Task, step: str, status: str, text: str) -> None:
-        at_s = time.monotonic() - self._started
-        self._emit(Event(host=task.host.name, step=step, status=status, text=text, at_s=at_s))
+        at_s = time.monotonic() - self.started_s
+        self.emit(Event(host=task.host.name, step=step, status=status, text=text, at_s=at_s))
 
 
 def with_other_transports(

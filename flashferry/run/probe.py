@@ -119,22 +119,22 @@ class SpeedTest:
         if self._probe.as_is or not has_tuning:
             if path:
                 tune(self.run, TunePlan(changes=path), before)
-            arm = self._arm("as it is", plan.target, expected_bytes_per_s=None)
-            self._found(as_is=arm, as_is_s=self._forecast(arm))
+            arm = self.time_arm("as it is", plan.target, expected_bytes_per_s=None)
+            self.set_result(as_is=arm, as_is_s=self.forecast(arm))
         if has_tuning:
             tune(self.run, plan.tune, before)
-            arm = self._arm("tuned", plan.target, expected_bytes_per_s=self._expected_tuned())
-            self._found(tuned=arm, tuned_s=self._forecast(arm))
-        self._decide(has_tuning=has_tuning)
+            arm = self.time_arm("tuned", plan.target, expected_bytes_per_s=self._expected_tuned())
+            self.set_result(tuned=arm, tuned_s=self.forecast(arm))
+        self.decide(has_tuning=has_tuning)
         self.run.update(outcome=Outcome.DONE)
 
-    def _arm(self, name: str, target: str, *, expected_bytes_per_s: float | None) -> Arm:
+    def time_arm(self, name: str, target: str, *, expected_bytes_per_s: float | None) -> Arm:
         """Copy until a copy was long enough to count, and return what that one found."""
         size_bytes: int | None = first_size(expected_bytes_per_s, self._probe.target_s)
         copies = 0
         while size_bytes is not None:
             copies += 1
-            arm = self._timed(name, target, size_bytes, copies)
+            arm = self.time_once(name, target, size_bytes, copies)
             seen = TimedCopy(
                 size_bytes=arm.size_bytes,
                 duration_s=arm.duration_s,
@@ -144,7 +144,8 @@ class SpeedTest:
             size_bytes = next_size(seen, ceiling_bytes_per_s=self._link_bytes_per_s, target_s=self._probe.target_s)
         return arm
 
-    def _timed(self, name: str, target: str, size_bytes: int, copies: int) -> Arm:
+    def time_once(self, name: str, target: str, size_bytes: int, copies: int) -> Arm:
+        """Time one copy; `copies` is its number in its arm."""
         image = self.image_of(size_bytes)
         self.run.event("probe", "started", f"{name}: {rough_megabytes(image.size_bytes)}")
         seen = self.time_copy(target, image)
@@ -203,7 +204,7 @@ class SpeedTest:
         as_is = self.run.record.probe.as_is if self.run.record.probe else None
         return 4 * as_is.steady_bytes_per_s if as_is else None
 
-    def _forecast(self, arm: Arm) -> float | None:
+    def forecast(self, arm: Arm) -> float | None:
         """Return how long the image takes: no flash is written by the test, so what is known of it bounds the rate."""
         to_flash = self._to_flash(arm)
         return None if to_flash is None else predicted_seconds(self._probe.image_bytes, to_flash, arm.rtt_s or 0.0)
@@ -217,15 +218,17 @@ class SpeedTest:
         record = self.run.record
         return self._history.flash_limit(record.host, self.run.checked.facts.model, transport=record.transport)
 
-    def _found(self, **values: Any) -> None:
+    def set_result(self, **values: Any) -> None:
+        """Set fields of the ProbeResult."""
         assert self.run.record.probe is not None
         self.run.update(probe=replace(self.run.record.probe, **values))
 
-    def _decide(self, *, has_tuning: bool) -> None:
+    def decide(self, *, has_tuning: bool) -> None:
+        """Record whether tuning is worth it, where both arms were measured."""
         found = self.run.record.probe
         assert found is not None
         if self._probe.tuned and not has_tuning:
-            self._found(worth=nothing_to_tune())
+            self.set_result(worth=nothing_to_tune())
             return
         as_is = self._to_flash(found.as_is) if found.as_is else None
         tuned = self._to_flash(found.tuned) if found.tuned else None
@@ -240,4 +243,4 @@ class SpeedTest:
             )
             if limit is not None and is_held_back:
                 worth = replace(worth, reason=f"{worth.reason}; {limit.source}")
-            self._found(worth=worth)
+            self.set_result(worth=worth)

@@ -83,7 +83,7 @@ class SshSweepTest(SpeedTest):
         profile = profile_for(self.run.checked.version.release)
         login_s = self._login_s(plan.target)
         # From a tiny one up: by a cipher that the device decrypts slowly the link would be no measure.
-        arm = self._arm("size of a copy", plan.target, expected_bytes_per_s=None)
+        arm = self.time_arm("size of a copy", plan.target, expected_bytes_per_s=None)
         sweep = SshSweep(size_bytes=arm.size_bytes, login_s=login_s, compression=COMPRESSION)
         time = _Timer(self, plan.target, arm.size_bytes, login_s)
 
@@ -155,7 +155,7 @@ class SshSweepTest(SpeedTest):
 
     def _login_s(self, target: str) -> float | None:
         """Return what the device's own clock counts for a tiny copy: its login, and next to nothing else."""
-        self._timed("login", target, PILOT_BYTES, 1)
+        self.time_once("login", target, PILOT_BYTES, 1)
         pull = self.run.record.pull
         return float(pull.device.duration_s) if pull is not None else None
 

@@ -85,12 +85,12 @@ class TransportComparison(SpeedTest):
         transport = self.run.transport.name
         switch_lines(self.run, plan.tune, before)
         # Behind a small window the size that fills the link would take an hour: a pilot finds it.
-        arm = self._arm(f"by {transport}", plan.target, expected_bytes_per_s=None)
+        arm = self.time_arm(f"by {transport}", plan.target, expected_bytes_per_s=None)
         seen = self.run.record.transfer
         return TransportArm(
             transport=transport,
             arm=arm,
-            image_s=self._forecast(arm),
+            image_s=self.forecast(arm),
             ceiling_bytes_per_s=window_ceiling_bytes_per_s(seen) if seen is not None else None,
             cpu=cpu_use(self.run.session()),
         )
@@ -114,7 +114,7 @@ class TransportComparison(SpeedTest):
 
     def _add(self, row: TransportArm) -> None:
         self._rows.append(row)
-        self._found(by_transport=self._marked)
+        self.set_result(by_transport=self._marked)
 
     @property
     def _marked(self) -> tuple[TransportArm, ...]:

@@ -17,8 +17,7 @@ from flashferry.model.states import State
 from flashferry.monitor.events import Progress
 from flashferry.run.device.copy_recovery import clear_copy
 from flashferry.run.device.device_run import CopyOrder, DeviceRun
-from flashferry.run.device.push import PushOrder
-from flashferry.run.device.push import push as push_task
+from flashferry.run.device.push import PushOrder, push_to_device
 from flashferry.run.device.slots import copy_progressed, retake_copy_slot
 from flashferry.run.device.tickets import issue_ticket, open_push, take_account
 from flashferry.run.device.transports import server_port
@@ -134,7 +133,7 @@ def _push(run: DeviceRun, order: CopyOrder) -> None:
             acked=lambda: server_view(run).acked_bytes,
             interrupted=context.interrupted,
         )
-        run.run_step(COPY, push_task, order=pushed)
+        run.run_step(COPY, push_to_device, order=pushed)
         _check_pushed(run, order)
     except FlashferryError as error:
         # Our side closed the connection: the device writes no more than its buffers.

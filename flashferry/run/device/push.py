@@ -84,7 +84,7 @@ class PushOrder:
     interrupted: Callable[[], bool]
 
 
-def push(task: Task, order: PushOrder) -> Result:
+def push_to_device(task: Task, order: PushOrder) -> Result:
     """Nornir task: push an image; return None, for the device reports nothing. See `push_image`."""
     push_image(session_of(task), order)
     return Result(host=task.host, result=None, changed=True)

@@ -18,8 +18,7 @@ from flashferry.model.record import DeviceRecord, failure_of
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.run.context import RunContext
 from flashferry.run.device.check import check, check_lease, recheck
-from flashferry.run.device.delivery import deliver as stage
-from flashferry.run.device.delivery import final_check
+from flashferry.run.device.delivery import deliver, final_check
 from flashferry.run.device.device_run import DeviceRun
 from flashferry.run.device.finish import finish
 from flashferry.run.device.partial_file import clean_up
@@ -43,7 +42,7 @@ Deliver = Callable[[DeviceRun, DevicePlan, Snapshot], None]
 
 def stage_device(task: Task, context: RunContext) -> Result:
     """Nornir task: stage one device and return its DeviceRecord; never raises for a device's fault."""
-    return run_device(DeviceRun(task, context), stage)
+    return run_device(DeviceRun(task, context), deliver)
 
 
 def run_device(run: DeviceRun, deliver: Deliver) -> Result:

@@ -54,8 +54,8 @@ def advice(*measurements):
     run = SimpleNamespace(record=SimpleNamespace(host="r1", probe=found, transport="ftp"), checked=checked)
     run.update = lambda **values: vars(run.record).update(values)
     test = SpeedTest(run, SpeedTestOptions(), files=None, history=History(measurements, now=NOW))
-    test._decide(has_tuning=True)
-    return run.record.probe.worth, test._forecast(found.tuned)
+    test.decide(has_tuning=True)
+    return run.record.probe.worth, test.forecast(found.tuned)
 
 
 def test_without_any_copy_to_flash_the_test_speaks_for_itself():

@@ -39,7 +39,7 @@ class Compared:
         monkeypatch.setattr(transport_comparison, "plan_now", lambda run, before: self.plan(before))
         monkeypatch.setattr(transport_comparison, "cpu_use", lambda session: CpuUse(five_seconds=9, one_minute=5))
         self.test = TransportComparison(self.run, SpeedTestOptions(), SimpleNamespace(), History(()))
-        self.test._arm = self.arm
+        self.test.time_arm = self.arm
         self.refused: dict[str, Exception] = {}
 
     @property

@@ -99,9 +99,9 @@ def run_arms(run, plan, probe=None):
         copy(run, order(run.context, target))
         return SimpleNamespace(steady_bytes_per_s=1.0, rtt_s=0.1, verdict=SimpleNamespace(kind=""))
 
-    test._arm = arm
-    test._forecast = lambda arm: 1.0
-    test._decide = lambda *, has_tuning: None
+    test.time_arm = arm
+    test.forecast = lambda arm: 1.0
+    test.decide = lambda *, has_tuning: None
     test.deliver(SimpleNamespace(tune=plan, target="null:"), SNAPSHOT)
     return on_disk
 
