@@ -62,7 +62,7 @@ class RunControl:
         """Return whether everything under way is to be ended; costs no I/O."""
         return self._is_stopped or self._interrupted() or self._requested.stopping
 
-    def look(self) -> ControlRequest:
+    def poll(self) -> ControlRequest:
         """Return what is requested, a second old at most."""
         if self._clock() - self._looked_at < POLL_S:
             return self._requested
@@ -85,7 +85,7 @@ class RunControl:
 
     def hold(self) -> Hold | None:
         """Return why nothing may begin at present, or None."""
-        requested = self.look()
+        requested = self.poll()
         if self.is_stopping():
             return _STOPPED
         if requested.paused:
@@ -113,7 +113,7 @@ class RunControl:
         self._note_waiting(wave.number)
         try:
             while not self.is_stopping():
-                if self.look().approved_wave >= wave.number:
+                if self.poll().approved_wave >= wave.number:
                     return None
                 if (hold := over()) is not None:
                     return hold

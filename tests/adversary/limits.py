@@ -16,7 +16,7 @@ PAUSES_S = (0.3, 0.6, 1.0, 1.5, 2.0)
 CONSTANTS: dict[str, Any] = {
     "flashferry.run.device.restore.RESTORE_PAUSES_S": PAUSES_S,
     "flashferry.run.device.copy_recovery.RECONNECT_PAUSES_S": PAUSES_S,
-    "flashferry.run.device.copy_recovery.LOOK_EVERY_S": 0.4,
+    "flashferry.run.device.copy_recovery.POLL_S": 0.4,
     "flashferry.run.device.copy_recovery.SETTLED_S": 1.0,
     "flashferry.run.device.copy_recovery.STALLED_S": 3.0,
     "tasks.authorization.LIMIT_S": 5.0,

@@ -167,7 +167,7 @@ class _Run:
 
     def _context(self, one: Wave, run_id: str, control: RunControl) -> ActivationContext:
         def interrupted() -> bool:
-            control.look()
+            control.poll()
             return control.is_stopping()
 
         staged = last_staged(self._journal.directory, one.hosts)

@@ -23,7 +23,7 @@ from tasks.steps import COPY_RECOVERY
 RECONNECT_PAUSES_S = (1.0, 3.0, 10.0, 20.0, 40.0, 60.0)
 """Pauses after attempts to log in again: a router that reboots takes minutes, one whose vty lines are full seconds."""
 
-LOOK_EVERY_S = 2.0
+POLL_S = 2.0
 SETTLED_S = 5.0
 """Flash and server that are unchanged for this long have settled: buffers are written by then."""
 
@@ -68,7 +68,7 @@ def recover_copy(task: Task, lost: LostCopy) -> Result:
     settling = _Settling(lost)
     while (decided := settling.decide(_read(task, lost))).decision is Decision.WAIT:
         _check_interrupted(lost)
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_S)
     return Result(host=task.host, result=decided)
 
 

@@ -15,5 +15,5 @@ def test_a_run_says_in_its_own_words_what_it_does_once_it_is_to_stop():
     for given in ({}, {"stopping": "nothing new begins"}):
         RunControl(
             journal, "run", interrupted=lambda: False, notify=lambda *words: told.append(words[-1]), **given
-        ).look()
+        ).poll()
     assert told == ["ending what is under way and restoring every device", "nothing new begins"]
