@@ -213,7 +213,7 @@ class Service:
         self._link.send_message(Ready(ports=self._ports, capabilities=probe_capabilities()))
         self._loop.call_every(_HEARTBEAT_S, self._heartbeat)
         if isinstance(self._loop, AsyncioLoop):
-            self._loop.run_while(lambda: self._running)
+            self._loop.run()
         else:
             timeout_s = 0.0
             while self._running:
@@ -266,6 +266,8 @@ class Service:
     def stop(self) -> None:
         """Leave the loop."""
         self._running = False
+        if isinstance(self._loop, AsyncioLoop):
+            self._loop.stop()
 
     def drain(self) -> int:
         """Take no new sessions, send idle ones away, and end when the last transfer has or the time is up.
@@ -308,7 +310,7 @@ class Service:
             listener.close(_STOPPED)
         self._link.flush()
         if isinstance(self._loop, AsyncioLoop):
-            self._loop.part()
+            self._loop.leave()
 
 
 def _loop_for(factories: "list[ProtocolFactory]") -> Any:

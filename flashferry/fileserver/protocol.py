@@ -61,7 +61,7 @@ class ServingContext:
     Attributes:
         tickets: Who may fetch what, and what became of it; shared by all protocols.
         settings: How the server runs.
-        loop: The event loop of the process: pyftpdlib's, or that within asyncio's.
+        loop: The event loop of the process: pyftpdlib's, or asyncio's with the same interface.
     """
 
     tickets: "TicketService"

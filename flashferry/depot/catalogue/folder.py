@@ -22,6 +22,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import lock, open_private
 from flashferry.depot.catalogue.errors import CatalogueBusy, disk_errors
 from flashferry.depot.catalogue.part import (
+    PART_SCHEMA,
     Part,
     here_bytes_of,
     remove_part,
@@ -50,7 +51,6 @@ from flashferry.images.files import FileIdentity
 from flashferry.images.manifest import CHUNK_BYTES, Manifest, Reading, is_image_name, read_manifest
 
 _LOCK = ".lock"
-_PART_SCHEMA = "flashferry.part/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +213,7 @@ class CatalogueFolder:
             ConfigInvalid: The folder cannot be read.
         """
         with disk_errors(self.path, name):
-            data = load_json(beside(self.path, name, STATE), _PART_SCHEMA)
+            data = load_json(beside(self.path, name, STATE), PART_SCHEMA)
             if data is None or not beside(self.path, name, PART).exists():
                 return None
             size_bytes, verified_bytes = _whole(data.get("size_bytes")), _whole(data.get("verified_bytes"))

@@ -29,7 +29,7 @@ from flashferry.depot.catalogue.errors import disk_errors, disk_full
 from flashferry.depot.catalogue.proof import PART, PLACE, STATE, beside, load_json
 from flashferry.images.manifest import Manifest
 
-SCHEMA = "flashferry.part/1"
+PART_SCHEMA = "flashferry.part/1"
 _PLACE = struct.Struct(">QQ")
 _PIECE_BYTES = 1 << 20
 
@@ -236,7 +236,7 @@ def verified_of(folder: Path, manifest: Manifest) -> list[bool] | None:
         ConfigInvalid: Something else stands in the state's place.
         OSError: It cannot be read.
     """
-    data = load_json(beside(folder, manifest.name, STATE), SCHEMA) or {}
+    data = load_json(beside(folder, manifest.name, STATE), PART_SCHEMA) or {}
     bits = data.get("verified")
     if data.get("manifest") != manifest.digest or not isinstance(bits, str):
         return None
@@ -285,7 +285,7 @@ def save_verified(folder: Path, manifest: Manifest, verified: list[bool]) -> Non
         OSError: It cannot be written.
     """
     content = {
-        "schema": SCHEMA,
+        "schema": PART_SCHEMA,
         "image": manifest.name,
         "size_bytes": manifest.size_bytes,
         "sha512": manifest.sha512,

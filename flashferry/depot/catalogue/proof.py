@@ -24,7 +24,7 @@ from flashferry.core.state_folder import open_private
 from flashferry.images.files import FileIdentity
 from flashferry.images.manifest import Manifest, is_image_name
 
-SCHEMA = "flashferry.proof/1"
+PROOF_SCHEMA = "flashferry.proof/1"
 PART, STATE, PLACE, PROOF = ".part", ".part.json", ".part.at", ".proof.json"
 """Endings of the files beside an image: what is under way, how far it is, where it writes, and what was proven."""
 
@@ -151,7 +151,7 @@ def load_proof(folder: Path, name: str) -> Proof | None:
         ConfigInvalid: A link or another user's file is in its place.
         OSError: It cannot be read.
     """
-    data = load_json(beside(folder, name, PROOF), SCHEMA)
+    data = load_json(beside(folder, name, PROOF), PROOF_SCHEMA)
     try:
         found = None if data is None else decode(Proof, data)
     except (CodecError, ValueError):
@@ -166,7 +166,7 @@ def save_proof(folder: Path, proof: Proof) -> None:
         OSError: It cannot be written.
     """
     path = beside(folder, proof.manifest.name, PROOF)
-    write_whole(path, json.dumps({"schema": SCHEMA, **to_json(proof)}), is_private=True)
+    write_whole(path, json.dumps({"schema": PROOF_SCHEMA, **to_json(proof)}), is_private=True)
 
 
 def load_json(path: Path, schema: str) -> dict[str, object] | None:

@@ -22,7 +22,7 @@ EVERY_S = 60.0
 MOST_APART = 200
 """So many addresses and users are counted singly within that time; all others together."""
 
-_OTHERS = ("", "", "")
+_REST = ("", "", "")
 
 
 @dataclass(slots=True)
@@ -44,11 +44,11 @@ class Refusals:
         """Return the report of a refusal; empty where it is only counted."""
         key = (failure.peer_address, failure.site, failure.username_masked)
         if key not in self._reported and len(self._reported) >= MOST_APART:
-            key = _OTHERS
+            key = _REST
         if (reported := self._reported.get(key)) is not None:
             reported.more += 1
             return ""
-        text = "login refused: more addresses and users than are counted singly" if key == _OTHERS else _text(failure)
+        text = "login refused: more addresses and users than are counted singly" if key == _REST else _text(failure)
         self._reported[key] = _Reported(at_s=now_s, text=text)
         return text
 

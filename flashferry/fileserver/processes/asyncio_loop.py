@@ -1,14 +1,13 @@
-"""The event loop of a process whose protocols are asyncio's: that of the other processes, as a guest of asyncio's.
+"""asyncio's event loop, with the interface of pyftpdlib's: for processes whose protocols are asyncio's.
 
 Facts
 -----
 
-- The line to the parent and the watch over transfers are made for pyftpdlib's loop (see `protocol`). It waits on one
-  descriptor, of epoll; that becomes readable when one of its sockets has an event (epoll(7), "Can I add an epoll file
-  descriptor to another epoll instance"). So asyncio watches that descriptor, and has the guest take a turn then, or
-  when its next timer is due.
-- asyncio reports an exception in a callback to a handler of the loop; none is lost, and none ends
-  the process.
+- The channel to the parent and the timers of transfers are written for pyftpdlib's loop (see `protocol`). Here the same
+  calls register with asyncio's loop, which is the only one in such a process.
+- pyftpdlib's loops watch a socket for reading, writing or both, and close one whose peer is gone; asyncio reports that
+  as readable, and the read that follows closes it.
+- asyncio reports an exception in a callback to a handler of the loop; none is lost, and none ends the process.
 """
 
 import asyncio
@@ -21,71 +20,94 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _LOG = logging.getLogger("pyftpdlib")
-_FAR_S = 3600.0
-_PARTING_S = 0.2
+_LEAVING_S = 0.2
 
 
-class AsyncioLoop(IOLoop):
-    """pyftpdlib's loop, run by asyncio's.
+class AsyncioLoop:
+    """asyncio's loop as a loop of pyftpdlib's.
 
     Attributes:
-        asyncio: The loop that runs it.
+        asyncio: The loop.
+        socket_map: Registered sockets by descriptor, as pyftpdlib's classes expect it.
     """
 
+    READ, WRITE = IOLoop.READ, IOLoop.WRITE
+
     def __init__(self) -> None:
-        super().__init__()
         self.asyncio = asyncio.new_event_loop()
         self.asyncio.set_exception_handler(_report)
-        self.asyncio.add_reader(self.fileno(), self._take_turn)
-        self._is_running: Callable[[], bool] = lambda: True
-        self._timer: asyncio.TimerHandle | None = None
+        self.socket_map: dict[int, Any] = {}
 
-    def call_later(self, seconds: float, target: "Callable[..., Any]", *args: Any, **kwargs: Any) -> Any:
-        """Call something after some seconds, see pyftpdlib; asyncio wakes up for it."""
-        call = super().call_later(seconds, target, *args, **kwargs)
-        self._wake_in(seconds)
-        return call
+    def register(self, fd: int, instance: Any, events: int) -> None:
+        """Watch a socket for events, and call its dispatcher."""
+        self.socket_map.setdefault(fd, instance)
+        self.modify(fd, events)
 
-    def run_while(self, is_running: "Callable[[], bool]") -> None:
-        """Run both loops until that says no, which is asked behind each turn of the guest."""
-        self._is_running = is_running
+    def unregister(self, fd: int) -> None:
+        """Watch a socket no more."""
+        if self.socket_map.pop(fd, None) is not None:
+            self.asyncio.remove_reader(fd)
+            self.asyncio.remove_writer(fd)
+
+    def modify(self, fd: int, events: int) -> None:
+        """Change the events that a registered socket is watched for."""
+        instance = self.socket_map[fd]
+        for event, add, remove, handle in (
+            (self.READ, self.asyncio.add_reader, self.asyncio.remove_reader, instance.handle_read_event),
+            (self.WRITE, self.asyncio.add_writer, self.asyncio.remove_writer, instance.handle_write_event),
+        ):
+            if events & event:
+                add(fd, _call, handle, instance.handle_error)
+            else:
+                remove(fd)
+
+    def call_later(
+        self,
+        seconds: float,
+        target: "Callable[..., Any]",
+        *args: Any,
+        _errback: "Callable[[], None] | None" = None,
+    ) -> asyncio.TimerHandle:
+        """Call something after some seconds; `_errback` handles its exception."""
+        return self.asyncio.call_later(seconds, _call, target, _errback, *args)
+
+    def call_every(self, seconds: float, target: "Callable[[], Any]") -> None:
+        """Call something every so many seconds, as long as it raises nothing."""
+
+        def call() -> None:
+            target()
+            self.asyncio.call_later(seconds, call)
+
+        self.asyncio.call_later(seconds, call)
+
+    def run(self) -> None:
+        """Run until `stop`."""
         asyncio.set_event_loop(self.asyncio)
-        self._wake_in(0.0)
         self.asyncio.run_forever()
 
-    def part(self) -> None:
-        """Let go out what was said last, for a fifth of a second.
+    def stop(self) -> None:
+        """Leave `run`."""
+        self.asyncio.stop()
 
-        The guest goes on taking its turns meanwhile, such as when the parent's end of the line closes. None of them
-        stops the loop again: the wait for that fifth of a second would end as an error, and the process with it.
-        """
-        self._is_running = lambda: True
-        self.asyncio.run_until_complete(asyncio.sleep(_PARTING_S))
+    def leave(self) -> None:
+        """Run on for a fifth of a second, so that the last messages go out; a `stop` meanwhile changes nothing."""
+        until_s = self.asyncio.time() + _LEAVING_S
+        while (left_s := until_s - self.asyncio.time()) > 0:
+            timer = self.asyncio.call_later(left_s, self.asyncio.stop)
+            self.asyncio.run_forever()
+            timer.cancel()
 
-    def _take_turn(self) -> None:
-        wait_s = self.loop(0, blocking=False)
-        if not self._is_running():
-            self.asyncio.stop()
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._wake_in(_FAR_S if wait_s is None else wait_s)
 
-    def _wake_in(self, seconds: float) -> None:
-        due_s = self.asyncio.time() + max(0.0, seconds)
-        if self._timer is not None:
-            if self._timer.when() <= due_s:
-                return
-            self._timer.cancel()
-        self._timer = self.asyncio.call_at(due_s, self._on_timer)
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        self._take_turn()
+def _call(target: "Callable[..., Any]", errback: "Callable[[], None] | None", *args: Any) -> None:
+    try:
+        target(*args)
+    except Exception:
+        if errback is None:
+            raise
+        errback()
 
 
 def _report(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log an unhandled exception where the errors of the other loop go."""
+    """Log an unhandled exception where the errors of pyftpdlib's loop go."""
     error = context.get("exception")
     _LOG.error(context.get("message", "asyncio"), exc_info=error if isinstance(error, BaseException) else None)
