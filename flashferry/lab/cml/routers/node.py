@@ -30,8 +30,8 @@ _SITE = "node"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Soil:
-    """Where routers stand.
+class HostResources:
+    """What the routers of one controller share.
 
     Attributes:
         directory: Private; each that runs has a folder below it.
@@ -55,17 +55,23 @@ class Node:
 
     Args:
         plan: What it is.
-        soil: Where it stands.
+        resources: What it shares with the others.
         place: Its number within the lab; the later, the longer it is queued.
         number: That of its link's interface in the core, unique there.
         profile_by: Returns what its link does, for an interface of it; None where no way leads outside.
     """
 
     def __init__(
-        self, plan: NodePlan, soil: Soil, *, place: int, number: int, profile_by: Callable[[str], LinkProfile | None]
+        self,
+        plan: NodePlan,
+        resources: HostResources,
+        *,
+        place: int,
+        number: int,
+        profile_by: Callable[[str], LinkProfile | None],
     ) -> None:
         self.plan = plan
-        self._soil = soil
+        self._resources = resources
         self._place = place
         self._number = number
         self._profile_by = profile_by
@@ -159,7 +165,7 @@ class Node:
             self._become(NodeState.STOPPED)
 
     def _boot(self, stack: contextlib.ExitStack) -> None:
-        times, kind = self._soil.times, kind_of(self.plan.node_definition)
+        times, kind = self._resources.times, kind_of(self.plan.node_definition)
         if self.plan.node_definition in {CONNECTOR, SWITCH}:
             self._become(NodeState.BOOTED)
             return
@@ -185,8 +191,8 @@ class Node:
             self._last_lines.append("stand-in: no interface with an address has a way outside; nothing reaches it")
             return
         interface, requested = found
-        address = self._soil.take_address(requested)
-        stack.callback(self._soil.free_address, address)
+        address = self._resources.take_address(requested)
+        stack.callback(self._resources.free_address, address)
         if not day0.why_no_ssh:
             self._run(stack, kind, day0, interface, address)
         if requested == DHCP:
@@ -198,7 +204,7 @@ class Node:
         """Start its stand-in and its link."""
         profile = self._profile_by(interface)
         assert profile is not None
-        directory = Path(tempfile.mkdtemp(prefix="node-", dir=self._soil.directory))
+        directory = Path(tempfile.mkdtemp(prefix="node-", dir=self._resources.directory))
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
         device = DeviceSpec(
             name=day0.hostname, platform=kind.platform, address=address, username="", password="", enable_secret="",
@@ -211,13 +217,13 @@ class Node:
         base = WorldBase(
             spec=WorldSpec(
                 sites=(SiteSpec(name=_SITE, profile=profile, devices=(device,)),),
-                seed=self._soil.seed + self._number,
+                seed=self._resources.seed + self._number,
             ),
             sites=(site,),
             rung=Rung.FULL,
             addressing=Addressing(),
             directory=directory,
-            core_pid=self._soil.core_pid,
+            core_pid=self._resources.core_pid,
             first_interface=self._number,
         )
         start_helpers(stack, base)

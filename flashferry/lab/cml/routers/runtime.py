@@ -13,7 +13,7 @@ from pathlib import Path
 from flashferry.lab.cml.clock_runtime import BootTimes
 from flashferry.lab.cml.routers.capture import LinkCapture, as_pcap
 from flashferry.lab.cml.routers.day0 import DHCP
-from flashferry.lab.cml.routers.node import Node, Soil
+from flashferry.lab.cml.routers.node import HostResources, Node
 from flashferry.lab.cml.routers.path import LatencyCounts, path_out, profile_of
 from flashferry.lab.cml.runtime import Condition, LabPlan, NodePlan, NodeState, NodeView
 from flashferry.lab.errors import LabError
@@ -50,7 +50,7 @@ class RouterRuntime:
         self._counts = counts
         self._lock = threading.Lock()
         self._taken: set[str] = set()
-        self._soil = Soil(
+        self._resources = HostResources(
             directory=directory,
             core_pid=core_pid,
             times=times,
@@ -145,7 +145,7 @@ class RouterRuntime:
             path = None if lab is None else path_out(lab, plan, interface)
             return None if path is None else profile_of((conditions.get(link) for link in path), self._counts)
 
-        return Node(plan, self._soil, place=place, number=next(self._numbers), profile_by=profile)
+        return Node(plan, self._resources, place=place, number=next(self._numbers), profile_by=profile)
 
     def _path(self, lab_id: str, plan: NodePlan) -> set[str]:
         lab = self._labs[lab_id]
