@@ -85,7 +85,7 @@ def test_it_leaves_nothing_behind_in_the_middle_of_a_copy(ends_by):
     )
     with demo:
         assert demo.stdout is not None
-        said = [next(line for line in demo.stdout if "osl-isr1: copy begun" in line)]
+        said = [next(line for line in demo.stdout if "osl-isr1: copy started" in line)]
         assert len(left(number)) > 10
         demo.send_signal(ends_by)
         if ends_by is not signal.SIGKILL:
