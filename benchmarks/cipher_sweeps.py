@@ -29,7 +29,7 @@ from flashferry.depot.probing.rounds import Measured, in_rounds
 from flashferry.lab.errors import LabError
 from flashferry.lab.experiment.bulk.play import openssl_speeds
 from flashferry.lab.experiment.bulk.studies import CHACHA, MODERN
-from flashferry.lab.experiment.bulk.testbed import FAR_ADDRESS, NO_AES, PORT, Ground, LocalFar, Sshd
+from flashferry.lab.experiment.bulk.testbed import FAR_ADDRESS, NO_AES, PORT, Testbed, LocalFar, Sshd
 
 _MODULE = "benchmarks.cipher_sweeps"
 _RESULTS = Path(__file__).parent / "results"
@@ -124,7 +124,7 @@ def _cipher(key: str) -> str:
 
 
 def _sweeps(
-    ground: Ground, name: str, environment: Mapping[str, str], options: argparse.Namespace, command: str
+    ground: Testbed, name: str, environment: Mapping[str, str], options: argparse.Namespace, command: str
 ) -> Swept:
     size, path = options.size_mb << 20, ground.folder / "random"
     path.write_bytes(os.urandom(size))
@@ -245,7 +245,7 @@ def main(arguments: list[str]) -> int:
         known = _known(path)
         found = [_foretold_anew(known[name], environment) for name, environment in wanted]
     else:
-        with Ground() as ground:
+        with Testbed() as ground:
             found = [_sweeps(ground, *kind, options, command) for kind in wanted]
     markdown = to_markdown(_kept(path, found))
     if options.update_docs:

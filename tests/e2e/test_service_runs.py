@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flashferry.lab.demo.service.environment import IMAGES, Ground, opened
+from flashferry.lab.demo.service.environment import IMAGES, Environment, opened
 from flashferry.lab.demo.service.scenario import ANNA, BEN, Story
 from flashferry.lab.demo.service.users import Person
 from flashferry.lab.demo.table import Before
@@ -34,7 +34,7 @@ IMAGE_BYTES = 300_000
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
+def ground() -> Iterator[Environment]:
     """The demo's ground with a router at each of two sites, and what the demo does on it, done; nothing is amiss."""
     sites = tuple(
         SiteSpec(name=site, profile="lan", devices=(DeviceSpec(name=name),)) for name, site in ROUTERS.items()
@@ -45,7 +45,7 @@ def ground() -> Iterator[Ground]:
 
 
 @pytest.fixture
-def people(ground: Ground) -> Iterator[tuple[Person, Person]]:
+def people(ground: Environment) -> Iterator[tuple[Person, Person]]:
     """Both people of the demo, signed in."""
     with closing(Person(ground.url, ANNA)) as anna, closing(Person(ground.url, BEN)) as ben:
         yield anna, ben
@@ -70,7 +70,7 @@ def planned(anna: Person, image: str, *names: str) -> str:
     return job["digest"]
 
 
-def check_staged(ground: Ground, who: Person, run_id: str, image: str, names: set[str]) -> None:
+def check_staged(ground: Environment, who: Person, run_id: str, image: str, names: set[str]) -> None:
     """Hold a run against what must have come of it: by the API, by its reports, and on the routers' flash."""
     devices = who.get(f"/runs/{run_id}/devices")["devices"]
     told = {one["host"]: (one["outcome"], one["restored"], one["image"], one["is_held"]) for one in devices}

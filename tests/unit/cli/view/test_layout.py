@@ -33,7 +33,7 @@ def test_a_number_and_its_word(given, told):
 
 def test_one_failed_device_is_one():
     """The sentence that stops a run."""
-    told = may_go_on(WavePolicy(max_failures=0), begun=1, failed=1)
+    told = may_go_on(WavePolicy(max_failures=0), started=1, failed=1)
     assert told == "1 device failed, 0 may"
 
 
