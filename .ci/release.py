@@ -1,14 +1,13 @@
 """Build what a release consists of: wheel, sdist, list of components and licences, checksums.
 
-The commit at hand is built twice, in two folders, at the commit's time: files that differ in a byte are no release. The
-components are those that the wheel asks for with every extra, as requirements.txt pins them, in CycloneDX 1.6.
+The checked-out commit is built twice, in two folders; files that differ in a byte are no release. The components are
+those that the wheel requires with every extra, as the checkout's environment has them pinned, in CycloneDX 1.6. The
+files go to dist/, whose earlier content is replaced once all of them are built.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import os
 import re
 import shutil
 import subprocess
@@ -31,7 +30,6 @@ def build(folder: Path, *, commit: str) -> dict[str, bytes]:
     folder.mkdir(parents=True)
     archive = subprocess.run(["git", "archive", commit], cwd=CHECKOUT, check=True, capture_output=True).stdout
     subprocess.run(["tar", "--extract"], cwd=folder, check=True, input=archive)
-    os.environ["SOURCE_DATE_EPOCH"] = git("show", "--no-patch", "--format=%ct", commit)
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", cwd=folder)
     return {path.name: path.read_bytes() for path in sorted((folder / "dist").iterdir())}
 
@@ -66,10 +64,7 @@ def components(scratch: Path, wheel: Path, listing: Path) -> None:
 
 
 def main() -> None:
-    """Build into a folder, or say what is in the way."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=CHECKOUT / "dist", help="where the files go; emptied first")
-    out = parser.parse_args().out.resolve()
+    """Build into dist/, or end with what must be mended first."""
     version = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     changelog = (CHECKOUT / "CHANGELOG.md").read_text(encoding="utf-8")
     if found := obstacles(changelog, version, uncommitted=git("status", "--porcelain")):
@@ -79,14 +74,13 @@ def main() -> None:
         first, second = (build(scratch / folder, commit="HEAD") for folder in ("one", "another"))
         if differ := differences(first, second):
             sys.exit(f"expected the same bytes from two builds, found differences in {', '.join(differ)}")
-        shutil.rmtree(out, ignore_errors=True)
-        out.mkdir(parents=True)
-        for file, content in first.items():
-            (out / file).write_bytes(content)
+        out = scratch / "one" / "dist"
         (wheel,) = out.glob("*.whl")
         components(scratch, wheel, out / f"flashferry-{version}.cdx.json")
-    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(out.iterdir())]
-    (out / "SHA256SUMS").write_text("".join(sums), encoding="utf-8")
+        sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(out.iterdir())]
+        (out / "SHA256SUMS").write_text("".join(sums), encoding="utf-8")
+        shutil.rmtree(CHECKOUT / "dist", ignore_errors=True)
+        shutil.copytree(out, CHECKOUT / "dist")
     print("".join(sums), end="")
 
 
