@@ -85,10 +85,10 @@ class ClockRuntime:
         self._conditions[lab_id, link_id] = condition
         return condition if condition is not None and condition.is_enabled else None
 
-    def stop(self, lab_id: str) -> None:
-        """Stop the clock of all nodes."""
-        for node in self._labs.get(lab_id, {}).values():
-            if self._state(node).is_running and node.stopped_at is None:
+    def stop(self, lab_id: str, node_id: str | None = None) -> None:
+        """Stop the clock of one node, or of all."""
+        for own_id, node in self._labs.get(lab_id, {}).items():
+            if node_id in {None, own_id} and self._state(node).is_running and node.stopped_at is None:
                 node.stopped_at = self._clock()
 
     def wipe(self, lab_id: str) -> None:

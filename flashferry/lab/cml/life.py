@@ -109,15 +109,15 @@ class Life:
         except RuntimeError as error:
             raise refused("cannot_start", why=f" {error}") from error
 
-    def stop(self, lab: Lab) -> None:
-        """Stop a lab; nodes that do not run are left alone. Raises Refused: the switch says so."""
+    def stop(self, lab: Lab, node: Node | None = None) -> None:
+        """Stop a lab, or one node of it; what does not run is left alone. Raises Refused: the switch says so."""
         self._check_switch("stop")
         takes_s = self._switches.value("stop_takes_s")
-        for each in lab.nodes.values():
+        for each in lab.nodes.values() if node is None else (node,):
             state = self.state(lab, each)
             if takes_s and state.is_running:
                 lab.stops.setdefault(each.node_id, (self._clock() + takes_s, state))
-        self._runtime.stop(lab.lab_id)
+        self._runtime.stop(lab.lab_id, None if node is None else node.node_id)
 
     def wipe(self, lab: Lab) -> None:
         """Wipe a lab. Raises Refused: something of it runs, or the switch says so."""

@@ -215,6 +215,7 @@ ELEMENT_ROUTES = (
     ApiRoute("PATCH", _NODE, _change_node),
     ApiRoute("DELETE", _NODE, _remove_node),
     ApiRoute("GET", f"{_NODE}/state", _node_state),
+    ApiRoute("PUT", f"{_NODE}/state/stop", lambda call: call.controller.life.stop(call.lab, call.node)),
     ApiRoute("GET", f"{_NODE}/consoles/{{console}}/log", _log),
     ApiRoute("GET", f"{_NODE}/keys/console", _console),
     ApiRoute("GET", "labs/{lab}/interfaces", _interfaces),

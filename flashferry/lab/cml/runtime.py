@@ -161,8 +161,8 @@ class NodeRuntime(Protocol):
             What is in force on the link now, the controller's ``operational``; None for nothing.
         """
 
-    def stop(self, lab_id: str) -> None:
-        """Stop all nodes; a lab that never started is none of its affair."""
+    def stop(self, lab_id: str, node_id: str | None = None) -> None:
+        """Stop one node, or all; a lab that never started is none of its affair."""
 
     def wipe(self, lab_id: str) -> None:
         """Throw away the disks of all nodes."""

@@ -89,10 +89,11 @@ class RouterRuntime:
             return None
         return replace(condition, others={key: value for key, value in condition.others.items() if key == "limit"})
 
-    def stop(self, lab_id: str) -> None:
-        """Order all nodes to end."""
-        for node in self._nodes.get(lab_id, {}).values():
-            node.stop()
+    def stop(self, lab_id: str, node_id: str | None = None) -> None:
+        """Order one node, or all, to end."""
+        for own_id, node in self._nodes.get(lab_id, {}).items():
+            if node_id in {None, own_id}:
+                node.stop()
 
     def wipe(self, lab_id: str) -> None:
         """Forget of all nodes that they ran; their flash went when they were stopped."""

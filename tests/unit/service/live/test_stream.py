@@ -218,8 +218,8 @@ def test_what_is_over_is_read_once(service, journal, monkeypatch):
     from flashferry.store import status
 
     read: list[str] = []
-    real = status.stored_run
-    monkeypatch.setattr(status, "stored_run", lambda *args, **more: read.append(args[2].run_id) or real(*args, **more))
+    real = status._run_status
+    monkeypatch.setattr(status, "_run_status", lambda *args: read.append(args[2].run_id) or real(*args))
     assert {one.run_id for one in looker.look().runs} == {held, over}
     assert read == [held]
 
