@@ -29,7 +29,7 @@ from flashferry.depot.probing.rounds import Measured, in_rounds
 from flashferry.lab.errors import LabError
 from flashferry.lab.experiment.bulk.play import openssl_speeds
 from flashferry.lab.experiment.bulk.studies import CHACHA, MODERN
-from flashferry.lab.experiment.bulk.testbed import FAR_ADDRESS, NO_AES, PORT, Testbed, LocalFar, Sshd
+from flashferry.lab.experiment.bulk.testbed import FAR_ADDRESS, NO_AES, PORT, LocalFar, Sshd, Testbed
 
 _MODULE = "benchmarks.cipher_sweeps"
 _RESULTS = Path(__file__).parent / "results"

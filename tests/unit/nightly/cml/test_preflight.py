@@ -93,7 +93,10 @@ def test_each_lack_is_one_sentence_with_what_to_do(changed, told):
 @pytest.mark.parametrize(
     ("changed", "note"),
     [
-        ({"diagnostics__licensing": error(403, "Admins only")}, "how many nodes the licence allows is not shown to this user"),
+        (
+            {"diagnostics__licensing": error(403, "Admins only")},
+            "how many nodes the licence allows is not shown to this user",
+        ),
         ({"system_health": error(403, "Admins only")}, "whether it is licensed is not shown to this user"),
         ({"system_health": {"valid": False, "is_licensed": True}}, "own health check is not content"),
         (
