@@ -1,12 +1,12 @@
 """The broker between centre and agents, by Celery: the one module that knows it, typed for all others.
 
-Nothing here trusts the broker: messages are JSON, signed, and checked by whoever receives them
+Nothing here trusts the broker: messages are JSON, signed, and checked by the receiver
 (`flashferry.sites.wire`). What goes over it is small and soon done: a handler puts what came on its own disk and
 returns, so that no message stays in the broker's hands for as long as a copy takes.
 
 Celery delivers at least once as long as the broker lives, and may lose what was on its way when either end was killed
-(a client of Redis has taken a message out of the list a moment before it notes so). So whoever wants an answer sends
-again until it comes, and whoever receives knows a repeat by its id.
+(a client of Redis has taken a message out of the list a moment before it notes so). So a sender repeats a message
+until its answer comes, and the receiver knows a repeat by its id.
 
 Redis and Valkey (`redis://`, `rediss://`) are tried; what RabbitMQ (`amqps://`) needs is in docs/sites.md.
 """
@@ -37,7 +37,7 @@ CENTRE_QUEUE = "centre"
 REDELIVERED_AFTER_S = 120.0
 """What was delivered and not acknowledged comes again after so long: handlers take moments, so it is no repeat of work.
 
-Each end keeps what it was given under keys of its own, so that this hastens nobody else's messages on that broker.
+Each end keeps what it was given under keys of its own, so that this hastens no others' messages on that broker.
 """
 
 _LOG = logging.getLogger("flashferry.sites")
@@ -55,15 +55,15 @@ _ENDS_WITHIN_S = 15.0
 _ENDS_BY_ITSELF_S = 2.0
 _CLOSES_WITHIN_S = 1.0
 _BEGINS_ANEW_S = 2.0
-_TELLS_AGAIN_S = 60.0
-"""What Celery says again and again while the broker is away is told once in so long."""
+_REPEAT_S = 60.0
+"""What Celery says again and again while the broker is away is logged once in so long."""
 
 Handler = Callable[[str], None]
 """Takes an envelope; returns once it is on disk or was refused. What it raises has the message delivered again."""
 
 
 class BrokerUnreachable(FlashferryError):
-    """The broker does not take what is sent; what was to be sent is kept by whoever sends."""
+    """The broker does not take what is sent; what was to be sent is kept by the sender."""
 
     kind: ClassVar[Kind] = Kind.BROKER_UNREACHABLE
     advice: ClassVar[str | None] = (
@@ -107,7 +107,7 @@ class Broker:
         return self._settings.is_redis
 
     def send_order(self, site: str, envelope: str, *, is_control: bool = False) -> None:
-        """Send an order to a site's agent; it waits at the broker for as long as nobody takes it.
+        """Send an order to a site's agent; it waits at the broker until it is taken.
 
         Raises:
             BrokerUnreachable: The broker did not take it.
@@ -119,7 +119,7 @@ class Broker:
         self._send(WORD_TASK, CENTRE_QUEUE, envelope)
 
     def waiting_words(self) -> int | None:
-        """Return how many words wait at the broker for the centre to take them; None where it does not tell.
+        """Return how many words wait at the broker for the centre to take them; None where it is unknown.
 
         Raises:
             BrokerUnreachable: It is away.
@@ -163,7 +163,7 @@ class Broker:
     def redis(self) -> Iterator[Any]:
         """Yield a client of the Redis behind it, for what no queue does: claims that end by themselves.
 
-        By the connection that is kept for what is sent; nobody else sends meanwhile.
+        By the connection that is kept for what is sent; no other sends meanwhile.
 
         Raises:
             BrokerUnreachable: It is away, or it is no Redis.
@@ -266,14 +266,14 @@ class Worker:
             _LOG.warning("the broker's worker did not end within %.0f s; it ends with the process", ends_within_s)
 
     def _run(self) -> None:
-        """Work, and begin anew where Celery gives up: nobody would hear of the other end any more."""
+        """Work, and start anew where Celery gives up: the other end would be silent."""
         while True:
             self._controller.start()
             with suppress(Exception):
                 self._controller.stop()
             if self._ending.is_set():
                 return
-            _LOG.error("the broker's worker ended by itself, it is begun anew in %.0f s", _BEGINS_ANEW_S)
+            _LOG.error("the broker's worker ended by itself, it is started anew in %.0f s", _BEGINS_ANEW_S)
             if self._ending.wait(_BEGINS_ANEW_S):
                 return
             self._controller = self._made()
@@ -310,15 +310,15 @@ def _pool_for(app: Any) -> type:
 
 
 def _guarded(handler: Handler) -> Callable[..., None]:
-    """Return the task's function: what goes wrong on our side has the message come again, and is told in a sentence."""
-    told_at_s = [-_TELLS_AGAIN_S]
+    """Return the task's function: an error on our side is logged, and the message comes again."""
+    logged_at_s = [-_REPEAT_S]
 
     def carry_out(envelope: object = None, *more: object, **others: object) -> None:
         from celery.exceptions import Reject
 
         if not isinstance(envelope, str) or more or others:
-            if time.monotonic() - told_at_s[0] >= _TELLS_AGAIN_S:
-                told_at_s[0] = time.monotonic()
+            if time.monotonic() - logged_at_s[0] >= _REPEAT_S:
+                logged_at_s[0] = time.monotonic()
                 _LOG.warning("a message of another form than an envelope was dropped")
             return
         try:
@@ -427,24 +427,24 @@ def in_words(error: Exception) -> str:
 
 
 class _Retelling(logging.Handler):
-    """Tells in our log, in one line and not again and again, what Celery and Kombu warn of."""
+    """Log, in one line and not again and again, what Celery and Kombu warn of."""
 
     def __init__(self) -> None:
         super().__init__(level=logging.WARNING)
-        self._told_at: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell the first line of a warning, unless it was told lately."""
+        """Log the first line of a warning, unless it was logged lately."""
         now_s = time.monotonic()
-        if now_s - self._told_at.get(str(record.msg), -_TELLS_AGAIN_S) < _TELLS_AGAIN_S:
+        if now_s - self._logged_at.get(str(record.msg), -_REPEAT_S) < _REPEAT_S:
             return
-        self._told_at[str(record.msg)] = now_s
+        self._logged_at[str(record.msg)] = now_s
         lines = shown_lines(record.getMessage()).splitlines() or [""]
         _LOG.log(record.levelno, "broker: %s", lines[0])
 
 
 def _quiet() -> None:
-    """Have Celery and Kombu speak by our log alone: they would tell the same every second, over several lines."""
+    """Have Celery and Kombu speak by our log alone: they would log the same every second, over several lines."""
     for name in ("celery", "kombu", "amqp"):
         logger = logging.getLogger(name)
         if not any(isinstance(one, _Retelling) for one in logger.handlers):

@@ -28,7 +28,7 @@ class BrokerSettings:
     Attributes:
         url: `rediss://HOST[:PORT][/DB]` or `amqps://HOST[:PORT][/VHOST]`, without user or password; the forms without
             TLS are for loopback, or where `is_plain_allowed`.
-        user: Who one is there; empty: nobody in particular.
+        user: User name there; empty: none.
         password_file: File with the password, readable for its owner alone; None: none, the certificate is enough.
         ca: Certificates, PEM, one of which must have issued the broker's; None: those that the system trusts.
         certificate: The client's certificate, PEM; None: none.
@@ -95,7 +95,7 @@ def check_broker(settings: BrokerSettings) -> None:
 
 
 def url_with_login(settings: BrokerSettings) -> str:
-    """Return the URL as Celery takes it; its password is masked in whatever is told from now on."""
+    """Return the URL as Celery takes it; its password is masked in all output from now on."""
     password = ""
     if settings.password_file is not None:
         password = settings.password_file.read_text(encoding="utf-8").strip()
@@ -107,7 +107,7 @@ def url_with_login(settings: BrokerSettings) -> str:
 
 
 def tls_of(settings: BrokerSettings) -> dict[str, Any] | None:
-    """Return how the broker proves itself: always by a certificate of somebody trusted, for the name in the URL."""
+    """Return how the broker proves itself: always by a trusted certificate, for the name in the URL."""
     if not settings.is_tls:
         return None
     ca = str(settings.ca) if settings.ca is not None else ssl.get_default_verify_paths().cafile

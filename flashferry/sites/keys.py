@@ -120,7 +120,7 @@ class PrivateKey:
         except FileExistsError:
             raise ConfigInvalid(
                 f"key {path}: expected a name that is free, found a file",
-                hint="It stays as it is: whoever knows its public key would not know a new one. Name another file",
+                hint="It stays as it is: those that know its public key would not know a new one. Name another file",
             ) from None
         except OSError as error:
             raise ConfigInvalid(

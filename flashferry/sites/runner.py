@@ -1,9 +1,9 @@
 """A Nornir runner for scripts of one's own: `nr.run(task=stage_at_site, plan="plan.json")` has agents do the work.
 
 Only jobs of an allow-list cross: a task is known by which function it is, and of its arguments only the plan's digest
-and the hosts' names are sent. No function, no credential and no other argument leaves this host; whoever's inventory it
-is, an agent logs in by its own. So a task that is not of the list is refused before anything is sent, and the rest of
-Nornir stays as it is: processors, `AggregatedResult`, `failed_hosts`.
+and the hosts' names are sent. No function, no credential and no other argument leaves this host; an
+agent logs in by its own inventory. A task that is not of the list is refused before anything is sent, and the rest
+of Nornir stays as it is: processors, `AggregatedResult`, `failed_hosts`.
 
 What Nornir cannot show here is the time in between: processors hear of each device once its record is here, with its
 start a moment before its end. `flashferry sites follow` shows what happens.
@@ -52,8 +52,8 @@ class SiteRunner:
     Args:
         sites: The centre's settings, `sites.toml`.
         state: The state folder, where the ledger is; None: where the command line has it.
-        say: Takes what people should know meanwhile; None: nobody does.
-        actor: In whose name sites are told; empty: nobody said.
+        say: Takes sentences for people; None: dropped.
+        actor: In whose name sites are asked; empty: none given.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ JOBS: Mapping[Callable[..., Any], Callable[..., Mapping[str, DeviceRecord]]] = {
 
 
 def _told(task: Task, records: Mapping[str, DeviceRecord]) -> Task:
-    """Return a task that tells a host's record, under the name and to the processors of another."""
+    """Return a task that returns a host's record, under the name and to the processors of another."""
     return Task(
         partial(_record_of, records=records),
         task.nornir,
@@ -138,14 +138,14 @@ class _Ears:
         self._say = say
 
     def __call__(self, event: Event) -> None:
-        """Take an event; of a device nothing is told, its record tells more."""
+        """Take an event; a device's are left out, its record has more."""
         if event.host is None and event.text:
             self._say(f"{event.step}: {event.text}")
 
     def say(self, text: str) -> None:
-        """Tell the script."""
+        """Report to the script."""
         self._say(text)
 
 
 def _nothing(text: str) -> None:
-    """Tell nobody."""
+    """Drop a sentence."""

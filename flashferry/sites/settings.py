@@ -1,4 +1,4 @@
-"""An agent's configuration, `agent.toml`: every key is checked before anything is begun, and no secret stands in it.
+"""An agent's configuration, `agent.toml`: every key is checked before anything starts, and no secret stands in it.
 
 The centre's `sites.toml` has the same `[broker]`, read by `broker`.
 """
@@ -61,7 +61,7 @@ class SourceSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRuns:
-    """How an agent carries out what it is told.
+    """How an agent carries out its orders.
 
     Attributes:
         inventory: Its own inventory, as `--inventory` takes it.
@@ -80,7 +80,7 @@ class AgentRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
-    """What an agent is told once.
+    """An agent's settings.
 
     Attributes:
         site: Its site.
@@ -88,11 +88,11 @@ class AgentSettings:
         key: File of its private key.
         centres: Public keys of the centres whose orders it takes.
         broker: Where the broker is.
-        runs: How it carries out what it is told.
+        runs: How it carries out its orders.
         catalogue: Folder of proven images, its depot's.
         source: From where plans and images come; None: nothing is fetched, plans lie in the catalogue beforehand.
-        beat_s: How often it tells that it lives, seconds.
-        progress_s: How often a device's mere progress is told to the centre at most, seconds.
+        beat_s: How often it sends a sign of life, seconds.
+        progress_s: How often a device's mere progress is sent to the centre at most, seconds.
     """
 
     site: str
@@ -180,7 +180,7 @@ def words(place: Place) -> tuple[str, ...]:
 
 
 def _checked(place: Place, check: Any) -> Any:
-    """Return what a check returns; what it complains of is told with the key."""
+    """Return what a check returns; its error names the key."""
     try:
         return check()
     except ConfigInvalid as error:
@@ -309,14 +309,14 @@ WORDS = (
         read=number(1, 600, "seconds"),
         default=15.0,
         values="1 to 600",
-        says="how often the agent tells that it lives",
+        says="how often the agent sends a sign of life",
     ),
     Key(
         name="progress_seconds",
         read=number(0, 600, "seconds"),
         default=10.0,
         values="0 to 600",
-        says="how often a device's mere progress is told at most",
+        says="how often a device's mere progress is reported at most",
     ),
 )
 
@@ -334,5 +334,5 @@ TOP = (
     Key(name="runs", read=_runs, is_required=True, values="a table", says="how orders are carried out"),
     Key(name="depot", read=_depot, is_required=True, values="a table", says="where images are kept"),
     Key(name="source", read=_source, values="a table", says="from where plans and images come"),
-    Key(name="words", read=_words, default=_defaults(WORDS), values="a table", says="what is told how often"),
+    Key(name="words", read=_words, default=_defaults(WORDS), values="a table", says="what is sent how often"),
 )

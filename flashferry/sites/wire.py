@@ -1,8 +1,8 @@
 """What centre and agents say to each other: orders, words, and the signed envelope in which either crosses. Pure.
 
-An order names a job of `OrderJob`, the digest of a plan, and devices: nothing else goes towards a site, so whoever has
-the broker can have an agent do nothing that was not approved. A word tells what became of it, with a run and an offset
-by which a repeat is known.
+An order names a job of `OrderJob`, the digest of a plan, and devices: nothing else goes towards a site, so access
+to the broker cannot make an agent do what was not approved. A word reports what became of it, with a run and an
+offset by which a repeat is known.
 
 Both are JSON in one form alone (sorted keys, no blanks, ASCII: `canonical`), signed by Ed25519 over a prefix with the
 schema and that text. Read is what has a known key and a good signature, and of that what is exactly of its form: a key
@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 class OrderJob(StrEnum):
-    """All that an agent can be told to do."""
+    """All that an agent can be asked to do."""
 
     STAGE = "stage"
     SYNC = "sync"
@@ -69,7 +69,7 @@ _WITH_A_PLAN = frozenset({OrderJob.STAGE, OrderJob.SYNC})
 
 
 class WordKind(StrEnum):
-    """What a word tells.
+    """What a word reports.
 
     ACCEPTED: an order is on the agent's disk. REFUSED: it is not, or will not be, carried out; no device was touched
     for it. EVENT: lines of a run's events. RECORD: what became of a device. ENDED: an order is through. BEAT: the agent
@@ -108,7 +108,7 @@ class Order:
         wave: With `approve`: up to which wave, from 0.
         offset: With `heard`: up to which word of the run the centre has all on disk, from 1.
         valid_from: From when, UTC: as `moment_text` writes it.
-        valid_until: Until when it may be begun.
+        valid_until: Until when it can start.
         release: The centre's release.
     """
 
@@ -134,9 +134,9 @@ class Order:
             raise _wrong("agent_key", "16 hexadecimal digits", self.agent_key)
         if (self.plan or self.job in _WITH_A_PLAN) and not _DIGEST.fullmatch(self.plan):
             raise _wrong("plan", "a SHA-256 in 64 hexadecimal digits", self.plan)
-        _check_devices(self.devices, is_wanted=self.job is OrderJob.STAGE)
-        _check_number("wave", self.wave, is_wanted=self.job is OrderJob.APPROVE, low=0)
-        _check_number("offset", self.offset, is_wanted=self.job is OrderJob.HEARD, low=1)
+        _check_devices(self.devices, is_needed=self.job is OrderJob.STAGE)
+        _check_number("wave", self.wave, is_needed=self.job is OrderJob.APPROVE, low=0)
+        _check_number("offset", self.offset, is_needed=self.job is OrderJob.HEARD, low=1)
         if moment_of(self.valid_until, "valid_until") <= moment_of(self.valid_from, "valid_from"):
             raise _wrong("valid_until", f"a time after {self.valid_from}", self.valid_until)
         _check_release(self.release)
@@ -144,17 +144,17 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """What an agent tells its centre.
+    """What an agent reports to its centre.
 
     Attributes:
         agent: The agent's name of itself, made once for its state folder.
         site: Its site.
         run: The run of the order that it is about; empty with a `beat`.
         offset: Number among the words of this agent about this run, from 1 without a gap; 0 with a `beat`.
-        kind: What it tells.
+        kind: What it reports.
         at: When, UTC, by the agent's clock.
         release: The agent's release.
-        data: What there is to tell of such a kind (docs/sites.md).
+        data: The details of such a kind (docs/sites.md).
     """
 
     agent: str
@@ -174,7 +174,7 @@ class Word:
             _check_word("run", self.run)
         elif self.run:
             raise _wrong("run", "none with a beat", self.run)
-        _check_number("offset", self.offset, is_wanted=True, low=0 if is_beat else 1)
+        _check_number("offset", self.offset, is_needed=True, low=0 if is_beat else 1)
         moment_of(self.at, "at")
         _check_release(self.release)
 
@@ -205,7 +205,7 @@ def opened_order(envelope: str, keys: Iterable[PublicKey]) -> Order:
         keys: Whose orders are taken.
 
     Raises:
-        UnknownKey: It is by nobody of them; nothing of it was read.
+        UnknownKey: None of them signed it; nothing of it was read.
         WireError: It was altered, or is of another form.
     """
     return opened(envelope, ORDER_SCHEMA, Order, keys)
@@ -217,7 +217,7 @@ def opened_word(envelope: str, keys: Iterable[PublicKey]) -> Word:
 
 
 class UnknownKey(WireError):
-    """An envelope is signed by somebody whom nobody here knows, or by nobody: it is worth no answer."""
+    """An envelope is signed by an unknown key, or by none: it gets no answer."""
 
     kind: ClassVar[Kind] = Kind.UNKNOWN_KEY
 
@@ -309,7 +309,7 @@ def _unwrapped(envelope: str) -> tuple[str, str, bytes]:
     ):
         raise WireError("envelope: expected schema, key, body and signature as text, found something else")
     if canonical(content) != envelope:
-        # With a key twice, whoever looked at the text would find another signer than was proven.
+        # With a key twice, a reader of the text would find another signer than was proven.
         raise WireError("envelope: expected JSON in its one form (sorted keys, no blanks, ASCII), found another")
     if content["schema"] != ENVELOPE_SCHEMA:
         raise WireError(f"envelope: expected the schema {ENVELOPE_SCHEMA}, found {content['schema'][:40]!r}")
@@ -353,10 +353,10 @@ def _check_word(key: str, value: str) -> None:
         raise _wrong(key, "one word of letters, digits, '.', '_', '-', at most 128 long", value)
 
 
-def _check_devices(names: tuple[str, ...], *, is_wanted: bool) -> None:
+def _check_devices(names: tuple[str, ...], *, is_needed: bool) -> None:
     if len(names) > MOST_DEVICES:
         raise _wrong("devices", f"at most {MOST_DEVICES:,} names", f"{len(names):,}")
-    if is_wanted and not names:
+    if is_needed and not names:
         raise _wrong("devices", "at least one name", "none")
     for name in names:
         if not 0 < len(name) <= _MOST_NAME or not name.isprintable():
@@ -365,8 +365,8 @@ def _check_devices(names: tuple[str, ...], *, is_wanted: bool) -> None:
         raise _wrong("devices", "each name once", "one twice")
 
 
-def _check_number(key: str, value: int | None, *, is_wanted: bool, low: int) -> None:
-    if value is None and is_wanted:
+def _check_number(key: str, value: int | None, *, is_needed: bool, low: int) -> None:
+    if value is None and is_needed:
         raise _wrong(key, f"a whole number from {low}", "none")
     if value is not None and not low <= value <= _MOST_NUMBER:
         raise _wrong(key, f"a whole number from {low}", str(value))

@@ -43,7 +43,7 @@ def agent(
 
     settings = load_agent_settings(config)
     with stop_on_signals(tell=_tell_ending) as ending, logging_to(log_file):
-        run_agent(settings, ending, tell=say)
+        run_agent(settings, ending, report=say)
 
 
 def check_installed() -> None:

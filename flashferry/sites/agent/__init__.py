@@ -1,1 +1,1 @@
-"""The agent at a site: takes orders, has them carried out by processes of their own, and tells what became of them."""
+"""The agent at a site: takes orders, has them carried out by processes of their own, and reports the results."""

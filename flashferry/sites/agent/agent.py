@@ -1,4 +1,4 @@
-"""The agent put together: claims its site, takes orders, carries them out in their order, tells, and ends in order."""
+"""The agent of a site: claims it, takes orders, carries them out in turn, reports, and ends in order."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from flashferry.sites.agent.depot import SiteDepot
 from flashferry.sites.agent.following import left_held
 from flashferry.sites.agent.forgetting import Forgetting
 from flashferry.sites.agent.judging import OrderRefused
-from flashferry.sites.agent.looking import depot_told
+from flashferry.sites.agent.looking import depot_images
 from flashferry.sites.agent.presence import Claim, Presence, only_here, place_of
 from flashferry.sites.agent.taking import Taker
-from flashferry.sites.agent.telling import Identity, Teller
+from flashferry.sites.agent.telling import Identity, WordSender
 from flashferry.sites.broker import ORDER_TASK, Broker, control_queue, site_queue
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.settings import AgentSettings
@@ -42,17 +42,17 @@ _ENDS_WITHIN_S = 4.0
 _REFUSED_AGAIN_S = (1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
 """So long after each time that a source says that it has not what was ordered it is asked again."""
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 """Takes a sentence for people."""
 
 
-def run_agent(settings: AgentSettings, ending: threading.Event, *, tell: Tell) -> None:
-    """Work for a site until told to end; runs under way are then ended in order, which restores their devices.
+def run_agent(settings: AgentSettings, ending: threading.Event, *, report: Report) -> None:
+    """Work for a site until asked to end; runs under way are then ended in order, which restores their devices.
 
     Args:
         settings: The agent's.
         ending: Set from outside to end it.
-        tell: Takes sentences for people.
+        report: Takes sentences for people.
 
     Raises:
         ConfigInvalid: The settings are wrong, or another agent works for the site.
@@ -61,7 +61,7 @@ def run_agent(settings: AgentSettings, ending: threading.Event, *, tell: Tell) -
     with only_here(settings.state), ExitStack() as stack:
         agent = Agent(settings, key, ending, depot=SiteDepot(settings.catalogue, settings.source))
         stack.callback(agent.close)
-        agent.run(tell)
+        agent.run(report)
 
 
 class Agent:
@@ -84,37 +84,39 @@ class Agent:
         identity = Identity(agent=self._name, site=settings.site, release=self._release, key=key)
         place = place_of(settings.state)
         self._claim = Claim(self._broker, identity, place=place, beat_s=settings.beat_s)
-        self._teller = Teller(self._database, self._broker, identity, beat=self._beat, beat_s=settings.beat_s)
+        self._teller = WordSender(self._database, self._broker, identity, beat=self._beat, beat_s=settings.beat_s)
         self._bench = Bench(settings=settings, database=self._database, depot=depot, teller=self._teller, ending=ending)
         self._news = threading.Condition()
         self._taker = Taker(self._bench, identity, news=self._wake)
         self._in_hand: dict[str, Order] = {}
         self._refusals: dict[str, int] = {}
         self._troubles: dict[str, str] = {}
-        self._depot_told: list[dict[str, Any]] = []
+        self._depot_images: list[dict[str, Any]] = []
         self._forgetting = Forgetting(self._database, settings.state)
         self._presence: Presence | None = None
         self._started_at = datetime.now(UTC)
 
-    def run(self, tell: Tell) -> None:
-        """Work until told to end.
+    def run(self, report: Report) -> None:
+        """Work until asked to end.
 
         Raises:
             ConfigInvalid: Another agent works for the site.
         """
         site = self._settings.site
-        tell(f"agent {self._name} for site {site}, release {self._release}, key {self._key_id}")
+        report(f"agent {self._name} for site {site}, release {self._release}, key {self._key_id}")
         # What a dead run left is restored, and what is unfinished gone on with, whether or not the broker is there.
         lanes = [threading.Thread(target=self._work, args=(jobs,), name=f"agent-{jobs[0]}") for jobs in _LANES]
         self._teller.start()
         restore_left(self._bench)
-        # What others may be at work on is not gone on with; where nobody can tell, it is ours as it was.
-        presence = self._presence = Presence(self._claim, beat_s=self._settings.beat_s, ending=self._ending, tell=tell)
+        # What others may be at work on is not continued; where that is not known, it is ours as before.
+        presence = self._presence = Presence(
+            self._claim, beat_s=self._settings.beat_s, ending=self._ending, report=report
+        )
         presence.start()
         for lane in lanes:
             lane.start()
         try:
-            self._take_orders(presence, tell)
+            self._take_orders(presence, report)
         finally:
             self._ending.set()
             self._wake()
@@ -129,14 +131,14 @@ class Agent:
             self._presence.give_up()
         self._broker.close()
 
-    def _take_orders(self, presence: Presence, tell: Tell) -> None:
+    def _take_orders(self, presence: Presence, report: Report) -> None:
         """Take orders for as long as the site is ours."""
         while not presence.is_ours():
             if self._ending.wait(_LOOK_S):
                 return
         self._settle_control()
         queues = (site_queue(self._settings.site), control_queue(self._settings.site))
-        tell(f"takes orders from {' and '.join(queues)}")
+        report(f"takes orders from {' and '.join(queues)}")
         with self._broker.worker(queues, ORDER_TASK, self._taker.take, ends_within_s=_ENDS_WITHIN_S):
             looks_at_s = 0.0
             while presence.is_ours() and not self._ending.wait(_LOOK_S):
@@ -225,7 +227,7 @@ class Agent:
             self._taker.carry_at_once(order)
 
     def _look_at_depot(self) -> None:
-        self._depot_told = depot_told(self._bench.depot)
+        self._depot_images = depot_images(self._bench.depot)
 
     def _beat(self) -> dict[str, Any]:
         """Return what a beat says."""
@@ -242,8 +244,8 @@ class Agent:
             "started_at": moment_text(self._started_at),
             "beat_s": self._settings.beat_s,
             "runs": runs,
-            "depot": self._depot_told,
-            "fetching": _fetching_told(self._bench.depot.fetching),
+            "depot": self._depot_images,
+            "fetching": _fetching_state(self._bench.depot.fetching),
             "last_order": None if last is None else {"order": last.id, "job": last.job, "at": last.received_at},
             "spooled": waiting,
         }
@@ -253,8 +255,8 @@ class Agent:
             self._news.notify_all()
 
 
-def _fetching_told(progress: SyncProgress | None) -> dict[str, Any] | None:
-    """Return what comes into the depot just now, as a beat tells it."""
+def _fetching_state(progress: SyncProgress | None) -> dict[str, Any] | None:
+    """Return what comes into the depot just now, as a beat reports it."""
     if progress is None:
         return None
     return {

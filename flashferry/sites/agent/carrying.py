@@ -1,8 +1,8 @@
-"""An order carried out: a part staged, images fetched, devices restored. Blocking; begun again it goes on where it was.
+"""An order carried out: a part staged, images fetched, devices restored. Blocking; a restart continues it.
 
 The order of a stage: the plan by its digest, the images that the depot lacks, their digests proven, the plan narrowed
 to the devices that were ordered and to where its images lie here, and then a run in a process of its own. Only then is
-any device touched. A link to the centre that is lost meanwhile changes nothing: what is told waits in the spool.
+any device touched. A link to the centre that is lost meanwhile changes nothing: reports wait in the spool.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from flashferry.depot.sync.line import Interrupted
 from flashferry.model.fleet_plan import FleetPlan
 from flashferry.model.plan_file import plan_from, save_plan
 from flashferry.sites.agent.depot import SiteDepot
-from flashferry.sites.agent.following import EventTail, left_held, tell_records
+from flashferry.sites.agent.following import EventTail, left_held, spool_records
 from flashferry.sites.agent.judging import OrderRefused, check_begins, site_part
 from flashferry.sites.agent.processes import TryFolder, carry_through, plan_file, prepare, tries_of
-from flashferry.sites.agent.telling import Teller
+from flashferry.sites.agent.telling import WordSender
 from flashferry.sites.agent.tries import PAUSES_S, Try, TryKind, job_of_try, next_kind, recoveries_in_a_row
 from flashferry.sites.settings import AgentSettings
 from flashferry.sites.wire import Order, OrderJob
@@ -45,7 +45,7 @@ from flashferry.store.tables import held_devices, run_of_job
 
 _LOG = logging.getLogger("flashferry.sites")
 _RECORDS_EVERY_S = 15.0
-_MOST_TOLD = 200
+_MOST_SHOWN = 200
 _STOPS_EVERY_S = 1.0
 
 
@@ -57,14 +57,14 @@ class Bench:
         settings: The agent's.
         database: Its database.
         depot: Its site's depot.
-        teller: Takes what is told.
+        teller: Takes what is to be reported.
         ending: Set when the agent is to end.
     """
 
     settings: AgentSettings
     database: AgentDatabase
     depot: SiteDepot
-    teller: Teller
+    teller: WordSender
     ending: threading.Event
 
     def devices(self) -> frozenset[str]:
@@ -84,7 +84,7 @@ class End:
     Attributes:
         exit_code: The exit code of what was done last; None where it said none.
         sentence: What that means.
-        data: What else there is to tell.
+        data: What else there is to report.
     """
 
     exit_code: int | None
@@ -109,7 +109,7 @@ def carry_out(bench: Bench, order: Order) -> End | None:
 
 
 def restore_left(bench: Bench) -> None:
-    """Restore what dead runs left, whoever began them, before anything new is begun; what is left is tried again later.
+    """Restore what dead runs left before anything new starts; what is left is tried again later.
 
     Where the agent is to end meanwhile, the recovery is a process of its own, and goes on.
     """
@@ -150,7 +150,7 @@ class _StagedPart:
 
     def through(self) -> End | None:
         """Take it to its end."""
-        # What is on disk may be under way still, or have ended while nobody looked.
+        # What is on disk may be under way still, or have ended unseen.
         folders = list(tries_of(self._state, self._order.id))
         tries = [self._carried(folder) for folder in folders]
         while not self._bench.ending.is_set():
@@ -161,13 +161,13 @@ class _StagedPart:
                 return None
             begun = self._prepared(len(folders), kind)
             if begun is None:
-                return End(exit_code=None, sentence="it was stopped before it had begun", data={})
+                return End(exit_code=None, sentence="it was stopped before it had started", data={})
             folders.append(begun)
             tries.append(self._carried(begun))
         return None
 
     def _prepared(self, number: int, kind: TryKind) -> TryFolder | None:
-        """Return the next try, written to disk; None where the part was stopped before anything was begun."""
+        """Return the next try, written to disk; None where the part was stopped before anything was started."""
         made = partial(prepare, self._state, self._order.id, number, kind, actor=f"site agent, order {self._order.id}")
         if kind is TryKind.RECOVER:
             return made(_recover_words(self._bench, self._run_id()))
@@ -214,7 +214,7 @@ class _StagedPart:
         return None if self._is_stopped_early() else plan
 
     def _carried(self, folder: TryFolder) -> Try:
-        """Follow a try to its end, telling what it tells."""
+        """Follow a try to its end and report what it reports."""
         settings = self._bench.settings
         tail = EventTail(
             self._bench.database,
@@ -230,13 +230,13 @@ class _StagedPart:
         has_news = tail.take()
         if time.monotonic() - self._records_at_s > _RECORDS_EVERY_S and (run_id := self._run_id()) is not None:
             self._records_at_s = time.monotonic()
-            has_news |= bool(self._told_records(run_id))
+            has_news |= bool(self._spool_records(run_id))
         if has_news:
             self._bench.teller.wake()
 
-    def _told_records(self, run_id: str) -> int:
+    def _spool_records(self, run_id: str) -> int:
         order = self._order
-        return tell_records(self._bench.database, self._state, order_id=order.id, run=order.run, run_id=run_id)
+        return spool_records(self._bench.database, self._state, order_id=order.id, run=order.run, run_id=run_id)
 
     def _run_id(self) -> str | None:
         """Return the run that the part is in our journal, once there is one."""
@@ -275,17 +275,17 @@ class _StagedPart:
         return self._bench.ending.wait(pause_s)
 
     def _end(self, folders: Sequence[TryFolder]) -> End:
-        """Return what it came to, with all told that there is to tell."""
+        """Return what it came to, with everything reported."""
         outcome = next((one.outcome for one in reversed(folders) if one.kind is not TryKind.RECOVER), None)
         run = self._run()
         if run is None:
             # Its verb ended before it entered a run: nothing was touched.
             why = outcome.sentence if outcome is not None else f"its process died; {folders[-1].folder.last_words()}"
             raise OrderRefused(f"order {self._order.id}: {why}", hint="Set that right at the site, and order it anew")
-        self._told_records(run.run_id)
+        self._spool_records(run.run_id)
         held = left_held(self._state, run.run_id)
         outcomes = Counter(str(one.record.get("outcome") or one.state) for one in run.devices)
-        data = {"run_id": run.run_id, "outcomes": dict(outcomes), "held": held[:_MOST_TOLD], "tries": len(folders)}
+        data = {"run_id": run.run_id, "outcomes": dict(outcomes), "held": held[:_MOST_SHOWN], "tries": len(folders)}
         if outcome is not None:
             return End(exit_code=outcome.exit_code, sentence=outcome.sentence, data=data)
         given_up = f"its process died; it is given up behind {counted(len(folders), 'try', 'tries')}"
@@ -293,11 +293,11 @@ class _StagedPart:
 
 
 class _Unwanted:
-    """Tells whether what is fetched for a part is not wanted any more; asked many times a second, it reads once.
+    """Check whether what is fetched for a part is no longer needed; asked many times a second, it reads once.
 
     Args:
         ending: Set when the agent is to end.
-        is_stopped: Tells whether the centre had the part stopped.
+        is_stopped: Returns whether the centre had the part stopped.
     """
 
     def __init__(self, ending: threading.Event, is_stopped: Callable[[], bool]) -> None:

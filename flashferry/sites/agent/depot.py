@@ -1,7 +1,7 @@
 """An agent's hand on its site's depot: plans by their digest, images proven in the catalogue, those fetched that lack.
 
 An image comes by chunks that are proven while they arrive (docs/depots.md), so what a broken line, a full disk or the
-end of the agent leaves is gone on with. What somebody laid into the catalogue by hand counts once its SHA-512 is the
+end of the agent leaves is gone on with. What was put into the catalogue by hand counts once its SHA-512 is the
 plan's.
 """
 
@@ -70,7 +70,7 @@ class SiteDepot:
 
         Args:
             image: The image.
-            interrupted: Whether somebody wants to stop; asked many times a second.
+            interrupted: Whether to stop; asked many times a second.
 
         Raises:
             ConfigInvalid: It is not here, and there is no source.

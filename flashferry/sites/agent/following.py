@@ -1,7 +1,7 @@
-"""What a run tells, followed into the spool: lines of its event file, and records of its devices from the journal.
+"""What a run reports, followed into the spool: lines of its event file, and records of its devices from the journal.
 
 How far the file is in the spool stands in the same transaction as the words made of it, so an agent that is killed
-between any two steps neither loses a line nor tells it twice.
+between any two steps neither loses a line nor reports it twice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class EventTail:
         order_id: The order that it is carried out for.
         run: The centre's name of the part.
         job_id: The job.
-        progress_s: How often a device's mere progress is told at most, by the times in the lines.
+        progress_s: How often a device's mere progress is reported at most, by the times in the lines.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class EventTail:
         self._database, self._path = database, JobFolder.of(state, job_id).events
         self._order_id, self._run, self._job_id = order_id, run, job_id
         self._progress_s = progress_s
-        self._told_at_s: dict[object, float] = {}
+        self._logged_at_s: dict[object, float] = {}
 
     def take(self) -> bool:
         """Put what is new into the spool; return whether anything was."""
@@ -81,14 +81,14 @@ class EventTail:
         if event.get("status") != "progress":
             return False
         host, at_s = event.get("host"), float(event.get("at_s") or 0.0)
-        if at_s - self._told_at_s.get(host, -self._progress_s) < self._progress_s:
+        if at_s - self._logged_at_s.get(host, -self._progress_s) < self._progress_s:
             return True
-        self._told_at_s[host] = at_s
+        self._logged_at_s[host] = at_s
         return False
 
 
-def tell_records(database: AgentDatabase, state: Path, *, order_id: str, run: str, run_id: str) -> int:
-    """Put the records of devices into the spool that are others than were told before; return how many."""
+def spool_records(database: AgentDatabase, state: Path, *, order_id: str, run: str, run_id: str) -> int:
+    """Put the records of devices into the spool that differ from those reported before; return how many."""
     try:
         devices = read_run(state, run_id, with_transfers=False).devices
     except ConfigInvalid:

@@ -1,4 +1,4 @@
-"""What is long over goes from an agent's disk: orders, words that nobody heard, and the files of tries.
+"""What is long over goes from an agent's disk: orders, words that were never received, and the files of tries.
 
 Facts
 -----

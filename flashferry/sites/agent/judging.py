@@ -40,7 +40,7 @@ def check_addressee(order: Order, key_id: str) -> None:
     if order.agent_key != key_id:
         raise WireError(
             f"order {order.id}: expected one for the agent of site {order.site} with key {key_id}, which is this one's"
-            f", found one for key {order.agent_key or 'of nobody'}: the centre has another agent for the site",
+            f", found one for key {order.agent_key or 'none'}: the centre has another agent for the site",
             hint="Put this agent's public line into the centre's settings, or end this agent",
         )
 
@@ -86,7 +86,7 @@ def check_order(order: Order, *, site: str, release: str, now: datetime, clock_d
 
 
 def check_begins(order: Order, now: datetime | None = None) -> None:
-    """Look whether work may still be begun: an order may have waited behind others, or for an agent that was down.
+    """Check whether work can still start: an order may have waited behind others, or for an agent that was down.
 
     Raises:
         OrderRefused: It may not.
@@ -94,7 +94,7 @@ def check_begins(order: Order, now: datetime | None = None) -> None:
     at = now or datetime.now(UTC)
     if moment_of(order.valid_until) <= at:
         raise OrderRefused(
-            f"order {order.id}: expected to come to it in time, found that it was not to be begun behind "
+            f"order {order.id}: expected to come to it in time, found that it must not start after "
             f"{order.valid_until}, and here it is {moment_text(at)}; no device was touched",
             hint="Order it anew",
         )

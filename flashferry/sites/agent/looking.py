@@ -12,7 +12,7 @@ from flashferry.sites.agent.depot import SiteDepot
 from flashferry.sites.wire import Order, moment_text
 
 PREFIX_DIGITS = 16
-"""Digits of a SHA-512 that a beat tells: enough to know an image again, never a proof."""
+"""Digits of a SHA-512 that a beat reports: enough to know an image again, never a proof."""
 _MOST_IMAGES = 200
 _MOST_NAMES = 200
 
@@ -24,7 +24,7 @@ def look(bench: Bench, order: Order) -> dict[str, Any]:
         bench: The agent's.
         order: Which devices are asked about; none: none in particular.
     """
-    found: dict[str, Any] = {"images": depot_told(bench.depot), "clock": moment_text(datetime.now(UTC))}
+    found: dict[str, Any] = {"images": depot_images(bench.depot), "clock": moment_text(datetime.now(UTC))}
     found |= {"python": platform.python_version(), "system": platform.platform(terse=True)}
     try:
         names = bench.devices()
@@ -34,8 +34,8 @@ def look(bench: Bench, order: Order) -> dict[str, Any]:
     return found | {"inventory": {"devices": len(names), "missing": missing[:_MOST_NAMES], "error": ""}}
 
 
-def depot_told(depot: SiteDepot) -> list[dict[str, Any]]:
-    """Return the images of a depot as they are told: name, size, and the beginning of the SHA-512 that was proven."""
+def depot_images(depot: SiteDepot) -> list[dict[str, Any]]:
+    """Return the images of a depot as reported: name, size, and the first digits of the proven SHA-512."""
     try:
         images = depot.catalogue.unchanged()
     except FlashferryError:

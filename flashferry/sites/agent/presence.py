@@ -1,12 +1,12 @@
 """One agent for a site: a lock in the state folder against a second on this host, a claim at the broker for all others.
 
-The claim is a key that ends by itself where nobody renews it. Its value is signed by the agent's own key, so whoever
-has the broker can make none that counts: what is by another key, or by none, is told and overwritten. One by our own
-key is of this very agent: of a process before us, or of a machine that was cloned with its state. Two of those would
+The claim is a key that expires unless it is renewed. Its value is signed by the agent's own key, so access to
+the broker is not enough to make a valid one: one by another key, or by none, is reported and overwritten. One by our
+own key is of this very agent: of a process before us, or of a machine that was cloned with its state. Two of those would
 log in to the same devices, and neither journal would know of the other's lines: so the one that came later ends.
 
-An old claim of ours may be put back by whoever has the broker. It is known by its place (a process of this state
-folder, whose lock we hold, is dead), by its time, and by that nobody renews it.
+An old claim of ours may be put back through the broker. It is known by its place (a process of this state
+folder, whose lock we hold, is dead), by its time, and by that it is not renewed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CLAIM_SCHEMA = "flashferry.claim/1"
 
 _LOG = logging.getLogger("flashferry.sites")
 _LEAST_S = 30.0
-_TELLS_AGAIN_S = 60.0
+_REPEAT_S = 60.0
 _LOOK_S = 1.0
 _AGAIN_S = 5.0
 _GIVES_UP_WITHIN_S = 2.0
@@ -97,7 +97,7 @@ class Claimed:
 
     @property
     def rank(self) -> tuple[str, str]:
-        """Return what two that claim the same are told apart by: the greater is the later."""
+        """Return what orders two claims of the same site: the greater is the later."""
         return (self.since, self.instance)
 
 
@@ -105,7 +105,7 @@ class Claim:
     """An agent's claim on its site at the broker.
 
     Args:
-        broker: The broker; where it is no Redis, no claim is made: the centre tells two agents apart by their words.
+        broker: The broker; where it is no Redis, no claim is made: the centre separates two agents by their words.
         identity: Who claims it.
         place: Where our state folder is.
         beat_s: How often it is renewed, seconds.
@@ -129,7 +129,7 @@ class Claim:
         self._instance = secrets.token_hex(8)
         self._since = ""
         self._other: tuple[Claimed, float] | None = None
-        self._told_at_s = -_TELLS_AGAIN_S
+        self._logged_at_s = -_REPEAT_S
         self.ends_after_s = max(_LEAST_S, 4 * beat_s)
 
     def renew(self) -> bool:
@@ -186,7 +186,7 @@ class Claim:
         try:
             found = opened(text, CLAIM_SCHEMA, Claimed, (self._identity.key.public,))
         except WireError as error:
-            self._tell(f"it is not by this agent's key ({error.message})")
+            self._warn(f"it is not by this agent's key ({error.message})")
             return None
         return found if found.site == self._identity.site else None
 
@@ -200,10 +200,10 @@ class Claim:
             return True
         age_s = (self._now() - moment_of(found.at)).total_seconds()
         if abs(age_s) > self.ends_after_s:
-            self._tell(f"it is an old one of this agent's, made at {found.at}")
+            self._warn(f"it is an old one of this agent's, made at {found.at}")
             return True
         if self._since and (self._since, self._instance) < found.rank:
-            self._tell(f"a copy of this agent on host {found.host} came later, and is to end")
+            self._warn(f"a copy of this agent on host {found.host} came later, and is to end")
             return True
         return self._is_dead(found)
 
@@ -225,10 +225,10 @@ class Claim:
             "this machine was cloned, give it a state folder and a key of its own",
         )
 
-    def _tell(self, what: str) -> None:
-        if self._steady_s() - self._told_at_s < _TELLS_AGAIN_S:
+    def _warn(self, what: str) -> None:
+        if self._steady_s() - self._logged_at_s < _REPEAT_S:
             return
-        self._told_at_s = self._steady_s()
+        self._logged_at_s = self._steady_s()
         _LOG.warning(
             "site %s: the claim at the broker was overwritten: %s. Another agent is configured for this site, or "
             "others write to the broker; orders name the key of the agent that is to carry them out",
@@ -238,23 +238,23 @@ class Claim:
 
 
 class Presence:
-    """Makes the claim and renews it, in a thread of its own: a broker that answers nothing holds up nobody.
+    """Makes the claim and renews it, in a thread of its own: a broker that does not answer blocks no one else.
 
     Args:
         claim: The claim.
         beat_s: How often it is renewed, seconds.
         ending: Set when the agent is to end.
-        tell: Takes sentences for people.
+        report: Takes sentences for people.
     """
 
-    def __init__(self, claim: Claim, *, beat_s: float, ending: threading.Event, tell: Callable[[str], None]) -> None:
-        self._claim, self._beat_s, self._ending, self._say = claim, beat_s, ending, tell
-        self._is_ours, self._is_tried, self._is_told = threading.Event(), threading.Event(), False
+    def __init__(self, claim: Claim, *, beat_s: float, ending: threading.Event, report: Callable[[str], None]) -> None:
+        self._claim, self._beat_s, self._ending, self._say = claim, beat_s, ending, report
+        self._is_ours, self._is_tried, self._is_reported = threading.Event(), threading.Event(), False
         self._error: FlashferryError | None = None
         self._thread = threading.Thread(target=self._run, name="agent-presence", daemon=True)
 
     def start(self) -> None:
-        """Begin, and wait until it is known whether the site is ours, or that the broker does not tell."""
+        """Begin, and wait until it is known whether the site is ours, or that the broker does not say."""
         self._thread.start()
         while not self._is_tried.wait(_LOOK_S) and not self._ending.is_set():
             pass
@@ -284,12 +284,12 @@ class Presence:
             try:
                 wait_s = self._renewed()
             except BrokerUnreachable as error:
-                # Later on it is told by who sends words; the site goes on.
-                self._tell_once(f"takes no orders yet, and tries again: {error}")
+                # Later on the word sender reports it; the site goes on.
+                self._report_once(f"takes no orders yet, and tries again: {error}")
                 wait_s = _AGAIN_S
             except FlashferryError as error:
                 self._error, wait_s = error, 0.0
-            except Exception as error:  # noqa: BLE001 -- a driver's fault: nobody else would renew the claim
+            except Exception as error:  # noqa: BLE001 -- a driver's fault: the claim must still be renewed
                 _LOG.error("the claim on the site could not be renewed: %s", masked(repr(error)))
                 wait_s = _AGAIN_S
             self._is_tried.set()
@@ -298,7 +298,7 @@ class Presence:
     def _renewed(self) -> float:
         """Renew the claim; return after how many seconds that is to be done again."""
         while not self._claim.renew():
-            self._tell_once(
+            self._report_once(
                 "another agent with this key had the site lately: waiting up to "
                 f"{self._claim.ends_after_s:.0f} s to see whether it still runs"
             )
@@ -307,7 +307,7 @@ class Presence:
         self._is_ours.set()
         return self._beat_s
 
-    def _tell_once(self, text: str) -> None:
-        if not self._is_told and not self._is_ours.is_set():
-            self._is_told = True
+    def _report_once(self, text: str) -> None:
+        if not self._is_reported and not self._is_ours.is_set():
+            self._is_reported = True
             self._say(text)

@@ -1,6 +1,6 @@
-"""An order's tries as processes of their own: begun by files of a folder, found again by them, followed to their end.
+"""An order's tries as processes of their own: started by files of a folder, found again by them, followed to their end.
 
-The agent owns none of them: killed at any moment, it finds them again, or what they came to, and nothing is begun
+The agent owns none of them: killed at any moment, it finds them again, or what they came to, and nothing is started
 twice (`flashferry.core.apart`).
 """
 
@@ -54,7 +54,7 @@ class TryFolder:
 
     @property
     def mark(self) -> ProcessMark | None:
-        """Return the process that does it, or did; None where none has begun."""
+        """Return the process that does it, or did; None where none has started."""
         return read_mark(self.folder.begun)
 
     @property
@@ -65,7 +65,7 @@ class TryFolder:
     def over(self) -> Try:
         """Return it as one that is over."""
         outcome = self.outcome
-        # What had come to its good end before it heard of it was not ended by us.
+        # What had ended well before it received that was not ended by us.
         is_cut = (self.folder.path / _INTERRUPTED).exists() and (outcome is None or outcome.exit_code != ExitCode.OK)
         return Try(kind=self.kind, is_dead=outcome is None, is_interrupted=is_cut)
 
@@ -94,7 +94,7 @@ def tries_of(state: Path, order_id: str) -> Iterator[TryFolder]:
 
 
 def plan_file(state: Path, order_id: str) -> Path:
-    """Return the file of a part's plan, by which its run is begun."""
+    """Return the file of a part's plan, by which its run is started."""
     return state / "jobs" / f"{order_id}-plan.json"
 
 
@@ -107,10 +107,10 @@ def forget_tries(state: Path, order_id: str) -> None:
 
 
 def prepare(state: Path, order_id: str, number: int, kind: TryKind, words: Sequence[str], actor: str) -> TryFolder:
-    """Write what a try's process is to do into its folder; nothing is begun yet.
+    """Write what a try's process is to do into its folder; nothing is started yet.
 
     Raises:
-        ConfigInvalid: The folder is somebody else's.
+        ConfigInvalid: The folder belongs to another user.
         OSError: It cannot be written.
     """
     folder, job_id = _folder(state, order_id, number), job_of_try(order_id, number)
@@ -123,13 +123,13 @@ def prepare(state: Path, order_id: str, number: int, kind: TryKind, words: Seque
 def carry_through(
     one: TryFolder, *, look: Callable[[], None], ending: threading.Event, begins_within_s: float = _BEGINS_WITHIN_S
 ) -> Try:
-    """Begin a try where nobody has, follow it to its end, and return it.
+    """Start a try unless it was started, follow it to its end, and return it.
 
     Args:
         one: The try.
         look: Called now and then while it is under way, and once behind its end.
         ending: Set when the agent is to end: the try's process is asked to end in order then, and waited for.
-        begins_within_s: A process that has not begun after so long will not.
+        begins_within_s: A process that has not started after so long will not.
     """
     child, begun_s, again_s = None, time.monotonic(), 0.0
     while (mark := one.mark) is None:

@@ -15,7 +15,7 @@ from flashferry.store.sites import ledger
 
 
 def steer(bench: Bench, order: Order) -> End:
-    """Tell the run of a part what the centre wants of it.
+    """Pass the centre's request on to the run of a part.
 
     Raises:
         OrderRefused: There is no such part here, or its run is not under way.
@@ -27,23 +27,23 @@ def steer(bench: Bench, order: Order) -> End:
         known = "it has ended" if parts else "this agent was never given it"
         raise OrderRefused(
             f"order {order.id}: expected run {order.run} under way at site {order.site}, found that {known}",
-            hint="'flashferry sites show' tells where things stand",
+            hint="'flashferry sites show' shows the state",
         )
     if part.run_id is None or not is_run_alive(bench.settings.state, part.run_id):
         return _without_run(order, part)
     return End(
-        exit_code=0, sentence=f"run {part.run_id} was told to {order.job.value}", data=_told(bench, order, part.run_id)
+        exit_code=0, sentence=f"run {part.run_id} was asked to {order.job.value}", data=_told(bench, order, part.run_id)
     )
 
 
 def _without_run(order: Order, part: ledger.LedgerEntry) -> End:
     """Return what a part that has no run under way makes of an order: a stop holds, all else comes too early."""
     if order.job is OrderJob.STOP:
-        return End(exit_code=0, sentence=f"part {order.run} is not begun, or not gone on with, any more", data={})
+        return End(exit_code=0, sentence=f"part {order.run} will not start, or not continue, any more", data={})
     raise OrderRefused(
         f"order {order.id}: expected run {order.run} under way, found its part {part.state.value} without a run: "
         "images are fetched, or devices of a dead run restored",
-        hint="Send it again once its run has begun",
+        hint="Send it again once its run has started",
     )
 
 

@@ -1,6 +1,6 @@
 """Orders as they come off the broker: proven, judged, put on disk once, answered.
 
-An order that is by nobody whom we know is dropped without an answer: it would only tell whoever sent it what we are.
+An order signed by no known key is dropped without an answer, which would only show its sender what we are.
 One that came before, under its own name or as the same piece of work under another, is answered from the ledger.
 """
 
@@ -36,7 +36,7 @@ from flashferry.store.sites.ledger import LedgerEntry, OrderState
 _LOG = logging.getLogger("flashferry.sites")
 _SAME_PART = frozenset({OrderJob.STAGE, OrderJob.SYNC})
 """Jobs of which two orders for the same are one piece of work."""
-_TELLS_AGAIN_S = 60.0
+_REPEAT_S = 60.0
 _ANSWERS_AGAIN_S = 10.0
 """A centre that has no answer sends an order again after 15 s."""
 _MOST_ANSWERED = 10_000
@@ -77,7 +77,7 @@ class Taker:
             order = opened_order(envelope, self._bench.settings.centres)
             check_addressee(order, self._identity.key.public.key_id)
         except WireError as error:
-            # By nobody whom we know; or no order, be it of a centre of another release, which is to be read in the log;
+            # Signed by no known key; or no order, be it of a centre of another release, which is to be read in the log;
             # or for the site's other agent, to whom the centre sends it again.
             self._drop(error)
             return
@@ -121,13 +121,13 @@ class Taker:
             self.refuse(order, error)
 
     def refuse(self, order: Order, error: FlashferryError) -> None:
-        """Note that an order is not carried out, and tell why."""
+        """Note that an order is not carried out, and report why."""
         _LOG.warning("order %s refused: %s", order.id, masked(str(error)))
         answer = {"order": order.id, "job": order.job.value, "sentence": error.message, "hint": error.hint or ""}
         self._close(order, OrderState.REFUSED, WordKind.REFUSED, answer)
 
     def refuse_unread(self, entry: LedgerEntry, error: Exception) -> None:
-        """Note that an order of the ledger cannot be read by this release, and tell so."""
+        """Note that an order of the ledger cannot be read by this release, and report that."""
         sentence = f"order {entry.id}: expected one that this release can read, found another on disk: {error}"
         _LOG.error("%s", masked(sentence))
         answer = {"order": entry.id, "job": entry.job, "sentence": sentence, "hint": "Order it anew"}
@@ -137,7 +137,7 @@ class Taker:
         self._bench.teller.wake()
 
     def end(self, order: Order, end: End, *, depot: dict[str, Any] | None = None) -> None:
-        """Note that an order is through, and tell what it came to."""
+        """Note that an order is through, and report the result."""
         _LOG.info("order %s ended: %s", order.id, masked(end.sentence))
         told = {"order": order.id, "job": order.job.value, "exit_code": end.exit_code, "sentence": end.sentence}
         self._close(order, OrderState.ENDED, WordKind.ENDED, {**told, **end.data}, depot=depot)
@@ -152,7 +152,7 @@ class Taker:
         depot: dict[str, Any] | None = None,
     ) -> None:
         with self._bench.database.writing() as database:
-            # In one transaction with its word: it is never through without having told so, nor tells it twice.
+            # In one transaction with its word: it is never through unreported, nor reported twice.
             if ledger.close(database, order.id, state, answer, moment_text(self._now())):
                 if depot is not None:
                     add_word(database, _stream(order), WordKind.DEPOT, {"order": order.id, **depot})
@@ -182,7 +182,7 @@ class Taker:
         )
 
     def _enter(self, order: Order, *, is_accepted: bool = True) -> bool:
-        """Put an order on disk, and tell that it is; return whether it was new."""
+        """Put an order on disk, and report that; return whether it was new."""
         with self._bench.database.writing() as database:
             is_new = ledger.enter(
                 database,
@@ -213,7 +213,7 @@ class Taker:
         return True
 
     def _is_answered(self, order: Order, known: LedgerEntry) -> bool:
-        """Return whether the same was answered a moment ago: whoever has the broker can play it again without end."""
+        """Return whether the same was answered a moment ago: through the broker it can be replayed without end."""
         key, now_s = (order.id, known.state.value), self._clock()
         if now_s - self._answered_at_s.get(key, -_ANSWERS_AGAIN_S) < _ANSWERS_AGAIN_S:
             return True
@@ -226,14 +226,14 @@ class Taker:
         try:
             self._check(order)
         except OrderRefused:
-            # An old one may be played again by whoever has the broker; what it says was true once, and is no harm.
+            # An old one may be replayed through the broker; what it says was true once, and is no harm.
             return
         assert order.offset is not None
         self._bench.teller.heard(order.run, order.offset)
 
     def _drop(self, error: WireError) -> None:
         now_s = self._clock()
-        if now_s - self._dropped_at_s.get(error.kind, -_TELLS_AGAIN_S) >= _TELLS_AGAIN_S:
+        if now_s - self._dropped_at_s.get(error.kind, -_REPEAT_S) >= _REPEAT_S:
             self._dropped_at_s[error.kind] = now_s
             _LOG.warning("an order was dropped, and not answered: %s", masked(str(error)))
 

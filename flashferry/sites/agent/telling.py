@@ -1,6 +1,6 @@
-"""What an agent tells its centre: kept in the spool, signed, sent in order, and sent again until it is heard.
+"""What an agent reports to its centre: kept in the spool, signed, sent in order, and sent again until acknowledged.
 
-A beat says that the agent lives and is never sent again. While words pile up at the broker, for nobody takes them
+A beat says that the agent lives and is never sent again. While words pile up at the broker, for none is taken
 there, none are added: they are safe where they are.
 """
 
@@ -25,12 +25,12 @@ from flashferry.store.sites.agent import AgentDatabase
 _LOG = logging.getLogger("flashferry.sites")
 _LOOK_S = 0.5
 _AGAIN_FIRST_S, _AGAIN_MOST_S = 30.0, 600.0
-"""Words that were sent and not heard are sent again after so long, then after twice that, and so on."""
-_LAST_WORDS_S, _NOBODY_TAKES_S = 10.0, 3.0
+"""Words that were sent and not acknowledged are sent again after so long, then after twice that, and so on."""
+_CLOSING_S, _UNTAKEN_S = 10.0, 3.0
 """So long last words are sent at the end, and so long it is waited for the broker to take one of them."""
 _PAUSE_FIRST_S, _PAUSE_MOST_S = 1.0, 15.0
 _MOST_AT_BROKER = 2000
-_TELLS_AGAIN_S = 60.0
+_REPEAT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +50,13 @@ class Identity:
     key: PrivateKey = field(repr=False)
 
 
-class Teller:
-    """Takes what is to be told, and has it heard; called from several threads.
+class WordSender:
+    """Takes what is to be reported, and delivers it; called from several threads.
 
     Args:
         database: The agent's database.
         broker: The broker.
-        identity: Who tells it.
+        identity: Who reports it.
         beat: Returns what a beat says.
         beat_s: How often one is sent, seconds.
     """
@@ -76,7 +76,7 @@ class Teller:
         self._sent: dict[str, int] = {}
         self._taken_at_s = time.monotonic()
         self._again_s, self._again_at_s = _AGAIN_FIRST_S, time.monotonic() + _AGAIN_FIRST_S
-        self._complained_s = -_TELLS_AGAIN_S
+        self._complained_s = -_REPEAT_S
         self._thread = threading.Thread(target=self._run, name="agent-teller", daemon=True)
 
     def start(self) -> None:
@@ -88,13 +88,13 @@ class Teller:
         self._ending.set()
         self._news.set()
         closes_s = self._taken_at_s = time.monotonic()
-        while self._thread.is_alive() and time.monotonic() - closes_s < _LAST_WORDS_S:
+        while self._thread.is_alive() and time.monotonic() - closes_s < _CLOSING_S:
             self._thread.join(_LOOK_S)
-            if time.monotonic() - self._taken_at_s > _NOBODY_TAKES_S:
+            if time.monotonic() - self._taken_at_s > _UNTAKEN_S:
                 return
 
     def tell(self, run: str, kind: WordKind, data: Mapping[str, Any]) -> int:
-        """Have a word heard; on disk when this returns. Return its offset."""
+        """Have a word delivered; on disk when this returns. Return its offset."""
         with self._database.writing() as database:
             offset = add_word(database, run, kind, data)
         self._news.set()
@@ -128,7 +128,7 @@ class Teller:
                 self._complain(error)
                 self._ending.wait(pause_s)
                 pause_s = min(_PAUSE_MOST_S, pause_s * 2)
-            except Exception as error:  # noqa: BLE001 -- the thread must live: without it nobody hears of the site
+            except Exception as error:  # noqa: BLE001 -- the thread must live: without it the site is silent
                 self._complain(error)
                 self._ending.wait(pause_s)
             if is_last:
@@ -177,7 +177,7 @@ class Teller:
 
     def _complain(self, error: Exception) -> None:
         now_s = time.monotonic()
-        if now_s - self._complained_s > _TELLS_AGAIN_S:
+        if now_s - self._complained_s > _REPEAT_S:
             self._complained_s = now_s
             what = (
                 "nothing can be sent for now, it is kept on disk"

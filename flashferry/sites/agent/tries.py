@@ -1,7 +1,7 @@
 """What follows the death of a run of an order: its devices are restored, then it is gone on with. Pure.
 
 Each try is a job of its own, `ORDER`, `ORDER.1`, `ORDER.2` ..., whose folder is there before its process is: what was
-tried is known from disk alone, whoever was killed in between.
+tried is known from disk alone, whichever process was killed in between.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def next_kind(tries: Sequence[Try], *, has_run: bool, holds: bool, is_stopped: b
         tries: What was tried, the first first.
         has_run: Whether any of them entered a run in the journal: before, no device was touched.
         holds: Whether devices are left in the run's hands.
-        is_stopped: Whether somebody wanted it to stop.
+        is_stopped: Whether it was to stop.
         resumes: How often at most a run that died is gone on with.
     """
     if not tries:

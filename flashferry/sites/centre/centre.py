@@ -63,10 +63,10 @@ OWNER = "centre"
 SYSTEM = Asker(actor="system", via="centre")
 """In whose name the centre decides by itself; people's names are never that one alone."""
 LONGEST_S = 12 * 3600.0
-"""So long a part may be begun where the plan has no end of its own, seconds."""
+"""So long a part can start where the plan has no end of its own, seconds."""
 _LOOK_S = 0.25
 _MOST_EVENTS = 50_000
-"""So many old events go at a time: nobody waits long for it."""
+"""So many old events go at a time: so it is short."""
 _JOBS = {
     WishKind.PAUSE: OrderJob.PAUSE,
     WishKind.CONTINUE: OrderJob.CONTINUE,
@@ -119,7 +119,7 @@ def open_centre(settings: CentreSettings, state: Path) -> Iterator[Centre]:
     """Open the centre for the time of a block; it collects from now on. Some old events and plans are removed.
 
     Args:
-        settings: What the centre was told.
+        settings: The centre's settings.
         state: The state folder, where the ledger is.
 
     Raises:
@@ -143,7 +143,7 @@ def _tidy(centre: Centre) -> None:
         centre.drop_old_events()
         centre.remove_old_plans()
     except sqlite3.Error as error:
-        # Nothing waits for it: the next one does it, and what is wrong with the disk is told by what does.
+        # Nothing waits for it: the next one does it, and what is wrong with the disk is reported by what does.
         _LOG.warning("old events and plans stay for now: %s", masked(str(error)))
 
 
@@ -151,7 +151,7 @@ class Centre:
     """What a command does with sites.
 
     Args:
-        settings: What the centre was told.
+        settings: The centre's settings.
         ledger: The ledger.
         collector: Takes words into it.
         orders: Sends orders.
@@ -343,7 +343,7 @@ class Centre:
     def steer(
         self, run: SiteRun, what: WishKind, asker: Asker, *, site: str | None = None, wave: int | None = None
     ) -> tuple[str, ...]:
-        """Have sites told something about a run, and keep who wanted it; return the sites.
+        """Send sites a request about a run, and keep who made it; return the sites.
 
         Args:
             run: The run.
@@ -383,7 +383,7 @@ class Centre:
         *,
         is_for_all: bool,
     ) -> None:
-        """Tell each site up to which of its own waves it may begin; what was held for that wave is given out."""
+        """Allow each site its waves up to this one; what was held for that wave is given out."""
         for part in begun:
             mine = [one for one in waves[part.site, part.round] if wave is None or one <= wave]
             if mine and mine[-1] > part.from_wave:
@@ -456,7 +456,7 @@ def _open_parts(run: str, parts: Sequence[Part], site: str | None) -> tuple[Part
 
 
 def _until(plan: FleetPlan) -> datetime:
-    """Return until when a part may be begun.
+    """Return until when a part can start.
 
     Raises:
         ConfigInvalid: The plan's end is past.

@@ -72,7 +72,7 @@ class Clock:
 
 
 def clock_by(asked: datetime, said: datetime, heard: datetime) -> Clock | None:
-    """Return what an answer tells of an agent's clock, as NTP takes it (RFC 5905, 8): either way may be the longer.
+    """Return what an answer shows of an agent's clock, as NTP takes it (RFC 5905, 8): either way may be the longer.
 
     Args:
         asked: When it was asked, by our clock.
@@ -125,7 +125,7 @@ class Collector:
             self._asked[run] = self._clock()
 
     def answers(self) -> Mapping[str, tuple[str, int]]:
-        """Return what was heard of looks since this was asked last: by site the look's run and the offset."""
+        """Return the answers to clock checks since the last call: by site the check's run and the offset."""
         with self._lock:
             found, self._answers = self._answers, {}
         return found
@@ -168,7 +168,7 @@ class Collector:
         one = Dropped(site=site, why=why)
         with self._lock:
             if one not in self.dropped and len(self.dropped) >= _MOST_REASONS:
-                # Whoever has the broker can think of any number of them.
+                # Through the broker any number of them can be made up.
                 one = _OTHER_REASONS
             is_new = one not in self.dropped
             self.dropped[one] += 1
@@ -189,7 +189,7 @@ class Collector:
     def _lived_at(self, word: Word) -> datetime:
         """Return when an agent lived for sure that said a word which is here now.
 
-        What was said longer ago than clocks may differ lay somewhere, or is said again by whoever has the broker.
+        What was said longer ago than clocks may differ lay somewhere, or is replayed through the broker.
         """
         at, said = self._clock(), datetime.fromisoformat(word.at)
         return at if at - said <= timedelta(seconds=self._settings.clock_bound_s) else said
@@ -263,7 +263,7 @@ def _is_by(envelope: str, key_id: str) -> bool:
 
 
 def _images(word: Word) -> list[str] | None:
-    """Return the names of the images that a depot has proven, where a word tells of them."""
+    """Return the names of the images that a depot has proven, where a word names them."""
     found = word.data.get("depot" if word.kind is WordKind.BEAT else "images")
     if not isinstance(found, list):
         return None

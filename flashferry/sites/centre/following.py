@@ -1,7 +1,7 @@
 """A run followed from the ledger until all its parts have ended, whichever process hears of them.
 
-Who follows also keeps the run going: orders that no agent has said to have are sent again, agents are told what was
-heard, and all sites go on once the canaries are good. A centre that was killed loses none of that: `sites follow` reads
+Who follows also keeps the run going: orders that no agent has acknowledged are sent again, agents' words are
+acknowledged, and all sites go on once the canaries are good. A killed centre loses none of that: `sites follow` reads
 the same ledger.
 """
 
@@ -37,21 +37,21 @@ _REMIND_S = 300.0
 """So often it is said again that a site is silent."""
 _MANY_NOTES = 3
 _STEP_PERCENT = 25
-"""An image that comes into a depot is told again when it is so much further."""
+"""An image that comes into a depot is reported again when it is so much further."""
 
 
 class View(Protocol):
-    """What takes a run's events and tells people."""
+    """What shows a run's events to people."""
 
     def __call__(self, event: Event) -> None:
         """Take an event."""
 
     def say(self, text: str) -> None:
-        """Tell people something else."""
+        """Show a sentence."""
 
 
 def roster_of(plan: FleetPlan, sites: dict[str, str]) -> Roster:
-    """Return which devices a run has, for whoever watches it.
+    """Return which devices a run has, for its view.
 
     Args:
         plan: The plan.
@@ -73,7 +73,7 @@ class Follower:
     Args:
         centre: Open, so that it collects.
         run: The run.
-        asker: Who follows: in his name sites are told to stop.
+        asker: Who follows: in their name sites are asked to stop.
         clock: Seconds, going up.
     """
 
@@ -84,7 +84,7 @@ class Follower:
         self._seen = News(lines=(), event_seq=0, changed=0)
         self._states: dict[tuple[str, int], tuple[PartState, str]] = {}
         self._silent: dict[str, float] = {}
-        self._unheard: dict[str, datetime | None] = {}
+        self._last_at: dict[str, datetime | None] = {}
         self._fetched: dict[str, str] = {}
         self._fetched_to: dict[str, tuple[str, str, int]] = {}
         self._gate_at = self._trouble_at = float("-inf")
@@ -99,12 +99,12 @@ class Follower:
         return roster_of(self._plan, sites)
 
     def silence(self) -> dict[str, str]:
-        """Return when each site was heard last that has something in hand and is silent, in words, as of now.
+        """Return, as text, when the last word came from each site that has work and is silent.
 
-        Whoever draws a view asks for it each time; it reads nothing.
+        A view calls it with each frame; it reads nothing.
         """
         at = now()
-        return {site: _last_heard(heard, at) for site, heard in self._unheard.items()}
+        return {site: _last_word(last, at) for site, last in self._last_at.items()}
 
     def fetching(self) -> dict[str, str]:
         """Return which image comes into the depot of each site whose part is under way, and how far it is, in words.
@@ -123,7 +123,7 @@ class Follower:
 
         Args:
             view: Takes events and sentences.
-            interrupted: Whether the operator wants it stopped: every site that is not through is told so, once.
+            interrupted: Whether the operator wants it stopped: every site that is not through gets a stop, once.
             left: Whether the operator goes away: the run goes on at the sites.
         """
         view(Event(host=None, step="run", status="started", text=self._run.run, at_s=0.0, run_id=self._run.run))
@@ -168,7 +168,7 @@ class Follower:
                 return
 
     def _event(self, site: str, line: dict[str, Any]) -> Event | None:
-        """Return an event as this run has it; of what a site's run tells of itself, what people are to know."""
+        """Return an event as this run has it; of what a site's run reports of itself, what people are to know."""
         try:
             event = decode(Event, line)
         except CodecError:
@@ -204,31 +204,31 @@ class Follower:
             self._states[key] = now_is
 
     def _show_silence(self, view: View, parts: Sequence[Part], known: Mapping[str, AgentState]) -> None:
-        """Say which sites are silent, once each time and then every few minutes, and which are heard again."""
+        """Report which sites are silent, once each time and then every few minutes, and which answer again."""
         at, fresh = now(), []
-        unheard: dict[str, datetime | None] = {}
+        last_at: dict[str, datetime | None] = {}
         for part in parts:
-            heard = moment_of(known[part.site].heard_at) if part.site in known else None
-            is_silent = heard is None or (at - heard).total_seconds() > self._centre.settings.silent_after_s
+            last = moment_of(known[part.site].heard_at) if part.site in known else None
+            is_silent = last is None or (at - last).total_seconds() > self._centre.settings.silent_after_s
             if is_silent and not part.is_over:
-                unheard[part.site] = heard
+                last_at[part.site] = last
                 if self._clock() - self._silent.get(part.site, float("-inf")) >= _REMIND_S:
                     self._silent[part.site] = self._clock()
-                    fresh.append(f"{part.site} ({_last_heard(heard, at)})")
+                    fresh.append(f"{part.site} ({_last_word(last, at)})")
             elif not is_silent and self._silent.pop(part.site, None) is not None:
                 view.say(f"site {part.site} is heard again")
         # At once, for another thread may be drawing.
-        self._unheard = unheard
+        self._last_at = last_at
         if fresh:
             more = f" and {len(fresh) - _MANY_NOTES} more" if len(fresh) > _MANY_NOTES else ""
             view.say(f"silent: {', '.join(fresh[:_MANY_NOTES])}{more}; what it has in hand goes on there")
 
     def _show_fetching(self, view: View, parts: Sequence[Part], known: Mapping[str, AgentState]) -> None:
-        """Say which images come into depots of sites that are heard: when one begins, and at each quarter of it."""
+        """Say which images come into depots of sites that answer: when one begins, and at each quarter of it."""
         fetched: dict[str, str] = {}
         for part in parts:
             found = fetching_for(part, known)
-            if found is None or part.site in self._unheard or part.site in fetched:
+            if found is None or part.site in self._last_at or part.site in fetched:
                 continue
             fetched[part.site] = masked(found.in_words)
             far = (found.image, found.phase, found.percent // _STEP_PERCENT)
@@ -248,7 +248,7 @@ class Follower:
             view.say("the broker takes orders again")
 
     def _look_at_waves(self, view: View, *, has_held: bool) -> None:
-        """Let sites begin what may begin now, and say which wave waits for somebody's yes."""
+        """Let sites begin what may begin now, and report which wave waits for an approval."""
         if has_held:
             # What a centre that died had entered, and not given out yet.
             self._centre.give_out(self._run.run)
@@ -275,7 +275,7 @@ class Follower:
         return bool(decision.stop)
 
     def _show_waiting(self, view: View, run: SiteRun, found: Sequence[DeviceOutcome]) -> None:
-        """Say which wave waits for somebody's yes, once for each."""
+        """Report which wave waits for an approval, once for each."""
         wave = wave_that_waits(self._plan.policy, run.approved_wave, found, is_stopped=False)
         if wave is not None and wave != self._waiting:
             view.say(f"wave {wave} waits: 'flashferry sites approve {run.run} --wave {wave}' lets sites begin it")
@@ -312,5 +312,5 @@ class Follower:
         return self._shown_s
 
 
-def _last_heard(heard: datetime | None, at: datetime) -> str:
-    return "never heard" if heard is None else f"last heard {ago(heard, at)}"
+def _last_word(last: datetime | None, at: datetime) -> str:
+    return "never heard" if last is None else f"last heard {ago(last, at)}"

@@ -19,7 +19,7 @@ FAILED = frozenset(one.value for one in Outcome if one.phase is Phase.FAILED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What is to be told to all sites.
+    """What all sites are to do.
 
     Attributes:
         goes_on: Whether all of them may begin all that is left.
@@ -41,7 +41,7 @@ def first_wave(plan: FleetPlan) -> int | None:
 
 
 def decide(plan: FleetPlan, approved: int | None, outcomes: Sequence[DeviceOutcome], *, is_stopped: bool) -> Decision:
-    """Return what sites are to be told now.
+    """Return what sites are to do now.
 
     Args:
         plan: The plan.
@@ -62,7 +62,7 @@ def decide(plan: FleetPlan, approved: int | None, outcomes: Sequence[DeviceOutco
 def wave_that_waits(
     policy: WavePolicy, approved: int | None, outcomes: Sequence[DeviceOutcome], *, is_stopped: bool
 ) -> int | None:
-    """Return the wave that waits for somebody's yes, all before it being through; None where none does.
+    """Return the wave that waits for an approval, all before it being through; None where none does.
 
     Args:
         policy: The plan's.

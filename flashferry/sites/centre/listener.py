@@ -1,4 +1,4 @@
-"""All runs of a ledger kept going at the same time: for a centre that is always there, with nobody who looks on."""
+"""All runs of a ledger kept going at the same time: for a centre that is always there, without a view."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PRUNE_EVERY_S = 3600.0
 
 
 class Listener:
-    """Follows every run that is open, those too that are begun meanwhile.
+    """Follows every run that is open, those too that start meanwhile.
 
     Args:
         centre: Open, so that it collects.
@@ -76,18 +76,18 @@ class Listener:
 
 
 class _Spoken:
-    """Tells of a run in sentences alone."""
+    """Report a run in sentences alone."""
 
     def __init__(self, run: str, say: Callable[[str], None]) -> None:
         self._run, self._say = run, say
 
     def __call__(self, event: Event) -> None:
-        """Take an event: of devices only how one failed is told."""
+        """Take an event: of devices only failures are reported."""
         if event.host is None and event.text and event.step.startswith("site "):
             self.say(f"{event.step}: {event.text}")
         elif event.host is not None and event.step == "device" and event.status == "failed":
             self.say(f"{event.host}: {event.text}")
 
     def say(self, text: str) -> None:
-        """Tell people."""
+        """Report a sentence."""
         self._say(f"run {self._run}: {text}")

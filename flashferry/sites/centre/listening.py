@@ -1,7 +1,7 @@
 """The centre's ear: words read from the broker in one thread, many in one transaction.
 
 Words are taken out of the queue at once and never given back: what a centre that dies had in hand is said again by the
-agent, which keeps each word until it is told that it was heard. A worker of Celery's, which acknowledges each message
+agent, which keeps each word until it is acknowledged. A worker of Celery's, which acknowledges each message
 when its task is through, took two words in two seconds here; this takes hundreds in one.
 """
 
@@ -39,7 +39,7 @@ class ListeningBroker(Broker):
         """Have words taken in, in a thread of its own, for the time of a block; a broker that is away is waited for.
 
         Args:
-            take: Called with envelopes, from one thread. What it raises is told; these words are said again.
+            take: Called with envelopes, from one thread. What it raises is logged; these words come again.
         """
         ear = _Ear(self._app, take, self._settings.place)
         ear.start()
@@ -96,7 +96,7 @@ class _Ear:
         kombu: Any = import_module("kombu")
         exchange = kombu.Exchange("", type="direct")
         queue = kombu.Queue(CENTRE_QUEUE, exchange=exchange, routing_key=CENTRE_QUEUE, durable=True)
-        # At the end a word may be on its way that nobody takes any more: kombu puts it back, and tells of it.
+        # At the end a word may be on its way that is not taken any more: kombu puts it back, and logs that.
         logging.getLogger("kombu.transport.virtual.base").setLevel(logging.ERROR)
         with (
             self._app.connection_for_read() as connection,

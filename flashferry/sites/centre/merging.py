@@ -1,4 +1,4 @@
-"""What sites told of a run put together: a report as one run has it, and what the journal would have of it.
+"""What sites reported of a run put together: a report as one run has it, and what the journal would have of it.
 
 A device whose record never came is not left out: what is known of its part stands in its place.
 """
@@ -37,7 +37,7 @@ class Merged:
         plan: Its plan.
         parts: Its parts, by site and round.
         devices: Its devices, by name.
-        is_interrupted: Whether somebody stopped it.
+        is_interrupted: Whether it was stopped.
     """
 
     run: SiteRun
@@ -75,7 +75,7 @@ def merged(ledger: SitesDatabase, run: SiteRun) -> Merged:
 
 
 def run_report(found: Merged) -> RunReport:
-    """Return what became of a run, as `stage` tells it: a record per device of the plan that was not left out."""
+    """Return what became of a run, as `stage` reports it: a record per device of the plan that was not left out."""
     images = found.plan.images
     first = images[0] if images else None
     return RunReport(
@@ -99,7 +99,7 @@ def device_record(found: Merged, planned: PlannedDevice) -> DeviceRecord:
     if state is None:
         return excluded_record(planned, found.plan.created_at)
     part = found.parts[state.site, state.round]
-    record = _read(state, planned) if state.record else _unheard(part, planned)
+    record = _read(state, planned) if state.record else _silent(part, planned)
     return _held(record, part) if state.is_held and part.is_over else record
 
 
@@ -111,7 +111,7 @@ def _read(state: DeviceState, planned: PlannedDevice) -> DeviceRecord:
 
 
 def _held(record: DeviceRecord, part: Part) -> DeviceRecord:
-    """Return a record of a device that its part left in hand: whatever it says, nobody has proven it restored."""
+    """Return a record of a device that its part left in hand: whatever it says, it is not proven restored."""
     why = Failure(
         step="restore",
         reason=f"site {part.site} ended with the device in its hands: it is not proven to be what it was",
@@ -121,7 +121,7 @@ def _held(record: DeviceRecord, part: Part) -> DeviceRecord:
     return replace(record, restored=Restored.INCOMPLETE, restore_failure=record.restore_failure or why)
 
 
-def _unheard(part: Part, planned: PlannedDevice) -> DeviceRecord:
+def _silent(part: Part, planned: PlannedDevice) -> DeviceRecord:
     if part.state is PartState.REFUSED:
         return _without(planned, Outcome.REFUSED, f"site {part.site} refused its part: {part.sentence}", None)
     if part.is_over:
@@ -129,9 +129,9 @@ def _unheard(part: Part, planned: PlannedDevice) -> DeviceRecord:
             return _without(planned, Outcome.NOT_BEGUN, f"site {part.site}: {part.sentence}", None)
         why = f"site {part.site} ended without a word of it: {part.sentence or 'it did not say why'}"
         return _without(planned, Outcome.FAILED, why, "Look into the journal of the site's agent")
-    hint = f"'flashferry sites follow {part.run}' collects it once the site is heard"
+    hint = f"'flashferry sites follow {part.run}' collects it once the site answers"
     return _without(
-        planned, Outcome.NOT_BEGUN, f"site {part.site} has it in hand, or will: nothing was heard yet", hint
+        planned, Outcome.NOT_BEGUN, f"site {part.site} has it in hand, or will: no word of it came yet", hint
     )
 
 

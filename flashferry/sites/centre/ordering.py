@@ -36,7 +36,7 @@ from flashferry.store.sites.words import heard_of
 AGAIN_S = 15.0
 """So long an agent has to say that it has an order before it is sent again."""
 ACKNOWLEDGE_EVERY_S = 10.0
-"""So often an agent is told which of its words are here: until then it keeps them."""
+"""So often an agent gets to know which of its words are here: until then it keeps them."""
 GAP_S = 10.0
 """So long a word may be late before it is asked for."""
 
@@ -65,7 +65,7 @@ class Orders:
     Args:
         broker: Takes them to the agents.
         ledger: Keeps them.
-        settings: What the centre was told.
+        settings: The centre's settings.
         key: Signs them.
         release: Our release.
         clock: Seconds, going up.
@@ -124,7 +124,7 @@ class Orders:
         ]
 
     def tend(self, run: str) -> Tended:
-        """Send what no agent has said to have, and tell agents what was heard of them."""
+        """Send what no agent has said to have, and acknowledge agents' words."""
         with self._lock:
             try:
                 sent = self._send_kept(run)
@@ -134,7 +134,7 @@ class Orders:
         return Tended(sent=sent)
 
     def heard(self, called: str, site: str, offset: int) -> None:
-        """Tell an agent up to which of its words all are here.
+        """Acknowledge an agent's words up to an offset.
 
         Raises:
             BrokerUnreachable: The broker does not take it.
@@ -164,7 +164,7 @@ class Orders:
         return self._clock() - self._sent_at.get(one.order_id, float("-inf")) >= AGAIN_S
 
     def _order(self, one: KeptOrder) -> Order:
-        """Return an order as it was the first time: nothing of it is told by when it is sent."""
+        """Return an order as it was the first time: nothing of it depends on when it is sent."""
         plan, hosts = "", tuple[str, ...]()
         if one.job == OrderJob.STAGE:
             with self._ledger.reading() as database:
@@ -189,11 +189,11 @@ class Orders:
         with self._ledger.reading() as database:
             heard = [(part, heard_of(database, part)) for part in parts_of(database, run)]
         for part, found in heard:
-            if part.heard_at is not None and self._wants_telling(part, has_gap=found.has_gap):
+            if part.heard_at is not None and self._is_acknowledged_again(part, has_gap=found.has_gap):
                 self.heard(wire_run(part.run, part.site, part.round), part.site, part.whole)
                 self._told[part.run, part.site, part.round] = (part.whole, self._clock())
 
-    def _wants_telling(self, part: Part, *, has_gap: bool) -> bool:
+    def _is_acknowledged_again(self, part: Part, *, has_gap: bool) -> bool:
         key, clock = (part.run, part.site, part.round), self._clock()
         told, at_s = self._told.get(key, (-1, float("-inf")))
         if clock - at_s < ACKNOWLEDGE_EVERY_S:
@@ -204,7 +204,7 @@ class Orders:
         if not has_gap or not part.whole:
             return False
         whole, since_s = self._gap_since.setdefault(key, (part.whole, clock))
-        # Told again, it asks for what is missing.
+        # With the same again, it asks for what is missing.
         return whole == part.whole and clock - max(since_s, at_s) >= GAP_S
 
     def _send(self, order: Order) -> None:
@@ -226,7 +226,7 @@ class Orders:
         )
 
     def _key_at(self, site: str) -> str:
-        """Return whose orders a site's are; none where the settings do not have it any more: nobody carries it out."""
+        """Return whose orders a site's are; none where the settings do not have it any more."""
         found = self._settings.sites.get(site)
         return found.agent_key.key_id if found is not None else ""
 

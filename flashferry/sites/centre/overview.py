@@ -37,15 +37,15 @@ class SiteOverview:
 
     Attributes:
         site: Its name.
-        agent: Its agent's name of itself; None: never heard.
+        agent: Its agent's name of itself; None: no word ever came.
         key: The identifier of the key whose words count.
         release: The agent's release; empty where it is not known.
-        heard_at: When it was heard last, ISO 8601, UTC; None: never.
+        heard_at: When its last word came, ISO 8601, UTC; None: never.
         heard: The same for people: `4 min ago`.
         clock_ahead_s: How far its clock is ahead of ours; negative: behind; None if unknown.
         clock_within_s: By so much at most that is wrong; None if unknown.
         images: What its depot has proven.
-        fetching: The image that came into it when the agent was heard last; None: none did.
+        fetching: The image that came into it when the agent's last word came; None: none did.
         runs: Runs of which it has something in hand.
         trouble: Why nothing can be given to it now, in a sentence; empty: it is ready.
     """
@@ -70,8 +70,8 @@ def overview(
     """Return what is known of each site of the settings, by name.
 
     Args:
-        ledger: The ledger; None: there is none yet, for nobody was heard ever.
-        settings: What the centre was told.
+        ledger: The ledger; None: there is none yet, for no word ever came.
+        settings: The centre's settings.
         at: What time it is; None: now.
     """
     moment_now = at or now()
@@ -137,7 +137,7 @@ class PartOverview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteWish:
-    """What somebody wanted of a run.
+    """A request about a run.
 
     Attributes:
         site: Of which site alone; None: of all.
@@ -160,8 +160,8 @@ class RunOverview:
         ended_at: When all parts were seen to have ended; None: not yet.
         stopped: Why it begins nothing new, or None.
         approved_wave: Up to which wave sites may begin; None: all.
-        waiting_wave: The wave that waits for somebody's yes, all before it being through; None: none does.
-        paused: Sites that are not through and were told to begin nothing for now.
+        waiting_wave: The wave that waits for an approval, all before it being through; None: none does.
+        paused: Sites that are not through and were asked to start nothing for now.
         left_out: Devices of the plan that were left out when it was given.
         parts: By site.
         wishes: What people wanted, the oldest first.
@@ -251,7 +251,7 @@ def _waiting(run: SiteRun, devices: Sequence[DeviceOutcome]) -> int | None:
 
 
 def paused_sites(sites: Sequence[str], wishes: Sequence[tuple[str | None, Wish]]) -> tuple[str, ...]:
-    """Return which of some sites were told last to pause, and not to continue."""
+    """Return which of some sites were last asked to pause, not to continue."""
     told: dict[str, bool] = {}
     for site, wish in wishes:
         if wish.what in (WishKind.PAUSE, WishKind.CONTINUE):

@@ -60,14 +60,14 @@ class SiteSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CentreSettings:
-    """What the centre is told once.
+    """The centre's settings.
 
     Attributes:
         path: The file that says so, for complaints.
         key: The file of its private key.
         plans_folder: The folder that the source daemon offers: plans are put there for agents to fetch.
         broker: Where the broker is.
-        silent_after_s: An agent that was not heard for so long counts as silent, seconds.
+        silent_after_s: An agent that sent no word for so long counts as silent, seconds.
         answer_s: So long agents are waited for before a run is given to them, seconds.
         clock_bound_s: So far an agent's clock may be off, seconds: orders and windows are times.
         keep_days: So long behind its end a run's events are kept, days from 1 to 3660; its records stay longer.
@@ -130,7 +130,7 @@ def load_centre(path: Path) -> CentreSettings:
     """Return what a settings file says, every key of it checked.
 
     Raises:
-        ConfigInvalid: It cannot be read, is no TOML, or a key is unknown, missing or wrong: told with file and key.
+        ConfigInvalid: It cannot be read, is no TOML, or a key is unknown, missing or wrong: reported with file and key.
     """
     written = _decoded(path, _parsed(path))
     base = path.resolve().parent  # of the file itself, for a link to it may be in another folder

@@ -17,7 +17,7 @@ from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.sites.centre.settings import CentreSettings, SiteSettings
 from flashferry.store.sites.agents import AgentState
 
-_TOLD = 5
+_MOST_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +78,8 @@ def shares(
 def _at_no_site(
     plan: FleetPlan, settings: CentreSettings, homeless: Sequence[PlannedDevice], called: str
 ) -> ConfigInvalid:
-    named = ", ".join(f"{one.host} (site {one.site or 'none'})" for one in homeless[:_TOLD])
-    more = f" and {len(homeless) - _TOLD} more" if len(homeless) > _TOLD else ""
+    named = ", ".join(f"{one.host} (site {one.site or 'none'})" for one in homeless[:_MOST_SHOWN])
+    more = f" and {len(homeless) - _MOST_SHOWN} more" if len(homeless) > _MOST_SHOWN else ""
     hosts = frozenset(one.host for one in homeless)
     names = [*(sites := _whole_sites(plan, settings, hosts)), *(one.host for one in homeless if one.site not in sites)]
     leaving = " ".join(f"--leave-out {shlex.quote(name)}" for name in names)
@@ -115,11 +115,11 @@ def left_out(plan: FleetPlan, settings: CentreSettings, names: Collection[str]) 
     wanted, known = set(names), {name for each in called.values() for name in each if name is not None}
     if unknown := sorted(wanted - known):
         sites = sorted({one.site for one in plan.devices if one.site is not None})
-        more = f" and {len(sites) - _TOLD} more" if len(sites) > _TOLD else ""
+        more = f" and {len(sites) - _MOST_SHOWN} more" if len(sites) > _MOST_SHOWN else ""
         raise ConfigInvalid(
             f"--leave-out {shlex.quote(unknown[0])}: expected a site or a device of the plan, found neither; nothing "
             "was sent",
-            hint=f"The plan's sites are {', '.join(sites[:_TOLD]) or 'none'}{more}",
+            hint=f"The plan's sites are {', '.join(sites[:_MOST_SHOWN]) or 'none'}{more}",
         )
     return tuple(one for one in plan.devices if called[one.host] & wanted)
 
@@ -177,10 +177,10 @@ def refusals(
     Args:
         sites: The sites that have something to do.
         known: What is known of agents, by site.
-        settings: What the centre was told.
+        settings: The centre's settings.
         release: Our release: what we order is understood by agents of the same alone.
         now: What time it is.
-        asked_at: When agents were asked to speak; who has not answered since is silent. None: who was heard lately is
+        asked_at: When agents were asked to answer; who has not answered since is silent. None: who answered lately is
             good enough.
     """
     found = ((site, _refusal(known.get(site), settings, release, now, asked_at)) for site in sites)
@@ -223,9 +223,9 @@ def check_ready(found: Sequence[str]) -> None:
         ConfigInvalid: One cannot.
     """
     if found:
-        more = f"; and {counted(len(found) - _TOLD, 'site')} more" if len(found) > _TOLD else ""
+        more = f"; and {counted(len(found) - _MOST_SHOWN, 'site')} more" if len(found) > _MOST_SHOWN else ""
         raise ConfigInvalid(
-            f"{'; '.join(found[:_TOLD])}{more}; nothing was sent",
+            f"{'; '.join(found[:_MOST_SHOWN])}{more}; nothing was sent",
             hint="'flashferry sites list' shows all agents. Bring these in order (an agent answers only the centre "
             "whose key its agent.toml has), or leave them out with '--leave-out SITE': the same plan can be given to "
             "them later",

@@ -138,7 +138,7 @@ def test_a_stop_that_comes_before_its_stage_holds(site: Site) -> None:
     site.take(ORDER)
     end = carry_out(site.bench, ORDER)
     assert end is not None
-    assert "stopped before it had begun" in end.sentence
+    assert "stopped before it had started" in end.sentence
 
 
 def test_an_order_that_waited_for_too_long_is_not_begun(site: Site) -> None:
@@ -149,5 +149,5 @@ def test_an_order_that_waited_for_too_long_is_not_begun(site: Site) -> None:
     site.now = NOW - timedelta(hours=2)
     site.take(late)
     assert site.state(late) == "open"
-    with pytest.raises(OrderRefused, match="not to be begun behind"):
+    with pytest.raises(OrderRefused, match="must not start after"):
         carry_out(site.bench, late)

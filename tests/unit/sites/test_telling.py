@@ -13,7 +13,7 @@ import pytest
 from flashferry.core.apart.folder import JobFolder
 from flashferry.sites.agent import telling
 from flashferry.sites.agent.following import EventTail
-from flashferry.sites.agent.telling import Identity, Teller
+from flashferry.sites.agent.telling import Identity, WordSender
 from flashferry.sites.broker import BrokerUnreachable
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import MOST_DATA_BYTES, Word, WordKind, opened_word
@@ -57,10 +57,10 @@ def broker() -> FakeBroker:
 
 
 @contextmanager
-def teller(database: AgentDatabase, broker: FakeBroker) -> Iterator[Teller]:
+def teller(database: AgentDatabase, broker: FakeBroker) -> Iterator[WordSender]:
     """Run a teller that beats but once."""
     identity = Identity(agent="agent-1", site="ams", release="0.1.0", key=KEY)
-    made = Teller(database, broker, identity, beat=lambda: {"clock": "now"}, beat_s=3600)  # type: ignore[arg-type]
+    made = WordSender(database, broker, identity, beat=lambda: {"clock": "now"}, beat_s=3600)  # type: ignore[arg-type]
     made.start()
     try:
         yield made

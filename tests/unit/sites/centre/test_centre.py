@@ -404,8 +404,8 @@ def test_a_report_before_the_end_says_what_is_not_known(ground: Ground) -> None:
     assert [one.outcome for one in report.devices] == [Outcome.DONE, *[Outcome.NOT_BEGUN] * 5]
     failure = report.devices[3].failure
     assert failure is not None
-    assert failure.reason == "site lim has it in hand, or will: nothing was heard yet"
-    assert failure.hint == f"'flashferry sites follow {run}' collects it once the site is heard"
+    assert failure.reason == "site lim has it in hand, or will: no word of it came yet"
+    assert failure.hint == f"'flashferry sites follow {run}' collects it once the site answers"
     assert report_of_sites(found).standing is RunStanding.ALIVE
 
 
