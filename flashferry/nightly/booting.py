@@ -107,19 +107,21 @@ class BootedImage:
     """The image under test on its way through a night.
 
     Args:
-        wanted: What routers boot; None: what the description says.
+        image: What routers boot; None: what the description says.
         backend: Where they boot it.
         clock: The night's clock.
-        tell: Called with how far the upload is.
+        on_progress: Called with how far the upload is.
     """
 
-    def __init__(self, wanted: BootImage | None, backend: LabBackend, clock: StoppableClock, tell: Progress) -> None:
-        self._wanted, self._backend, self._clock, self._tell = wanted, backend, clock, tell
+    def __init__(
+        self, image: BootImage | None, backend: LabBackend, clock: StoppableClock, on_progress: Progress
+    ) -> None:
+        self._image, self._backend, self._clock, self._on_progress = image, backend, clock, on_progress
         self._ours: UploadedImage | None = None
 
     def planned(self, topology: Topology) -> Topology:
         """Return the lab as it can be looked at before an image is brought."""
-        return topology if self._wanted is None else self._booting(topology, self._wanted.definition_id)
+        return topology if self._image is None else self._booting(topology, self._image.definition_id)
 
     def bring(self, topology: Topology) -> tuple[Topology, str]:
         """Bring the image, where it is not there already; return the lab that boots it, and a sentence.
@@ -127,15 +129,15 @@ class BootedImage:
         Raises:
             NightFault: `LAB`: the backend refuses it.
         """
-        if self._wanted is None or self._wanted.disk is None:
+        if self._image is None or self._image.disk is None:
             return topology, ""
-        backend, disk, kind = self._backend, self._wanted.disk, self._wanted.node_definition
+        backend, disk, kind = self._backend, self._image.disk, self._image.node_definition
         image = backend.image_of(disk, kind)
         if backend.has_image(image):
             sentence = f"image {image.definition_id} is there already and stays"
         else:
             # From here on it may be there, in part or whole, whatever is answered.
-            self._ours = None if self._wanted.is_kept else image
+            self._ours = None if self._image.is_kept else image
             backend.put_image(disk, kind, on_progress=self._report)
             sentence = f"image {image.definition_id} of {disk.path.name} uploaded, {disk.size_bytes:,} bytes"
         return self._booting(topology, image.definition_id), sentence
@@ -153,11 +155,11 @@ class BootedImage:
     def _report(self, done: int, size: int) -> None:
         # An upload takes minutes: a stop of the night does not wait for it.
         self._clock.check()
-        self._tell(done, size)
+        self._on_progress(done, size)
 
     def _booting(self, topology: Topology, image: str | None) -> Topology:
-        assert self._wanted is not None
-        kind = self._wanted.node_definition
+        assert self._image is not None
+        kind = self._image.node_definition
         nodes = (
             replace(node, image_definition=image) if node.node_definition == kind else node for node in topology.nodes
         )

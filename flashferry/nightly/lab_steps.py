@@ -268,18 +268,18 @@ def measure_link(
     """
     applied = backend.condition(lab, link)
     if not _is_same(link.condition, applied):
-        return _measured(link, applied, told=f"set to {_words(link.condition)}, read back as {_words(applied)}")
+        return _measured(link, applied, sentence=f"set to {_words(link.condition)}, read back as {_words(applied)}")
     found = in_parallel(lambda label: ping(label, link.condition), link.nodes)
     verdicts = [(one, judge_link(link.condition, one)) for one in found]
     if not verdicts:
-        return _measured(link, applied, told="no router of the night is behind it")
+        return _measured(link, applied, sentence="no router of the night is behind it")
     # The worst of its routers speaks for the link; one that answered nothing is worse than a slow one.
     pings, worst = max(verdicts, key=lambda one: (not one[1].is_as_planned, one[0].lost, one[0].rtt_ms or 0.0))
-    return _measured(link, applied, pings=pings, is_as_planned=worst.is_as_planned, told=worst.told)
+    return _measured(link, applied, pings=pings, is_as_planned=worst.is_as_planned, sentence=worst.sentence)
 
 
 def _measured(
-    link: PlannedLink, applied: LinkCondition, *, told: str, pings: Pings | None = None, is_as_planned: bool = False
+    link: PlannedLink, applied: LinkCondition, *, sentence: str, pings: Pings | None = None, is_as_planned: bool = False
 ) -> MeasuredLink:
     return MeasuredLink(
         name=link.label,
@@ -289,7 +289,7 @@ def _measured(
         rtt_ms=pings.rtt_ms if pings else None,
         loss_percent=pings.loss_percent if pings else None,
         is_as_planned=is_as_planned,
-        told=f"{told}, by TCP handshakes" if pings and pings.is_tcp else told,
+        told=f"{sentence}, by TCP handshakes" if pings and pings.is_tcp else sentence,
     )
 
 

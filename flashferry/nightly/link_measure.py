@@ -72,27 +72,27 @@ class Pings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkFinding:
-    """Whether a link is as planned: `told` says in words what was found, and what was expected where it is not."""
+    """Whether a link is as planned: `sentence` says in words what was found, and what was expected where it is not."""
 
     is_as_planned: bool
-    told: str
+    sentence: str
 
 
 def judge_link(planned: LinkCondition, pings: Pings) -> LinkFinding:
     """Return whether pings through a link fit what was planned for it."""
     if pings.rtt_ms is None:
-        return LinkFinding(is_as_planned=False, told=f"none of {pings.sent} pings was answered")
+        return LinkFinding(is_as_planned=False, sentence=f"none of {pings.sent} pings was answered")
     allowed = allowed_losses(planned.loss_percent, pings.sent)
     loss = f"{pings.lost} of {pings.sent} lost"
     if pings.lost > allowed:
-        told = f"expected at most {allowed} of {pings.sent} pings lost at {planned.loss_percent:g} %, found {loss}"
-        return LinkFinding(is_as_planned=False, told=told)
+        sentence = f"expected at most {allowed} of {pings.sent} pings lost at {planned.loss_percent:g} %, found {loss}"
+        return LinkFinding(is_as_planned=False, sentence=sentence)
     fits = [times for times in (1, 2) if _fits(planned, times, pings.rtt_ms)]
     if not fits:
         once, twice = (_round_trip_ms(planned, times) for times in (1, 2))
-        told = f"expected a round trip of {once:.0f} or {twice:.0f} ms, found {pings.rtt_ms:.1f} ms; {loss}"
-        return LinkFinding(is_as_planned=False, told=told)
-    return LinkFinding(is_as_planned=True, told=f"{pings.rtt_ms:.1f} ms, {loss}{_counted(planned, fits)}")
+        sentence = f"expected a round trip of {once:.0f} or {twice:.0f} ms, found {pings.rtt_ms:.1f} ms; {loss}"
+        return LinkFinding(is_as_planned=False, sentence=sentence)
+    return LinkFinding(is_as_planned=True, sentence=f"{pings.rtt_ms:.1f} ms, {loss}{_counted(planned, fits)}")
 
 
 def allowed_losses(loss_percent: float, sent: int) -> int:

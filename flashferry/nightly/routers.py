@@ -8,7 +8,7 @@ Facts
 - BOOTED is not reachable: the first line that counts as booted, `Would you like to enter the initial configuration
   dialog?`, comes before any configuration (facts of the controller, 2026-11). So a refused login is asked again, too.
 - Keys may be made anew while a router boots, so that each look may see another one: no look remembers any.
-- `show version` of CSR1000v and C8000V tells their licence's throughput in a line of its own (captures of 16.9 to
+- `show version` of CSR1000v and C8000V shows their licence's throughput in a line of its own (captures of 16.9 to
   17.9): `The current throughput level is 20000 kbps`, or `unthrottled`. `show platform hardware throughput level` is
   asked where it does not; of that one's words only such a line is relied upon.
 """

@@ -57,7 +57,7 @@ class Journal(JournalRuns):
 
     Args:
         directory: State directory.
-        origin: From where the runs come that are begun with it, or resumed; None: unknown.
+        origin: From where the runs come that are started or resumed with it; None: unknown.
 
     Raises:
         ConfigInvalid: The directory cannot be used.

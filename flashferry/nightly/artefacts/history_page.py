@@ -94,9 +94,9 @@ def history_html(
 def _summary(series: SeriesReport) -> str:
     """Return what a series came to last."""
     last = series.points[-1]
-    told = words.figure_of(series.key, last.value)
+    value = words.figure_of(series.key, last.value)
     if not last.is_comparable:
-        return f"{told} in the last night, which is not compared"
+        return f"{value} in the last night, which is not compared"
     if last.history_median is None:
-        return f"{told}; too few good nights for a trend"
-    return f"{told}, expected {words.figure_of(series.key, last.history_median)}"
+        return f"{value}; too few good nights for a trend"
+    return f"{value}, expected {words.figure_of(series.key, last.history_median)}"

@@ -118,10 +118,10 @@ def _routers(night: Night) -> Iterator[_Router]:
         copies = tuple(one for one in night.copies if one.node == label)
         figures = [one for one in night.figures if one.node == label]
         node = seen.get(label)
-        told = [node.node_definition, node.image_definition, node.state.value, *node.addresses] if node else []
+        words_of_node = [node.node_definition, node.image_definition, node.state.value, *node.addresses] if node else []
         yield _Router(
             label=label,
-            told=", ".join(filter(None, told)),
+            told=", ".join(filter(None, words_of_node)),
             figures=", ".join(f"{one.what} {figure(one.key, one.value)}" for one in figures),
             copies=copies,
         )

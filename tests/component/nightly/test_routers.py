@@ -67,8 +67,8 @@ def test_a_link_is_measured_through_a_router(
         found = SshRouters(login).ping(NODE, world.devices[0].address, PLANNED)
     assert found.is_tcp is not has_icmp
     judged = judge_link(PLANNED, found)
-    assert judged.is_as_planned, judged.told
-    assert "latency counts in each direction" in judged.told
+    assert judged.is_as_planned, judged.sentence
+    assert "latency counts in each direction" in judged.sentence
     assert not judge_link(LinkCondition(latency_ms=20), found).is_as_planned
 
 

@@ -32,7 +32,7 @@ def pings(rtt_ms, lost=0):
 def test_latency_may_count_once_or_twice_and_nothing_else(latency_ms, rtt_ms, fits, told):
     """Within ten per cent, or what a virtual router takes by itself; which it was is told where that shows."""
     found = judge_link(LinkCondition(latency_ms=latency_ms), pings(rtt_ms))
-    assert (found.is_as_planned, told in found.told) == (fits, True)
+    assert (found.is_as_planned, told in found.sentence) == (fits, True)
 
 
 def test_a_slow_links_own_time_for_a_packet_counts():
@@ -62,7 +62,7 @@ def test_a_link_that_loses_as_planned_is_called_off_once_in_a_thousand_nights(lo
 
 
 def test_a_link_that_answers_nothing_is_off():
-    assert judge_link(LinkCondition(), pings(1, 20)).told == "none of 20 pings was answered"
+    assert judge_link(LinkCondition(), pings(1, 20)).sentence == "none of 20 pings was answered"
 
 
 def test_this_host_answers_its_own_pings():
