@@ -16,8 +16,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from flashferry.lab.demo.service.environment import IMAGES, Environment, opened
-from flashferry.lab.demo.service.scenario import ANNA, BEN, Story
+from flashferry.lab.demo.service.environment import IMAGES, Environment, opened_environment
+from flashferry.lab.demo.service.scenario import ANNA, BEN, Scenario
 from flashferry.lab.demo.service.users import Person
 from flashferry.lab.demo.table import Before
 from flashferry.lab.world import DeviceSpec, SiteSpec, WorldSpec
@@ -39,8 +39,8 @@ def ground() -> Iterator[Environment]:
     sites = tuple(
         SiteSpec(name=site, profile="lan", devices=(DeviceSpec(name=name),)) for name, site in ROUTERS.items()
     )
-    with opened(WorldSpec(sites=sites), None, threading.Event(), threading.Event()) as made:
-        assert Story(made).play() == ()
+    with opened_environment(WorldSpec(sites=sites), None, threading.Event(), threading.Event()) as made:
+        assert Scenario(made).play() == ()
         yield made
 
 

@@ -1,9 +1,9 @@
 """One agent for a site: a lock in the state folder against a second on this host, a claim at the broker for all others.
 
-The claim is a key that expires unless it is renewed. Its value is signed by the agent's own key, so access to the broker
-is not enough to make a valid one: one by another key, or by none, is reported and overwritten. One by our own key is of
-this very agent: of a process before us, or of a machine that was cloned with its state. Two of those would log in to the
-same devices, and neither journal would know of the other's lines: so the one that came later ends.
+The claim is a key that expires unless it is renewed. Its value is signed by the agent's own key, so access to the
+broker is not enough to make a valid one: one by another key, or by none, is reported and overwritten. One by our own
+key is of this very agent: of a process before us, or of a machine that was cloned with its state. Two of those would
+log in to the same devices, and neither journal would know of the other's lines: so the one that came later ends.
 
 An old claim of ours may be put back through the broker. It is known by its place (a process of this state
 folder, whose lock we hold, is dead), by its time, and by that it is not renewed.
