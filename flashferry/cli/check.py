@@ -1,71 +1,65 @@
-"""`flashferry check`: look at devices without changing anything."""
+"""`flashferry check`: check devices without changing anything."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from flashferry import api
-from flashferry.api import FleetOptions
-from flashferry.cli.options.fleet import fleet, fleet_options
+from flashferry.api.fleet import FleetOptions
+from flashferry.cli.backend import backend_of
+from flashferry.cli.options.fleet import fleet_options
 from flashferry.cli.options.policy import Md5Option, Sha512Option
-from flashferry.cli.options.server import SERVER_PARAMETERS, TransportOption, asked, server_options
+from flashferry.cli.options.server import SERVER_PARAMETERS, TransportOption, server_options
 from flashferry.cli.options.shared import (
+    ImageFileOption,
     JsonOption,
+    ServiceReasonOption,
     StateOption,
     is_typed,
+    options_of,
 )
-from flashferry.cli.terminal.interrupt import looking
-from flashferry.cli.terminal.output import EventLines, finish
+from flashferry.cli.result import show
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.policy import ServerPlace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckAsked:
+    """What a check is to find out."""
+
+    image: ImageFileOption = None
+    md5: Md5Option = None
+    sha512: Sha512Option = None
+    reach: Annotated[
+        bool, typer.Option("--reach", help="Have each device fetch a tiny file to null: path, login, mode, SYN audit.")
+    ] = False
+    transport: TransportOption = None
+    reason: ServiceReasonOption = ""
 
 
 @fleet_options
 @server_options
+@options_of(CheckAsked)
 def check(
     ctx: typer.Context,
     which: FleetOptions,
-    server: api.ServerPlace,
-    image: Annotated[
-        Path | None, typer.Option("--image", metavar="FILE", help="The image that the devices are to have.")
-    ] = None,
-    md5: Md5Option = None,
-    sha512: Sha512Option = None,
-    reach: Annotated[
-        bool, typer.Option("--reach", help="Have each device fetch a tiny file to null: path, login, mode, SYN audit.")
-    ] = False,
-    transport: TransportOption = None,
+    server: ServerPlace,
+    asked: CheckAsked,
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Look at devices: platform, room, TCP lines, whether the image is there already. Changes nothing."""
-    from flashferry.cli.view.device_tables import print_check_notes, print_checks
+    """Check devices: platform, free space, TCP lines, whether the image is there already. Changes nothing."""
+    from flashferry.cli.view.device_tables import print_checks
 
-    if not reach and (given := next((one for one in SERVER_PARAMETERS if is_typed(ctx, one)), None)) is not None:
+    if not asked.reach and (given := next((one for one in SERVER_PARAMETERS if is_typed(ctx, one)), None)) is not None:
         raise ConfigInvalid(
-            f"{SERVER_PARAMETERS[given]} for --reach: without it no device comes to us",
+            f"{SERVER_PARAMETERS[given]} for --reach: without it no device connects to us",
             hint="Give --reach too, or leave them out",
         )
-    if image is None and (md5 is not None or sha512 is not None):
+    if asked.image is None and (asked.md5 is not None or asked.sha512 is not None):
         raise ConfigInvalid("--md5 and --sha512 are hashes of an image", hint="Give --image too")
-    nornir = fleet(which)
-    wanted = api.read_image(image, md5=md5, sha512=sha512) if image else None
-    with looking("a check") as stop:
-        found = api.check(
-            nornir,
-            wanted,
-            reach=reach,
-            server=server,
-            transport=asked(transport),
-            state=state_dir,
-            emit=EventLines(),
-            interrupted=stop.is_set,
-        )
-
-    def human() -> None:
-        print_checks(found.devices)
-        print_check_notes(found.devices)
-
-    finish("check", found.exit_code, {"devices": found.devices}, as_json=json, human=human)
+    with backend_of(ctx, state_dir) as backend:
+        result = backend.check(which, server, asked)
+    show(result, print_checks, as_json=json)

@@ -1,18 +1,25 @@
-"""How commands take their words: help in groups, names that older scripts know, errors that programs can read.
+"""How commands take their words: help in groups, options of this host and of a service, errors that programs can read.
 
-An option shows its short names and its first long one. Long names behind that one are what it was called before: they
-are taken as ever, so that no script breaks, and stand in no help.
+An option shows its short names and its first long one. Further long names are its former ones: accepted, not shown.
 """
 
 from __future__ import annotations
 
+import copy
+import inspect
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import shown
 from flashferry.model.setting import Subject
 
@@ -26,13 +33,13 @@ OUTPUT = "Output and state"
 UsageError: type[Exception] = next(
     one for one in typer.BadParameter.__mro__ if one.__name__ == "UsageError"
 )  # typer takes it from click or brings its own, and exports only what is derived from it
-"""What wrong words on the command line end in."""
+"""What a wrong command line ends in."""
 
 _OPTIONS = Subject.RUN.value
 _ORDER = (_OPTIONS, DEVICES, IMAGE, TUNING, SERVER, WAVES, OUTPUT)
 """Of the groups, the same in all verbs."""
 _WIDEST = 28
-"""Longer words have their text on the next line, so that eighty columns have room for both."""
+"""Longer words have their text on the next line, so that eighty columns have space for both."""
 _NO_LIMIT = 1000
 _EXPECTED = {
     "int_parsing": "a whole number",
@@ -42,18 +49,54 @@ _EXPECTED = {
 }
 """What was expected, by the kind of fault that typer's check found."""
 
-
 SERVICE_VARIABLE = "FLASHFERRY_SERVICE"
-"""Where a remote service is, for who does not want to type it each time; the job of a service never has it."""
+"""Address of a remote service, in place of `--service`; never set for the job of a service."""
 
 SERVICE_TOKEN_VARIABLE = "FLASHFERRY_SERVICE_TOKEN"  # noqa: S105 -- the name of a variable
-"""Holds the token for it, which never stands in the command line: everybody on the host can read that."""
+"""Holds the token for it, which never stands in the command line: every user of the host can read that."""
 
 _WITH_VALUE = frozenset({"--service", "--service-ca", "--service-token-file"})
 """Options before the verb that take a value."""
+_ALL = "--help-all"
+_HELP_TEXT = "Show this message and exit."
+
+_WHY = {
+    DEVICES: "the service has its own inventory, and looks up logins itself",
+    SERVER: "the service's host serves the images",
+    WAVES: "a run at the service carries out a plan as it stands",
+    TUNING: "a run at the service carries out a plan as it stands",
+    IMAGE: "the service uses what it knows of its images",
+}
+"""Why the options of a group cannot be given to a service."""
+
+_INSTEAD = {
+    DEVICES: "Choose devices with --host, --group and --filter; the rest is [runs] in the service's service.toml",
+    WAVES: "Set it when the plan is made",
+    TUNING: "Set it when the plan is made",
+}
 
 
-def behind_options(arguments: Sequence[str]) -> list[str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """Where an option can be given, as metadata of its annotation; one without it can be given everywhere.
+
+    Attributes:
+        here: For this host.
+        at_service: For a remote service.
+        metavar: What stands for its value in the help of a service's verb; None: the same.
+        help: Its text there; None: the same.
+    """
+
+    here: bool = True
+    at_service: bool = True
+    metavar: str | None = None
+    help: str | None = None
+
+
+HERE, AT_SERVICE = Offered(at_service=False), Offered(here=False)
+
+
+def words_from_verb(arguments: Sequence[str]) -> list[str]:
     """Return the words of a command line from the verb on, without the options before it and their values."""
     rest = list(arguments)
     while rest and rest[0].startswith("-"):
@@ -62,9 +105,9 @@ def behind_options(arguments: Sequence[str]) -> list[str]:
 
 
 def service_named(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Return where the service is that a command line is for; empty: it is for this host."""
+    """Return the address of the service that a command line is for; empty: it is for this host."""
     found = environment.get(SERVICE_VARIABLE, "")
-    before = list(arguments[: len(arguments) - len(behind_options(arguments))])
+    before = list(arguments[: len(arguments) - len(words_from_verb(arguments))])
     for number, word in enumerate(before):
         if word == "--service":
             found = "".join(before[number + 1 : number + 2])
@@ -73,8 +116,14 @@ def service_named(arguments: Sequence[str], environment: Mapping[str, str]) -> s
     return found.strip()
 
 
-def told_in_our_words(error: Any) -> Any:
-    """Return an error of words as one that says what was expected and what was found; what we know no better stays."""
+def is_at_service(ctx: Any) -> bool:
+    """Return whether a command is for a remote service."""
+    root = ctx.find_root()
+    return bool(str(root.params.get("service", os.environ.get(SERVICE_VARIABLE, ""))).strip())
+
+
+def in_our_words(error: Any) -> Any:
+    """Return an error of words as one that says what was expected and what was found; one not known here as it is."""
     if (text := _expected(error)) is None:
         return error
     parameter = getattr(error, "param", None)
@@ -84,7 +133,7 @@ def told_in_our_words(error: Any) -> Any:
 
 
 def _expected(error: Any) -> str | None:
-    """Return what was expected and found, by typer's words or by those of the check behind them; None: not known."""
+    """Return what was expected and found, by typer's words or by those of the check below it; None: not known."""
     found, apart, choices = str(getattr(error, "message", "")).rpartition(" is not one of ")
     if apart and (words := re.findall(r"'([^']*)'", choices)):
         listed = " or ".join((", ".join(words[:-1]), words[-1])) if len(words) > 1 else words[0]
@@ -95,26 +144,170 @@ def _expected(error: Any) -> str | None:
     return f"expected {kind.format_map(faults[0].get('ctx', {}))}, found {faults[0]['input']!r}"
 
 
-class Verb(TyperCommand):
-    """A command whose options are shown in groups."""
+class _PlainValues:
+    """Converts values of plain kinds; all others, and all errors, are left to typer.
+
+    Typer's own conversion imports pydantic, a fifth of the time until a command starts.
+    """
+
+    def __init__(self, parameter: Any) -> None:
+        self._usual = parameter.get_runtime_param
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the value of a parameter for the command's function."""
+        kind, info = param.type_descriptor.annotation, param.type_descriptor.parameter_info
+        is_many = param.multiple or param.nargs == -1
+        if value is None:
+            return () if is_many else None
+        try:
+            if is_many and get_origin(kind) is list and isinstance(value, list | tuple):
+                return [_plain(one, get_args(kind)[0], info) for one in value]
+            return _plain(value, kind, info)
+        except ValueError:
+            return self._usual().coerce(value, param=param, ctx=ctx)
+
+
+def _plain(value: Any, kind: Any, info: Any) -> Any:
+    """Return a value as its kind has it.
+
+    Raises:
+        ValueError: The kind is not a plain one, or the value is none of it.
+    """
+    if info.parser is not None or isinstance(value, bool):
+        raise ValueError(kind)
+    if kind is str and isinstance(value, str):
+        return value
+    if kind is Path and not info.exists and (os.access(value, os.R_OK) or not os.path.lexists(value)):
+        return Path(value)
+    if kind in {int, float} and re.fullmatch(
+        r"-?\d{1,15}" if kind is int else r"-?\d{1,15}(\.\d*)?", str(value), re.ASCII
+    ):
+        number = kind(value)
+        if (info.min is None or number >= info.min) and (info.max is None or number <= info.max) and not info.clamp:
+            return number
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return value if isinstance(value, kind) else kind(value)
+    raise ValueError(kind)
+
+
+class _Shaped:
+    """What commands and families share: values of plain kinds, and only the options of the place they are for."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._at: dict[bool, list[Any]] = {}
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters that can be given in this place."""
+        at_service = is_at_service(ctx)
+        if at_service not in self._at:
+            marks = self.marks()
+            found = super().get_params(ctx)  # type: ignore[misc] # typer's command beside it
+            for one in found:
+                one.get_runtime_param = partial(_same, _PlainValues(one))
+            self._at[at_service] = [
+                kept for one in found if (kept := _parameter_at(one, marks.get(one.name), at_service=at_service))
+            ]
+        return self._at[at_service]
+
+    def marks(self) -> dict[str, Offered]:
+        """Return where each parameter can be given, by its name."""
+        callback = self.callback  # type: ignore[attr-defined] # as above
+        if callback is None:
+            return {}
+        # Typer has wrapped the function; its annotations are those of the function itself.
+        parameters = inspect.signature(callback, eval_str=True).parameters
+        return {name: _mark_of(one.annotation) for name, one in parameters.items()}
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words after the command.
+
+        Raises:
+            ConfigInvalid: One of them is an option of this host alone, and the command is for a service.
+        """
+        if _ALL in args:
+            ctx.meta[_ALL] = True
+            args = ["--help" if one == _ALL else one for one in args]
+        try:
+            found: list[str] = super().parse_args(ctx, args)  # type: ignore[misc] # as above
+        except UsageError as error:
+            name = str(getattr(error, "option_name", ""))
+            known = self.params  # type: ignore[attr-defined] # as above
+            local = next((one for one in known if name in (*one.opts, *one.secondary_opts)), None)
+            if local is None or not is_at_service(ctx):
+                raise
+            raise _not_at_service(ctx, name, str(getattr(local, "rich_help_panel", "") or "")) from None
+        return found
+
+
+def _same(value: _PlainValues) -> _PlainValues:
+    return value
+
+
+def _mark_of(kind: object) -> Offered:
+    marks = [one for one in get_args(kind) if isinstance(one, Offered)] if get_origin(kind) is Annotated else []
+    return marks[0] if marks else Offered()
+
+
+def _parameter_at(parameter: Any, mark: Offered | None, *, at_service: bool) -> Any:
+    """Return a parameter as it stands in the help of a place; None: it cannot be given there."""
+    if mark is None:
+        return parameter
+    if not (mark.at_service if at_service else mark.here):
+        return None
+    if not at_service or (mark.metavar is None and mark.help is None):
+        return parameter
+    changed = copy.copy(parameter)
+    changed.metavar, changed.help = mark.metavar or parameter.metavar, mark.help or parameter.help
+    return changed
+
+
+def _not_at_service(ctx: Any, option: str, panel: str) -> ConfigInvalid:
+    words = " ".join(ctx.command_path.split()[1:])
+    return ConfigInvalid(
+        f"{option} cannot be given with --service: {_WHY.get(panel, 'its API does not carry it')}",
+        hint=_INSTEAD.get(panel, f"Leave it out; '{words} --help' after --service lists what it takes"),
+    )
+
+
+class Verb(_Shaped, TyperCommand):
+    """A command whose options are shown in groups; one that has `first` options shows these alone by `--help`."""
+
+    first: tuple[str, ...] = ()
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the groups, those without a name first."""
-        _write_options(self, ctx, formatter)
+        shown_alone = () if ctx.meta.get(_ALL) or is_at_service(ctx) else self.first
+        _write_options(self, ctx, formatter, shown_alone)
+
+
+def verb_with_first(*names: str) -> type[Verb]:
+    """Return the class of a command whose `--help` shows these options alone, and `--help-all` all of them."""
+    return type("Verb", (Verb,), {"first": names})
 
 
 class InterruptedByOperator(Exception):
-    """Ctrl-C where nobody waits for it; typer would end with 130 and no word."""
+    """Ctrl-C where nothing waits for it; typer would end with 130 and no message."""
 
 
-class Family(TyperGroup):
+class Family(_Shaped, TyperGroup):
     """A command with commands of its own, which are shown in groups too."""
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands that this place has."""
+        return [name for name in super().list_commands(ctx) if self.get_command(ctx, name) is not None]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command; None where this place has none of that name."""
+        found = super().get_command(ctx, cmd_name)
+        only_at_service = getattr(getattr(found, "callback", None), "only_at_service", False)
+        return None if only_at_service and not is_at_service(ctx) else found
+
     def invoke(self, ctx: Any) -> Any:
-        """Do what the words say.
+        """Carry out what was typed.
 
         Raises:
-            InterruptedByOperator: Ctrl-C came while nobody waited for it.
+            InterruptedByOperator: Ctrl-C came while nothing waited for it.
         """
         try:
             return super().invoke(ctx)
@@ -127,15 +320,15 @@ class Family(TyperGroup):
         self.format_commands(ctx, formatter)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands, group by group."""
-        groups: dict[str, list[tuple[str, str]]] = {}
-        for name in self.list_commands(ctx):
-            command = self.get_command(ctx, name)
-            assert command is not None
-            group = getattr(command, "rich_help_panel", None) or "Commands"
-            # Its whole first sentence: cut to a line it would end in the midst of one.
-            groups.setdefault(group, []).append((name, command.get_short_help_str(_NO_LIMIT)))
-        _write_groups(groups, formatter)
+        """Write the commands, each with its whole first sentence."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        _write_groups({"Commands": [(name, one.get_short_help_str(_NO_LIMIT)) for name, one in found]}, formatter)
+
+
+def only_at_service(command: Callable[..., None]) -> Callable[..., None]:
+    """Mark a command of a family as one that only a remote service has."""
+    command.only_at_service = True  # type: ignore[attr-defined] # read by Family
+    return command
 
 
 class App(typer.Typer):
@@ -144,8 +337,7 @@ class App(typer.Typer):
     def __init__(self, **options: Any) -> None:
         context = {"help_option_names": ["--help", "-h"]}
         super().__init__(
-            **{"no_args_is_help": True, "add_completion": False, **options},
-            cls=Family,
+            **{"no_args_is_help": True, "add_completion": False, "cls": Family, **options},
             rich_markup_mode=None,
             context_settings=context,
         )
@@ -155,18 +347,27 @@ class App(typer.Typer):
         return super().command(name, **{"cls": Verb, **options})
 
 
-def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
+def _write_options(command: Any, ctx: Any, formatter: Any, first: Sequence[str] = ()) -> None:
     groups: dict[str, list[tuple[str, str]]] = {name: [] for name in _ORDER}
+    left_out = 0
     for parameter in command.get_params(ctx):
         if (record := parameter.get_help_record(ctx)) is None:
             continue
         if parameter.param_type_name == "argument":
-            # What has to be given comes before what may be.
+            # What has to be given comes before what can be.
             groups = {"Arguments": [], **groups} if "Arguments" not in groups else groups
             groups["Arguments"].append(record)
+        elif not first:
+            groups.setdefault(getattr(parameter, "rich_help_panel", None) or _OPTIONS, []).append(record)
+        elif parameter.name in first or parameter.name == "help":
+            groups[_OPTIONS].append(record)
         else:
-            panel = getattr(parameter, "rich_help_panel", None) or _OPTIONS
-            groups.setdefault(panel, []).append(record)
+            left_out += 1
+    if first:
+        order = {name: number for number, name in enumerate(first)}
+        names = {record: one.name for one in command.get_params(ctx) if (record := one.get_help_record(ctx))}
+        groups[_OPTIONS].sort(key=lambda record: order.get(names[record], len(order)))
+        groups[_OPTIONS].append((_ALL, f"Show all options: {left_out} more."))
     _write_groups(groups, formatter)
 
 
@@ -177,4 +378,4 @@ def _write_groups(groups: Mapping[str, list[tuple[str, str]]], formatter: Any) -
     for name, rows in groups.items():
         if rows:
             with formatter.section(name):
-                formatter.write_dl([(words.ljust(widest), told) for words, told in rows], col_max=widest)
+                formatter.write_dl([(words.ljust(widest), text) for words, text in rows], col_max=widest)

@@ -1,4 +1,4 @@
-"""`flashferry history [DEVICE]`: a device's timed copies over time, and what the next one may be expected to do."""
+"""`flashferry history [DEVICE]`: a device's timed copies over time, and what is expected of the next one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flashferry import api
+from flashferry.cli.backend import backend_of
+from flashferry.cli.command_line import Offered
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish
 from flashferry.cli.view.layout import BAD, console, is_wide, line, rate, show
@@ -29,35 +30,38 @@ if TYPE_CHECKING:
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 30
 _LEAST = 3
-"""Two copies are a pair, not a trend."""
-
-
-_LAST = 20
-"""Copies that are shown where nobody says how many."""
+"""Copies that make a trend."""
 
 
 def history(
-    device: Annotated[str | None, typer.Argument(metavar="DEVICE", help="Its name in the inventory.")] = None,
+    ctx: typer.Context,
+    device: Annotated[
+        str | None,
+        typer.Argument(metavar="DEVICE", help="Its name in the inventory."),
+        Offered(help="Its name in the service's inventory."),
+    ] = None,
     last: Annotated[
-        int, typer.Option("--last", metavar="N", min=1, max=100_000, help="How many copies to show.")
-    ] = _LAST,
+        int,
+        typer.Option("--last", metavar="N", min=1, max=100_000, help="How many copies to show."),
+        Offered(help="How many copies to show; at a service 2000 at most."),
+    ] = 20,
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show how fast a device took its copies over time; without a device, the newest copy of each."""
-    found = api.history(state=state_dir)
-    if device is None:
-        newest = [found.of(host)[-1] for host in found.hosts]
-        result: dict[str, object] = {"devices": newest, "damaged": found.damaged}
-        finish("history", ExitCode.OK, result, as_json=json, human=lambda: print_newest(found))
-    else:
-        one = api.device_history(found, device, last)
-        result = {name: getattr(one, name) for name in one.__slots__}
-        finish("history", ExitCode.OK, result, as_json=json, human=lambda: print_device(one, found))
+    with backend_of(ctx, state_dir) as backend:
+        if device is not None:
+            found, one = backend.device_history(device, last)
+            result = {name: getattr(one, name) for name in one.__slots__}
+            finish("history", ExitCode.OK, result, as_json=json, human=lambda: print_device(one, found))
+        newest = backend.history()
+        without = backend.nothing("copy")
+    result = {"devices": [newest.of(host)[-1] for host in newest.hosts], "damaged": newest.damaged}
+    finish("history", ExitCode.OK, result, as_json=json, human=lambda: print_newest(newest, without))
 
 
-def print_newest(found: History, without: str = "the journal has no copy of any device yet") -> None:
-    """Print the newest copies of each device; where there is none, say so in these words."""
+def print_newest(found: History, without: str) -> None:
+    """Print the newest copies of each device; `without` where there is none."""
     if not found.hosts:
         console().print(without)
     series = [copies for host in found.hosts for copies in _series(found.of(host))]
@@ -70,7 +74,7 @@ def print_newest(found: History, without: str = "the journal has no copy of any 
 
 
 def print_device(one: DeviceHistory, found: History) -> None:
-    """Print a device's copies, how they went over time, and what the next one may be expected to do."""
+    """Print a device's copies, their trend, and what is expected of the next one."""
     copies, shown = found.of(one.device), one.measurements
     has_by = _has_choice(shown)
     show((_row(copy, has_by=has_by) for copy in shown), wide_only=frozenset({"control", "run"}))
@@ -113,7 +117,7 @@ def _series(copies: Sequence[Measurement]) -> list[list[Measurement]]:
 
 
 def _has_choice(copies: Iterable[Measurement]) -> bool:
-    """Return whether any copy went another way than the usual one: else a column of it tells nothing."""
+    """Return whether any copy was by another transport than the usual one."""
     return any(one.transport != USUAL for one in copies)
 
 
@@ -139,8 +143,8 @@ def _row(one: Measurement, *, has_by: bool) -> dict[str, str | Text]:
 
 def _when(one: Measurement) -> str:
     """Return the time of a copy in UTC; a narrow terminal leaves out the year."""
-    told = one.at[:16].replace("T", " ")
-    return told if is_wide() else told[5:]
+    at = one.at[:16].replace("T", " ")
+    return at if is_wide() else at[5:]
 
 
 def _size(size_bytes: int) -> str:

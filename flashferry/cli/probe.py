@@ -1,77 +1,86 @@
-"""`flashferry probe`: how fast a device takes an image as it is and tuned, before anything is staged."""
+"""`flashferry probe`: measure how fast a device takes an image, as it is and tuned, before anything is staged."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flashferry import api
-from flashferry.api import FleetOptions
-from flashferry.api.checking import ALL
-from flashferry.cli.command_line import SERVER
-from flashferry.cli.options.fleet import fleet, fleet_options
-from flashferry.cli.options.server import TransportOption, asked, server_options
+from flashferry.api.fleet import FleetOptions
+from flashferry.cli.backend import backend_of
+from flashferry.cli.command_line import HERE, SERVER, Offered
+from flashferry.cli.options.fleet import fleet_options
+from flashferry.cli.options.server import TransportOption, asked_transport, server_options
 from flashferry.cli.options.shared import (
     EventsOption,
     JsonOption,
     MetricsOption,
+    ServiceReasonOption,
     StateOption,
-    origin,
+    options_of,
 )
-from flashferry.cli.terminal.interrupt import graceful_interrupt
-from flashferry.cli.terminal.output import finish
+from flashferry.cli.result import Watching, show
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.policy import ServerPlace
 from flashferry.model.ssh_sweep import COPIES, SweepOptions
 from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES
-from flashferry.transports.choice import check_asked
+
+if TYPE_CHECKING:
+    from flashferry.api import ProbeOptions
 
 SWEEP = "SSH's ciphers"
 """The panel of the options about them."""
+_ALL = "all"
 
 
-@fleet_options
-@server_options
-def probe(
-    which: FleetOptions,
-    server: api.ServerPlace,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeAsked:
+    """What a speed test is to find out."""
+
     image: Annotated[
-        Path | None, typer.Option("--image", metavar="FILE", help="The image that is to follow; only its size counts.")
-    ] = None,
+        Path | None,
+        typer.Option("--image", metavar="FILE", help="The image that is to follow; only its size counts."),
+        Offered(metavar="NAME", help="An image of the service's, by its name there."),
+    ] = None
     image_mb: Annotated[
         float | None,
         typer.Option("--image-mb", min=0.1, max=100_000, metavar="MB", help="Or its size in MB (default: 500)."),
-    ] = None,
-    as_is: Annotated[bool, typer.Option("--as-is", help="Only with the TCP settings as they are.")] = False,
-    tuned: Annotated[bool, typer.Option("--tuned", help="Only while tuned.")] = False,
+        HERE,
+    ] = None
+    as_is: Annotated[bool, typer.Option("--as-is", help="Only with the TCP settings as they are.")] = False
+    tuned: Annotated[bool, typer.Option("--tuned", help="Only while tuned.")] = False
     seconds: Annotated[
         float,
         typer.Option(
             "--seconds", metavar="SECONDS", min=2, max=60, help="How long a copy should take; its size follows."
         ),
-    ] = TARGET_S,
-    transport: TransportOption = None,
+    ] = TARGET_S
+    transport: TransportOption = None
     transports: Annotated[
         str | None,
         typer.Option(
             "--transports",
             metavar="all|NAMES",
-            help="Compare: one copy by each transport that the inventory allows, or by these, tuned and put back; the "
+            help="Compare: one copy by each transport that the inventory allows, or by these, tuned and restored; the "
             "fastest is what --transport auto takes from then on.",
             rich_help_panel=SERVER,
         ),
-    ] = None,
+        HERE,
+    ] = None
     ssh_sweep: Annotated[
         bool,
         typer.Option(
             "--ssh-sweep",
             help="Compare SSH's ciphers, then its MACs: our server offers the device one alone for each copy; of its "
-            "configuration nothing is changed but its windows, which are put back.",
+            "configuration nothing is changed but its windows, which are restored.",
             rich_help_panel=SWEEP,
         ),
-    ] = False,
+        HERE,
+    ] = False
     sweep_copies: Annotated[
         int | None,
         typer.Option(
@@ -82,7 +91,8 @@ def probe(
             help=f"Copies by each cipher and MAC, in rounds of another order each (default: {COPIES}).",
             rich_help_panel=SWEEP,
         ),
-    ] = None,
+        HERE,
+    ] = None
     keep: Annotated[
         bool,
         typer.Option(
@@ -90,36 +100,48 @@ def probe(
             help="Offer the fastest alone to devices of the same model from then on, where one is told apart.",
             rich_help_panel=SWEEP,
         ),
-    ] = False,
+        HERE,
+    ] = False
+    reason: ServiceReasonOption = ""
+
+    def options(self, server: ServerPlace) -> ProbeOptions:
+        """Return this as the options of a speed test from this host.
+
+        Raises:
+            ConfigInvalid: Two of them contradict each other, or a transport is none.
+        """
+        others = {"--transport": self.transport, "--as-is": self.as_is, "--ssh-sweep": self.ssh_sweep}
+        return api.ProbeOptions(
+            as_is=self.as_is or not self.tuned,
+            tuned=self.tuned or not self.as_is,
+            image_bytes=_image_bytes(self.image, self.image_mb),
+            seconds=self.seconds,
+            server=server,
+            transport=asked_transport(self.transport),
+            transports=_compared(self.transports, given=others),
+            ssh_sweep=_sweep(self.sweep_copies, is_asked=self.ssh_sweep, keeps=self.keep, as_is=self.as_is),
+        )
+
+
+@fleet_options
+@server_options
+@options_of(ProbeAsked)
+def probe(
+    ctx: typer.Context,
+    which: FleetOptions,
+    server: ServerPlace,
+    asked: ProbeAsked,
     state_dir: StateOption = None,
     events: EventsOption = None,
     metrics: MetricsOption = None,
     json: JsonOption = False,
 ) -> None:
     """Time copies to null: as the devices are, then tuned and restored at once. No flash is written."""
-    from flashferry.cli.view.live import watching
     from flashferry.cli.view.probe_table import print_probe
 
-    options = api.ProbeOptions(
-        as_is=as_is or not tuned,
-        tuned=tuned or not as_is,
-        image_bytes=_image_bytes(image, image_mb),
-        seconds=seconds,
-        server=server,
-        transport=asked(transport),
-        transports=_compared(transports, given={"--transport": transport, "--as-is": as_is, "--ssh-sweep": ssh_sweep}),
-        ssh_sweep=_sweep(sweep_copies, is_asked=ssh_sweep, keeps=keep, as_is=as_is),
-    )
-    nornir = fleet(which)
-    roster = api.roster_of(nornir)
-    with (
-        api.journal_in(state_dir, origin(events)) as journal,
-        watching("restore", devices=len(roster.devices), roster=roster, events=events, metrics=metrics) as emit,
-        graceful_interrupt(emit.say) as stop,
-    ):
-        api.transcripts_told_by(nornir, emit.say)
-        report = api.probe(nornir, options, state=journal, emit=emit, interrupted=stop.is_set)
-    finish("probe", api.run_exit_code(report), {"run": report}, as_json=json, human=lambda: print_probe(report))
+    with backend_of(ctx, state_dir) as backend:
+        result = backend.probe(which, server, asked, Watching(events=events, metrics=metrics))
+    show(result, print_probe, as_json=json)
 
 
 def _sweep(copies: int | None, *, is_asked: bool, keeps: bool, as_is: bool) -> SweepOptions | None:
@@ -146,13 +168,16 @@ def _compared(transports: str | None, *, given: Mapping[str, object]) -> str:
     Raises:
         ConfigInvalid: It is no transport, or something else stands there that means one alone.
     """
+    # Imported here: help needs no transport.
+    from flashferry.transports.choice import check_asked
+
     if transports is None:
         return ""
     if other := next((name for name, value in given.items() if value), None):
         raise ConfigInvalid(
             f"--transports cannot be combined with {other}: it times a tuned copy by each", hint="Leave one of them out"
         )
-    return transports if transports == ALL else check_asked(transports, option="--transports")
+    return transports if transports == _ALL else check_asked(transports, option="--transports")
 
 
 def _image_bytes(image: Path | None, image_mb: float | None) -> int:

@@ -13,7 +13,7 @@ from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.options.fleet import fleet, fleet_options
 from flashferry.cli.options.policy import Md5Option, Sha512Option
 from flashferry.cli.options.shared import JsonOption, StateOption
-from flashferry.cli.terminal.interrupt import looking
+from flashferry.cli.terminal.interrupt import reading_only
 from flashferry.cli.terminal.output import EventLines, finish, say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.image import published
@@ -82,7 +82,7 @@ def ready(
         signature=signature,
         at_a_time=at_a_time,
     )
-    with looking("a look at what devices will boot") as stop:
+    with reading_only("a readiness check") as stop:
         found = api.ready(nornir, request, state=state_dir, emit=EventLines(), interrupted=stop.is_set)
     if junit is not None:
         _keep(junit, found)

@@ -1,32 +1,35 @@
-"""`flashferry recover`: restore what dead runs left tuned."""
+"""`flashferry recover`: restore what runs that were killed left tuned."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from flashferry import api
-from flashferry.api import FleetOptions
-from flashferry.cli.options.fleet import login_options, prompt
-from flashferry.cli.options.shared import JsonOption, StateOption
-from flashferry.cli.terminal.interrupt import graceful_interrupt
-from flashferry.cli.terminal.output import EventLines, finish, say
+from flashferry.api.fleet import FleetOptions
+from flashferry.cli.backend import backend_of
+from flashferry.cli.command_line import HERE, Offered
+from flashferry.cli.options.fleet import login_options
+from flashferry.cli.options.shared import JsonOption, ServiceReasonOption, StateOption, options_of
+from flashferry.cli.result import show
 from flashferry.core.errors import ConfigInvalid
 
 
-@login_options
-def recover(
-    which: FleetOptions,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverAsked:
+    """What is to be recovered, and how."""
+
     gone: Annotated[
         list[str] | None,
         typer.Option(
             "--forget",
             metavar="DEVICE",
-            help="Restore nothing, but let go of this device: it is gone for good. Nothing is sent to it. RUN/DEVICE "
+            help="Restore nothing, but release this device: it is gone for good. Nothing is sent to it. RUN/DEVICE "
             "where several runs left one of that name. May be repeated.",
         ),
-    ] = None,
+        HERE,
+    ] = None
     accepted: Annotated[
         list[str] | None,
         typer.Option(
@@ -35,7 +38,8 @@ def recover(
             help="Take back what is ours on this device as always, then take it as it is: whatever still differs from "
             "the start is intended. The difference is shown, and the device is released. May be repeated.",
         ),
-    ] = None,
+        HERE,
+    ] = None
     run: Annotated[
         str | None,
         typer.Option(
@@ -44,8 +48,9 @@ def recover(
             help="Only what this dead run left; its identifier, the beginning or end of it where that is unique, or "
             "'latest'. Devices of other runs are not touched.",
         ),
-    ] = None,
-    vouched: Annotated[
+        Offered(help="Only what this dead run left; no device of another."),
+    ] = None
+    device_is: Annotated[
         list[str] | None,
         typer.Option(
             "--device-is",
@@ -54,38 +59,34 @@ def recover(
             "member of its stack, the router that took over its configuration), and its run is not alive elsewhere "
             "(this journal is a copy). May be repeated.",
         ),
-    ] = None,
+        HERE,
+    ] = None
+    reason: ServiceReasonOption = ""
+
+
+@login_options
+@options_of(RecoverAsked)
+def recover(
+    ctx: typer.Context,
+    which: FleetOptions,
+    asked: RecoverAsked,
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Find every device that a dead run left tuned, restore it and prove it."""
+    """Find every device that a run left tuned when it was killed, restore it and prove it."""
     from flashferry.cli.view.device_tables import print_recovery
 
-    if gone and run is not None:
+    if asked.gone and asked.run is not None:
         raise ConfigInvalid(
             "--forget cannot be combined with --run: it names a device by itself",
             hint="Where several runs left one of that name: --forget RUN/DEVICE",
         )
-    if gone and (vouched or accepted):
-        other = "--device-is" if vouched else "--accept"
+    if asked.gone and (asked.device_is or asked.accepted):
+        other = "--device-is" if asked.device_is else "--accept"
         raise ConfigInvalid(
             f"--forget cannot be combined with {other}: it sends nothing to a device, the other restores it",
             hint="Give one of them",
         )
-    if gone:
-        found = api.forget(gone, state=state_dir)
-    else:
-        with graceful_interrupt() as stop:
-            found = api.recover(
-                which,
-                run=run,
-                vouched=vouched or (),
-                accepted=accepted or (),
-                state=state_dir,
-                ask=prompt(),
-                emit=EventLines(),
-                interrupted=stop.is_set,
-                tell=say,
-            )
-    result: dict[str, object] = {"devices": found.devices}
-    finish("recover", found.exit_code, result, as_json=json, human=lambda: print_recovery(found.devices))
+    with backend_of(ctx, state_dir) as backend:
+        result = backend.recover(which, asked)
+    show(result, print_recovery, as_json=json)

@@ -1,4 +1,4 @@
-"""`flashferry report`: what a run came to, for people, programs, spreadsheets and CI servers."""
+"""`flashferry report`: the result of a run, for people, programs, spreadsheets and CI servers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 
 from flashferry import api
 from flashferry.api.reporting import ReportFormat
+from flashferry.cli.backend import backend_of
 from flashferry.cli.options.reports import CheckOption, FormatOption, ReportedRun, ReportFileOption, ThresholdOption
 from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption, StateOption, is_typed
 from flashferry.cli.terminal.output import printed, say
@@ -33,14 +34,16 @@ def report(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Report a run from the journal alone: one that ended, died or is under way. Touches no device."""
-    wanted = wanted_report(form, output, threshold, json=json, is_typed=is_typed(ctx, "json"))
-    leave_with_report(api.report(run, state=state_dir), wanted, checks=check)
+    """Report a run from the journal alone: one that ended, was killed or is under way. Touches no device."""
+    asked = report_asked(form, output, threshold, json=json, is_typed=is_typed(ctx, "json"))
+    with backend_of(ctx, state_dir) as backend:
+        found = backend.report(run)
+    leave_with_report(found, asked, checks=check)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """How a report is wanted.
+class ReportAsked:
+    """How a report is to be written.
 
     Attributes:
         form: How it is written.
@@ -53,16 +56,16 @@ class Wanted:
     thresholds: tuple[Threshold, ...]
 
 
-def wanted_report(
+def report_asked(
     form: ReportFormat | None, output: Path | None, thresholds: Sequence[str] | None, *, json: bool, is_typed: bool
-) -> Wanted:
-    """Return how a report is wanted.
+) -> ReportAsked:
+    """Return how a report is to be written.
 
     Args:
         form: What `--format` says.
         output: What `--output` says.
         thresholds: What `--threshold` says.
-        json: Whether `--json` is wanted.
+        json: Whether `--json` is asked.
         is_typed: Whether that was typed, and not only in the environment.
 
     Raises:
@@ -75,24 +78,24 @@ def wanted_report(
     parsed = tuple(api.parse_threshold(one) for one in thresholds or ())
     if output is not None:
         api.check_is_no_plan(output, OUTPUT_VARIABLE)
-    return Wanted(form=form, output=output, thresholds=parsed)
+    return ReportAsked(form=form, output=output, thresholds=parsed)
 
 
-def leave_with_report(found: Report, wanted: Wanted, *, checks: bool) -> NoReturn:
-    """Write a report as it is wanted, and leave; with `checks` the exit code says whether all is as it must be."""
-    is_out, form, output = True, wanted.form, wanted.output
+def leave_with_report(found: Report, asked: ReportAsked, *, checks: bool) -> NoReturn:
+    """Write a report, and leave; with `checks` the exit code says whether all is as it must be."""
+    is_out, form, output = True, asked.form, asked.output
     if form is ReportFormat.TABLE and output is None:
         from flashferry.cli.view.report_table import print_report
 
-        is_out = printed(lambda: print_report(found, wanted.thresholds))
+        is_out = printed(lambda: print_report(found, asked.thresholds))
     else:
-        text = _written(found, form, wanted.thresholds)
+        text = _written(found, form, asked.thresholds)
         if output is None:
             is_out = printed(lambda: _write(text, form))
         else:
             api.write_report(text, output)
             say(f"run {found.run_id}: {form.value} report written to {output}, {len(text.encode()):,} bytes")
-    code = api.report_exit_code(found, wanted.thresholds) if checks else ExitCode.OK
+    code = api.report_exit_code(found, asked.thresholds) if checks else ExitCode.OK
     raise typer.Exit(int(code if is_out else code or ExitCode.INTERNAL))
 
 
@@ -106,7 +109,7 @@ def _write(text: str, form: ReportFormat) -> None:
 
 
 def _form(given: ReportFormat | None, *, json: bool, is_typed: bool) -> ReportFormat:
-    """Return the form asked for; `--json` is short for `--format json`, and a typed word outweighs the environment.
+    """Return the form; `--json` is short for `--format json`, and a typed option outweighs the environment.
 
     Raises:
         ConfigInvalid: Two forms were typed.
@@ -121,7 +124,7 @@ def _form(given: ReportFormat | None, *, json: bool, is_typed: bool) -> ReportFo
 
 
 def _written(found: Report, form: ReportFormat, thresholds: tuple[Threshold, ...]) -> str:
-    """Return a report as text: a table as wide as no terminal cuts it, all else as programs read it."""
+    """Return a report as text; a table has a fixed width."""
     if form is not ReportFormat.TABLE:
         return api.report_text(found, form, thresholds)
     from flashferry.cli.view.report_table import report_text

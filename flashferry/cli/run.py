@@ -1,4 +1,4 @@
-"""`flashferry run list|show|pause|continue|approve|stop`: look at a run, and steer it from another terminal."""
+"""`flashferry run list|show|follow|pause|continue|approve|stop`: show a run, and steer it from another terminal."""
 
 from __future__ import annotations
 
@@ -6,66 +6,103 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flashferry import api
-from flashferry.cli.command_line import App
-from flashferry.cli.options.shared import JsonOption, ReasonOption, RunsOption, StateOption, asker
+from flashferry.cli.backend import backend_of
+from flashferry.cli.command_line import App, only_at_service
+from flashferry.cli.options.shared import JsonOption, ReasonOption, RunsOption, StateOption
+from flashferry.cli.result import show
 from flashferry.cli.terminal.output import finish
 from flashferry.model.exit_codes import ExitCode
+from flashferry.store.control_requests import WishKind
 from flashferry.store.reader import LATEST_RUNS
 
 if TYPE_CHECKING:
     from flashferry.api import Steered
     from flashferry.store.stored_run import StoredRun
 
-app = App(help="Look at a run, and steer it from another terminal.")
+app = App(help="Show a run, and steer it from another terminal.")
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="Its identifier, the beginning or end of it, or 'latest'.")
 ]
 
 
 @app.command("list")
-def list_runs(runs: RunsOption = LATEST_RUNS, state_dir: StateOption = None, json: JsonOption = False) -> None:
+def list_runs(
+    ctx: typer.Context, runs: RunsOption = LATEST_RUNS, state_dir: StateOption = None, json: JsonOption = False
+) -> None:
     """List the latest runs, the newest first. Reads the journal only."""
     from flashferry.cli.view.run_tables import print_runs
 
-    found = api.status(runs, state=state_dir)
-    finish("run-list", ExitCode.OK, {"runs": found.runs}, as_json=json, human=lambda: print_runs(found.runs))
+    with backend_of(ctx, state_dir) as backend:
+        found, without = backend.runs(runs), backend.nothing("run")
+    finish("run-list", ExitCode.OK, {"runs": found}, as_json=json, human=lambda: print_runs(found, without))
 
 
 @app.command("show")
-def show_run(run: RunArgument, state_dir: StateOption = None, json: JsonOption = False) -> None:
+def show_run(ctx: typer.Context, run: RunArgument, state_dir: StateOption = None, json: JsonOption = False) -> None:
     """Show where a run and each of its devices stand. Reads the journal only."""
     from flashferry.cli.view.run_tables import print_run_state
 
-    found, control = api.stored_run(run, state=state_dir)
+    with backend_of(ctx, state_dir) as backend:
+        found, control = backend.stored_run(run)
     result: dict[str, object] = {"run": run_summary(found), "control": control}
     finish("run", ExitCode.OK, result, as_json=json, human=lambda: print_run_state(found, control))
 
 
+@app.command("follow")
+@only_at_service
+def follow_run(ctx: typer.Context, run: RunArgument, json: JsonOption = False) -> None:
+    """Follow a run of the service until it ends, as 'stage' does; exits as the run does."""
+    from flashferry.cli.remote.backend import service_of
+    from flashferry.cli.view.device_tables import print_run
+
+    with service_of(ctx.find_root().params) as service:
+        result = service.follow(run)
+    show(result, print_run, as_json=json)
+
+
 @app.command("pause")
-def pause(run: RunArgument, reason: ReasonOption = "", state_dir: StateOption = None, json: JsonOption = False) -> None:
-    """Let no further device begin; those under way go on to their end."""
-    told = api.steer(run, paused=True, asker=asker(reason), state=state_dir)
-    _tell(told, json, "pauses: devices under way go on, no other begins")
+def pause(
+    ctx: typer.Context,
+    run: RunArgument,
+    reason: ReasonOption = "",
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Start no further device; those under way run to their end."""
+    with backend_of(ctx, state_dir) as backend:
+        _print(backend.steer(run, WishKind.PAUSE, reason), json, "pauses: running devices finish, no new ones start")
 
 
 @app.command("continue")
 def continue_run(
-    run: RunArgument, reason: ReasonOption = "", state_dir: StateOption = None, json: JsonOption = False
+    ctx: typer.Context,
+    run: RunArgument,
+    reason: ReasonOption = "",
+    state_dir: StateOption = None,
+    json: JsonOption = False,
 ) -> None:
-    """Go on with a run that is paused."""
-    _tell(api.steer(run, paused=False, asker=asker(reason), state=state_dir), json, "goes on")
+    """Continue a run that is paused."""
+    with backend_of(ctx, state_dir) as backend:
+        _print(backend.steer(run, WishKind.CONTINUE, reason), json, "continues")
 
 
 @app.command("stop")
-def stop(run: RunArgument, reason: ReasonOption = "", state_dir: StateOption = None, json: JsonOption = False) -> None:
+def stop(
+    ctx: typer.Context,
+    run: RunArgument,
+    reason: ReasonOption = "",
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
     """End what is under way, restore every device and report, as Ctrl-C does at the run's own terminal."""
     words = "stops: what is under way is ended, every device is restored"
-    _tell(api.steer(run, stopping=True, asker=asker(reason), state=state_dir), json, words)
+    with backend_of(ctx, state_dir) as backend:
+        _print(backend.steer(run, WishKind.STOP, reason), json, words)
 
 
 @app.command("approve")
 def approve(
+    ctx: typer.Context,
     run: RunArgument,
     wave: Annotated[
         int | None,
@@ -75,22 +112,26 @@ def approve(
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Let the next wave of a run begin."""
-    told = api.approve(run, wave, asker=asker(reason), state=state_dir)
-    still = f", but is paused: 'flashferry run continue {told.run_id}' goes on" if told.control.paused else ""
-    _tell(told, json, f"may begin with wave {told.wave}{still}")
+    """Approve the next wave of a run; at a service this takes an approver who did not make its plan."""
+    with backend_of(ctx, state_dir) as backend:
+        steered = backend.approve(run, wave, reason)
+    still = (
+        f", but is paused: 'flashferry run continue {steered.run_id}' continues it" if steered.control.paused else ""
+    )
+    _print(steered, json, f"may start wave {steered.wave}{still}")
 
 
-def _tell(told: Steered, as_json: bool, words: str) -> None:
-    """Print what a run was told, and leave."""
+def _print(steered: Steered, as_json: bool, words: str) -> None:
+    """Print what was asked of a run, and leave."""
     from flashferry.cli.view.layout import line
 
-    result: dict[str, object] = {"run_id": told.run_id, "control": told.control}
-    finish("run-control", ExitCode.OK, result, as_json=as_json, human=lambda: line(f"run {told.run_id}", words))
+    run_id = steered.run_id
+    result: dict[str, object] = {"run_id": run_id, "control": steered.control}
+    finish("run-control", ExitCode.OK, result, as_json=as_json, human=lambda: line(f"run {run_id}", words))
 
 
 def run_summary(run: StoredRun) -> dict[str, object]:
-    """Return a run without what its reports are for: the devices' whole records."""
+    """Return a run without its devices' whole records."""
     devices = [
         {"host": one.host, "site": one.site, "wave": one.wave, "image": one.image, "attempt": one.attempt}
         | {"state": one.state, "is_held": one.is_held, "outcome": one.record.get("outcome")}

@@ -62,6 +62,8 @@ if __name__ == "__main__":
         stand_still(float(sys.argv[2]))
     product = import_module(sys.argv[1])
     # Everything that verbs need is imported here, once.
-    product.build([])
+    program = import_module("flashferry.cli.program")
+    for names in program.COMMANDS.values():
+        list(map(program.command_named, names))
     asked = json.load(sys.stdin)
     json.dump([run(product, one) for one in asked], sys.stdout)

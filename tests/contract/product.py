@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netmiko import ConnectHandler
-from typer.main import get_command
 from typer.testing import CliRunner
 
 from flashferry import api as library
-from flashferry.cli.main import build
+from flashferry.cli.program import AT_SERVICE, COMMANDS, build, command_named
 from flashferry.lab.world import DeviceSpec, SiteSpec, World, WorldSpec, in_core, start_world
 from flashferry.model.exit_codes import VERB_MEANINGS, ExitCode
 from flashferry.reports.as_json import report_schema
@@ -138,24 +137,35 @@ def openapi(folder: Path) -> str:
 
 
 def help_pages() -> dict[str, str]:
-    """Return the help of the whole command line: of each family and each verb, by its words.
+    """Return the whole help of each family and each verb, by its words, and what is shown first of two of them.
 
-    What a remote service takes is told apart by `at-a-service`.
+    What a remote service takes has names that begin with `at-a-service`.
     """
     at_a_service = {f"at-a-service-{name}": page for name, page in _help_pages("--service", _SERVICE).items()}
-    return _help_pages() | at_a_service
+    first = {f"first-{words[0]}": _help_page([*words[1:], "--help"]) for words in (["flashferry"], ["stage", "stage"])}
+    return _help_pages() | at_a_service | first
 
 
 def _help_pages(*before: str) -> dict[str, str]:
-    app = build(before)
-    pages, waiting = {}, [((), get_command(app))]
+    names = AT_SERVICE if before else [name for names in COMMANDS.values() for name in names]
+    pages = {"flashferry": _help_page([*before, "--help-all"])}
+    waiting = [((name,), command_named(name)) for name in names]
     while waiting:
         path, one = waiting.pop()
-        done = CliRunner().invoke(app, [*before, *path, "--help"], prog_name="flashferry", env=environment(Path()))
-        assert done.exit_code == 0, done.output
-        pages["-".join(path) or "flashferry"] = done.stdout
-        waiting += [((*path, name), child) for name, child in getattr(one, "commands", {}).items()]
+        pages["-".join(path)] = _help_page([*before, *path, "--help-all"])
+        children = getattr(one, "commands", {}).items()
+        waiting += [
+            ((*path, name), child)
+            for name, child in children
+            if before or not getattr(child.callback, "only_at_service", False)
+        ]
     return pages
+
+
+def _help_page(words: Sequence[str]) -> str:
+    done = CliRunner().invoke(build(), list(words), prog_name="flashferry", env=environment(Path()))
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
 
 def exit_codes() -> dict[str, dict[str, str]]:

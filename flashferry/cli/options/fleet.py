@@ -13,7 +13,7 @@ import typer
 
 from flashferry import api
 from flashferry.api.fleet import FleetOptions
-from flashferry.cli.command_line import DEVICES
+from flashferry.cli.command_line import DEVICES, HERE, Offered
 from flashferry.cli.options.shared import TranscriptOption, carried
 from flashferry.cli.terminal.output import say
 from inventory.selection import SAMPLE, Selection
@@ -68,6 +68,7 @@ def _options(
             help="Folder with Nornir's hosts.yaml, groups.yaml and defaults.yaml, or a Nornir configuration file that "
             f"names an inventory plugin; '{SAMPLE}' is the lab's fleet.",
         ),
+        HERE,
     ] = "",
     host: Annotated[
         list[str] | None,
@@ -97,6 +98,10 @@ def _options(
             help="Only devices with this in the inventory, such as site=branch1 or platform=ios; may be repeated: "
             "values of one key are alternatives, several keys must all fit.",
         ),
+        Offered(
+            help="Only devices with this in the service's inventory, such as site=branch1; may be repeated: values of "
+            "one key are alternatives, several keys must all fit."
+        ),
     ] = None,
     host_keys: Annotated[
         HostKeyPolicy | None,
@@ -106,6 +111,7 @@ def _options(
             help="Devices whose SSH host key is not known yet: accept and remember it (the default), or refuse. A "
             "changed key is always refused.",
         ),
+        HERE,
     ] = None,
     known_hosts: Annotated[
         Path | None,
@@ -115,12 +121,14 @@ def _options(
             metavar="FILE",
             help="Known SSH host keys, as OpenSSH keeps them (default: known_hosts in the state folder).",
         ),
+        HERE,
     ] = None,
     keyring: Annotated[
         bool,
         _option(
             "--keyring", envvar="FLASHFERRY_KEYRING", help=f"Ask the system's keyring for credentials. {_CREDENTIALS}"
         ),
+        HERE,
     ] = False,
     secrets_command: Annotated[
         str | None,
@@ -131,6 +139,7 @@ def _options(
             help="Program that is given a device's name and prints JSON with username, password, enable_secret; run "
             "without a shell, once per device that lacks one of them.",
         ),
+        HERE,
     ] = None,
     at_depot: Annotated[
         bool,
@@ -140,6 +149,7 @@ def _options(
             help="This host is the depot that the inventory names for its sites: copies go over the LAN "
             "(lan_rate_bps), and the rate of the site's link holds none back.",
         ),
+        HERE,
     ] = False,
     transcript: TranscriptOption = None,
 ) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Annotated, Any
 
 import typer
 
+from flashferry.cli.command_line import HERE, Offered
 from flashferry.cli.options.shared import carried
 from flashferry.model.policy import at_the_start, settings, with_the_plan
 from flashferry.model.setting import Setting, Subject
@@ -26,17 +27,20 @@ def option_of(name: str) -> Any:
     )
 
 
-Md5Option = Annotated[str | None, option_of("md5")]
-Sha512Option = Annotated[str | None, option_of("sha512")]
+Md5Option = Annotated[str | None, option_of("md5"), HERE]
+Sha512Option = Annotated[str | None, option_of("sha512"), HERE]
 
 
-def policy_options(offered: Iterable[Setting]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def policy_options(
+    offered: Iterable[Setting], *, at_service: Collection[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a verb settings as options; it takes those that were given as its argument `chosen`, by their names.
 
     Args:
         offered: The settings, in the order in which help has them.
+        at_service: The names of those that can be given to a service, too.
     """
-    shared = {one.name: _parameter(one) for one in offered}
+    shared = {one.name: _parameter(one, Offered(at_service=one.name in at_service)) for one in offered}
 
     def with_options(verb: Callable[..., None]) -> Callable[..., None]:
         return carried(verb, "chosen", shared, lambda given, _own: chosen_of(given))
@@ -66,12 +70,12 @@ def _value(known: Setting, given: Any) -> object:
     return tuple(dict.fromkeys(map(read, given))) if isinstance(given, list) else read(given)
 
 
-def _parameter(known: Setting) -> inspect.Parameter:
+def _parameter(known: Setting, mark: Offered) -> inspect.Parameter:
     return inspect.Parameter(
         known.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=False if known.is_flag and not known.off else None,
-        annotation=Annotated[_kind(known), option_of(known.name)],
+        annotation=Annotated[_kind(known), option_of(known.name), mark],
     )
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flashferry.cli.command_line import SERVER
+from flashferry.cli.command_line import HERE, SERVER
 from flashferry.cli.options.policy import option_of
 from flashferry.cli.options.shared import AddressOption, DepotOption, PortOption, carried
 from flashferry.core.errors import ConfigInvalid
@@ -33,9 +33,11 @@ def _port_option(name: str, variable: str, what: str, usual: int, other: int) ->
     )
 
 
-HttpPortOption = Annotated[int | None, _port_option("--http-port", "FLASHFERRY_HTTP_PORT", "HTTP", 80, 8080)]
-HttpsPortOption = Annotated[int | None, _port_option("--https-port", "FLASHFERRY_HTTPS_PORT", "HTTPS", 443, 8443)]
-SshPortOption = Annotated[int | None, _port_option("--ssh-port", "FLASHFERRY_SSH_PORT", "Our SSH server's", 22, 2222)]
+HttpPortOption = Annotated[int | None, _port_option("--http-port", "FLASHFERRY_HTTP_PORT", "HTTP", 80, 8080), HERE]
+HttpsPortOption = Annotated[int | None, _port_option("--https-port", "FLASHFERRY_HTTPS_PORT", "HTTPS", 443, 8443), HERE]
+SshPortOption = Annotated[
+    int | None, _port_option("--ssh-port", "FLASHFERRY_SSH_PORT", "Our SSH server's", 22, 2222), HERE
+]
 CertificateOption = Annotated[
     Path | None,
     _option(
@@ -44,10 +46,12 @@ CertificateOption = Annotated[
         metavar="FILE",
         help="Our certificate for HTTPS, PEM, with those of its issuers; devices must trust it already.",
     ),
+    HERE,
 ]
 KeyOption = Annotated[
     Path | None,
     _option("--key", envvar="FLASHFERRY_KEY", metavar="FILE", help="Its private key, PEM, readable by us alone."),
+    HERE,
 ]
 
 
@@ -134,7 +138,7 @@ SERVER_PARAMETERS = {
 """The options about our server by the names of their parameters, as a sentence on them begins."""
 
 
-def asked(transport: str | None) -> str:
+def asked_transport(transport: str | None) -> str:
     """Return by what devices are to fetch: a word of the operator's, or as usual.
 
     Raises:

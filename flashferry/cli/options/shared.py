@@ -1,7 +1,4 @@
-"""Options that several verbs share; those by which devices are chosen are in `flashferry.cli.options.fleet`.
-
-One subject has one name and one environment variable, whatever the verb.
-"""
+"""Options that several verbs share: one name and one environment variable for each subject, whatever the verb."""
 
 from __future__ import annotations
 
@@ -11,15 +8,32 @@ import os
 import pwd
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flashferry.cli.command_line import OUTPUT, SERVER
+from flashferry.cli.command_line import AT_SERVICE, HERE, OUTPUT, SERVER, Offered
 from flashferry.cli.terminal.output import JSON_VARIABLE, remember
-from flashferry.store.control_requests import Asker, Origin
+
+if TYPE_CHECKING:
+    from flashferry.store.control_requests import Asker, Origin
 
 OUTPUT_VARIABLE = "FLASHFERRY_OUTPUT"
+
+
+def options_of(kind: type[Any], *, come_first: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a verb the fields of a dataclass as options; it takes them together as its argument `asked`.
+
+    Args:
+        kind: The dataclass; its fields are annotated as parameters for Typer are.
+        come_first: As for `carried`.
+    """
+
+    def with_options(verb: Callable[..., None]) -> Callable[..., None]:
+        fields = inspect.signature(kind, eval_str=True).parameters
+        return carried(verb, "asked", fields, lambda given, _own: kind(**given), come_first=come_first)
+
+    return with_options
 
 
 def carried(
@@ -56,7 +70,11 @@ def carried(
     return with_shared
 
 
-RunsOption = Annotated[int, typer.Option("--last", metavar="N", min=1, max=1000, help="How many runs to show.")]
+RunsOption = Annotated[
+    int,
+    typer.Option("--last", metavar="N", min=1, max=1000, help="How many runs to show."),
+    Offered(help="How many runs to show; at a service 200 at most."),
+]
 JsonOption = Annotated[
     bool,
     typer.Option(
@@ -76,6 +94,7 @@ StateOption = Annotated[
         help="Where the journal is kept (default: the XDG state folder).",
         rich_help_panel=OUTPUT,
     ),
+    HERE,
 ]
 CatalogueOption = Annotated[
     Path | None,
@@ -85,6 +104,7 @@ CatalogueOption = Annotated[
         metavar="DIR",
         help="The depot's folder of images (default: catalogue in the state folder).",
     ),
+    HERE,
 ]
 DepotOption = Annotated[
     str | None,
@@ -96,6 +116,7 @@ DepotOption = Annotated[
         "(default: the one in the state folder or /run/flashferry, where there is one).",
         rich_help_panel=SERVER,
     ),
+    HERE,
 ]
 AddressOption = Annotated[
     str | None,
@@ -106,6 +127,7 @@ AddressOption = Annotated[
         help="Our address as devices reach it (default: found out).",
         rich_help_panel=SERVER,
     ),
+    HERE,
 ]
 PortOption = Annotated[
     int | None,
@@ -118,6 +140,7 @@ PortOption = Annotated[
         help="FTP port (default: 21 if allowed, else the first free one from 2121 on).",
         rich_help_panel=SERVER,
     ),
+    HERE,
 ]
 TranscriptOption = Annotated[
     Path | None,
@@ -129,6 +152,7 @@ TranscriptOption = Annotated[
         "times, secrets masked.",
         rich_help_panel=OUTPUT,
     ),
+    HERE,
 ]
 
 EventsOption = Annotated[
@@ -139,6 +163,7 @@ EventsOption = Annotated[
         help="Append what happens as JSON lines, for programs; - puts them on standard error in place of the view.",
         rich_help_panel=OUTPUT,
     ),
+    HERE,
 ]
 MetricsOption = Annotated[
     str | None,
@@ -148,6 +173,7 @@ MetricsOption = Annotated[
         help="Serve metrics for Prometheus while it runs (default address: 127.0.0.1).",
         rich_help_panel=OUTPUT,
     ),
+    HERE,
 ]
 
 
@@ -157,40 +183,60 @@ def is_typed(ctx: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-# A service that runs one of our verbs says in the environment which of its jobs that is, and for whom; both are words,
-# no right: who may write the journal may write anything into it.
+# A service that runs one of our verbs names its job and its user in the environment; both are texts and grant nothing:
+# a user who can write the journal can write anything into it.
 
 JOB_VARIABLE = "FLASHFERRY_JOB"
 """The job of a service that this process is."""
 
 ACTOR_VARIABLE = "FLASHFERRY_ACTOR"
-"""Who asked the service for it."""
+"""The user who asked the service for it."""
 
 VIA = "command-line"
-"""How whoever types a command came."""
+"""How a request came that was typed."""
 
 ReasonOption = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="Why, for the journal, which keeps who wanted it and when.")
+    str,
+    typer.Option("--reason", metavar="TEXT", help="Why, for the journal, which keeps who asked for it and when."),
+    Offered(help="Why, for the service's audit and for the readers of the run."),
+]
+ServiceReasonOption = Annotated[
+    str,
+    typer.Option("--reason", metavar="TEXT", help="Why, for the service's audit and for the readers of the run."),
+    AT_SERVICE,
+]
+TitleOption = Annotated[
+    str,
+    typer.Option(
+        "--title", metavar="TEXT", help="What the plan is called there; plans of one title follow each other."
+    ),
+    AT_SERVICE,
+]
+ImageFileOption = Annotated[
+    Path | None,
+    typer.Option("--image", metavar="FILE", help="The image file."),
+    Offered(metavar="NAME", help="An image of the service's, by its name there."),
 ]
 
 
 def origin(events: Path | None = None) -> Origin:
-    """Return from where a run of this process comes.
+    """Return the origin of a run of this process; `events` is where its events go, None or `-` for no file."""
+    # Imported here: help and completion need no journal.
+    from flashferry.store.control_requests import Origin
 
-    Args:
-        events: Where its events go; None, or standard error: into no file.
-    """
     path = None if events is None or str(events) == "-" else str(events.absolute())
     return Origin(job=os.environ.get(JOB_VARIABLE) or None, events=path, actor=actor())
 
 
 def asker(reason: str) -> Asker:
-    """Return who wants something of a run by a command, and why."""
+    """Return who asks for something by a command, and why."""
+    from flashferry.store.control_requests import Asker  # as above
+
     return Asker(actor=actor(), via=VIA, reason=reason)
 
 
 def actor() -> str:
-    """Return for whom this process works: whom the service names, else the user of the system."""
+    """Return for whom this process works: the user that the service names, else the user of the system."""
     if named := os.environ.get(ACTOR_VARIABLE):
         return named
     try:

@@ -26,9 +26,9 @@ def planned(client: ServiceClient, given: str, title: str) -> RemotePlan:
     """Return the plan at the service that is meant: a file of this host is offered there.
 
     Args:
-        client: Asks the service.
+        client: Sends requests to the service.
         given: A file, or the digest of a plan there, or its beginning.
-        title: What a plan that is offered is to be called.
+        title: The title of a plan that is offered.
 
     Raises:
         ConfigInvalid: The file cannot be read or is no plan, or no plan there has that digest.
@@ -37,26 +37,26 @@ def planned(client: ServiceClient, given: str, title: str) -> RemotePlan:
         return _offered(client, Path(given), title)
     if title:
         raise ConfigInvalid(
-            "--title: a plan that is at the service already has its title, found one for it", hint="Leave it out"
+            "--title: a plan that is at the service already has its title, found another", hint="Leave it out"
         )
     return client.plan(given if len(given) == _WHOLE else _whole(client, given))
 
 
 def approved(client: ServiceClient, plan: RemotePlan, *, waits: bool) -> RemotePlan:
-    """Return the plan once somebody has approved it.
+    """Return the plan once it is approved.
 
     Raises:
-        ApprovalWanted: Nobody has yet, and it is not waited for.
-        ConfigInvalid: It was denied or withdrawn, or cannot be begun for another reason.
+        ApprovalWanted: It is not approved yet, and is not to be waited for.
+        ConfigInvalid: It was denied or withdrawn, or cannot be started for another reason.
     """
     if plan.is_draft:
         if not waits:
             raise ApprovalWanted(
-                f"plan {_short(plan)} waits for approval; nothing was begun",
-                hint=f"{_who(client, plan)}; then '{command(f'stage --plan {plan.digest}')}' begins it, "
+                f"plan {_short(plan)} waits for approval; nothing was started",
+                hint=f"{_approver(client, plan)}; then '{command(f'stage --plan {plan.digest}')}' starts it, "
                 "and --wait waits for it",
             )
-        say(f"plan {_short(plan)} waits for approval. {_who(client, plan)}")
+        say(f"plan {_short(plan)} waits for approval. {_approver(client, plan)}")
         plan = _decided(client, plan)
     if plan.state != "approved" or plan.why_not:
         _refuse(plan)
@@ -64,13 +64,13 @@ def approved(client: ServiceClient, plan: RemotePlan, *, waits: bool) -> RemoteP
 
 
 def roster_of_plan(client: ServiceClient, digest: str | None) -> Roster:
-    """Return which devices the run of a plan has, for the live view; nobody where that is not known beforehand."""
+    """Return which devices the run of a plan has, for the live view; none where that is not known beforehand."""
     if digest is None:
         return Roster()
     try:
         plan = plan_from(client.plan_file(digest), f"{digest[:12]}… at the service")
     except ConfigInvalid:
-        # One of another release; its run is followed all the same, devices are shown as they are told of.
+        # One of another release; its run is followed all the same, devices are shown as events name them.
         return Roster()
     sizes = {image.name: image.size_bytes for image in plan.images}
     devices = tuple(
@@ -125,23 +125,23 @@ def _decided(client: ServiceClient, plan: RemotePlan) -> RemotePlan:
         except ServiceUnusable as error:
             if not error.passes:
                 raise
-            say(f"{error.message}. It is tried again")
-    say(f"plan {_short(plan)} is {plan.state}, by {plan.withdrawn_by or plan.decided_by or 'somebody'}")
+            say(f"{error.message}. Trying again")
+    say(f"plan {_short(plan)} is {plan.state}, by {plan.withdrawn_by or plan.decided_by or 'an approver'}")
     return plan
 
 
-def _who(client: ServiceClient, plan: RemotePlan) -> str:
+def _approver(client: ServiceClient, plan: RemotePlan) -> str:
     sites = ", ".join(site or "devices without a site" for site in plan.sites) or "all sites"
     return f"An approver for {sites} other than {plan.made_by} decides at {client.url}/plans/{plan.digest}"
 
 
 def _refuse(plan: RemotePlan) -> NoReturn:
     because = plan.withdrawn_because or plan.comment or ""
-    who = plan.withdrawn_by or plan.decided_by or "somebody"
-    why = plan.why_not or f"it was {plan.state} by {who}" + (f": {because}" if because else "")
+    by = plan.withdrawn_by or plan.decided_by or "an approver"
+    why = plan.why_not or f"it was {plan.state} by {by}" + (f": {because}" if because else "")
     raise ConfigInvalid(
-        f"plan {_short(plan)} cannot be carried out: {why}; nothing was begun",
-        hint="Make it anew, and have that approved",
+        f"plan {_short(plan)} cannot be carried out: {why}; nothing was started",
+        hint="Make a new one, and have it approved",
     )
 
 

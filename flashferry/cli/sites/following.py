@@ -1,4 +1,4 @@
-"""`flashferry sites follow|listen|report`: runs of sites kept going, by who looks on or with nobody, and reported."""
+"""`flashferry sites follow|listen|report`: runs of sites driven by a terminal or a daemon, and reported."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
@@ -22,6 +20,7 @@ from flashferry.cli.options.shared import (
     asker,
     is_typed,
 )
+from flashferry.cli.result import Watching
 from flashferry.cli.sites.options import RunArgument, SettingsOption, centre_of, ledger_of
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import command, finish, say
@@ -32,21 +31,6 @@ if TYPE_CHECKING:
     from flashferry.model.record import RunReport
     from flashferry.sites.centre.centre import Centre
     from flashferry.store.sites.runs import SiteRun
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """Who is told of a run, and how its result is printed.
-
-    Attributes:
-        events: File of events, or None.
-        metrics: Where metrics are to be had, or None.
-        as_json: Whether the result is for programs.
-    """
-
-    events: Path | None
-    metrics: str | None
-    as_json: bool
 
 
 def register(app: App) -> None:
@@ -63,14 +47,14 @@ def follow_run(
     metrics: MetricsOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Look on at a run of sites until it ends, and keep it going; Ctrl-C ends the looking on alone."""
+    """Follow a run of sites until it ends, and drive it; Ctrl-C ends only the following."""
     with centre_of(sites, state_dir) as centre:
         found = centre.run_named(run)
-        follow(centre, found, Shown(events=events, metrics=metrics, as_json=json), stops=False)
+        follow(centre, found, Watching(events=events, metrics=metrics), stops=False, as_json=json)
 
 
 def listen(sites: SettingsOption = None, state_dir: StateOption = None) -> None:
-    """Collect what agents say and keep all runs of sites going, until Ctrl-C or SIGTERM, which ends no run."""
+    """Collect what agents report and drive all runs of sites, until Ctrl-C or SIGTERM, which ends no run."""
     from flashferry.sites.centre.listener import LOOK_S, Listener
 
     with stop_on_signals() as ending, centre_of(sites, state_dir) as centre:
@@ -81,14 +65,15 @@ def listen(sites: SettingsOption = None, state_dir: StateOption = None) -> None:
             time.sleep(LOOK_S)
 
 
-def follow(centre: Centre, run: SiteRun, shown: Shown, *, stops: bool) -> NoReturn:
+def follow(centre: Centre, run: SiteRun, to: Watching, *, stops: bool, as_json: bool) -> NoReturn:
     """Follow a run to its end, print what it came to, and leave with its exit code.
 
     Args:
         centre: Open.
         run: The run.
-        shown: Who is told.
+        to: Where events go.
         stops: Whether the first Ctrl-C stops it and only the second leaves it alone; else the first one does that.
+        as_json: Whether the result is for programs.
     """
     from flashferry.cli.view.live import watching
     from flashferry.sites.centre.following import Follower
@@ -100,30 +85,30 @@ def follow(centre: Centre, run: SiteRun, shown: Shown, *, stops: bool) -> NoRetu
             "restore",
             devices=len(roster.devices),
             roster=roster,
-            events=shown.events,
-            metrics=shown.metrics,
+            events=to.events,
+            metrics=to.metrics,
             silence=follower.silence,
             fetching=follower.fetching,
         ) as view,
         _signals(stops=stops) as (stop, left),
     ):
         is_over = follower.follow(view, stop.is_set, left.is_set)
-    _leave(centre, run.run, shown, is_over=is_over)
+    _leave(centre, run.run, as_json=as_json, is_over=is_over)
 
 
-def _leave(centre: Centre, run_id: str, shown: Shown, *, is_over: bool) -> NoReturn:
+def _leave(centre: Centre, run_id: str, *, as_json: bool, is_over: bool) -> NoReturn:
     from flashferry.sites.centre.merging import merged, run_report
 
     report = run_report(merged(centre.ledger, centre.run_named(run_id)))
     code, meaning = run_exit_code(report), None
     if not is_over:
-        say(f"run {run_id} goes on at its sites; '{command(f'sites follow {run_id}')}' looks on again")
-        code, meaning = ExitCode.INTERRUPTED, "interrupted by the operator; the run goes on at its sites"
+        say(f"run {run_id} continues at its sites; '{command(f'sites follow {run_id}')}' follows it again")
+        code, meaning = ExitCode.INTERRUPTED, "interrupted by the operator; the run continues at its sites"
     finish(
         "stage",
         code,
         {"run": report},
-        as_json=shown.as_json,
+        as_json=as_json,
         human=lambda: _print(report),
         meaning=meaning,
     )
@@ -144,11 +129,11 @@ def _signals(*, stops: bool) -> Iterator[tuple[threading.Event, threading.Event]
     """Yield what the first and what the second Ctrl-C set; where nothing is stopped the first one leaves at once."""
     stop, left = threading.Event(), threading.Event()
 
-    def tell(first: bool) -> None:
+    def leave(first: bool) -> None:
         if not first or not stops:
             left.set()
 
-    with stop_on_signals(threading.Event() if not stops else stop, tell):
+    with stop_on_signals(threading.Event() if not stops else stop, leave):
         yield stop, left
 
 
@@ -161,10 +146,10 @@ def report_run(
     json: JsonOption = False,
 ) -> None:
     """Report a run of sites from the centre's ledger alone: one that ended or is under way. Asks no site."""
-    from flashferry.cli.report import leave_with_report, wanted_report
+    from flashferry.cli.report import leave_with_report, report_asked
     from flashferry.sites.centre.centre import run_in
     from flashferry.sites.centre.merging import merged, report_of_sites
 
-    wanted = wanted_report(form, output, None, json=json, is_typed=is_typed(ctx, "json"))
+    asked = report_asked(form, output, None, json=json, is_typed=is_typed(ctx, "json"))
     ledger = ledger_of(state_dir)
-    leave_with_report(report_of_sites(merged(ledger, run_in(ledger, run))), wanted, checks=False)
+    leave_with_report(report_of_sites(merged(ledger, run_in(ledger, run))), asked, checks=False)

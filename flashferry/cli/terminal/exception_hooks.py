@@ -33,7 +33,7 @@ def guard() -> None:
         sys.unraisablehook = _not_raised
 
 
-def tell_trace(error: BaseException) -> None:
+def print_trace(error: BaseException) -> None:
     """Print an error that nobody expected, with where it came from; a closed terminal is no error."""
     _print(type(error), error, error.__traceback__)
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from flashferry.cli.terminal.output import say, tell_programs
+from flashferry.cli.terminal.output import report_to_programs, say
 from flashferry.model.exit_codes import ExitCode
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -59,7 +59,7 @@ def graceful_interrupt(say: Callable[[str], None] = say) -> Iterator[threading.E
 
 
 @contextmanager
-def looking(verb: str) -> Iterator[threading.Event]:
+def reading_only(verb: str) -> Iterator[threading.Event]:
     """Turn SIGNALS into an event for as long as the block runs, for what only looks: the second one ends the process.
 
     Its threads may wait for devices that do not answer, so the interpreter would not come to its end.
@@ -73,7 +73,7 @@ def looking(verb: str) -> Iterator[threading.Event]:
             say(f"interrupted: ending what is under way; {verb} changes nothing. Once more, and it ends at once")
             return
         say(f"interrupted again: ended at once; {verb} changes nothing, so nothing is left to restore")
-        tell_programs("interrupted by the operator", ExitCode.INTERRUPTED)
+        report_to_programs("interrupted by the operator", ExitCode.INTERRUPTED)
         with suppress(OSError):
             sys.stdout.flush()
         os._exit(ExitCode.INTERRUPTED)

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import typer
 
-from flashferry.cli.command_line import SERVICE_VARIABLE, behind_options
+from flashferry.cli.command_line import SERVICE_VARIABLE, words_from_verb
 from flashferry.core.codec import to_json
 from flashferry.core.errors import FlashferryError
 from flashferry.core.outside import shown, told
@@ -166,10 +166,10 @@ def print_error(error: FlashferryError, code: ExitCode) -> None:
     """Print an error in one sentence on standard error, and as JSON on standard output where that was asked for."""
     with suppress(OSError):
         echo(f"flashferry: error: {here(str(error))}", err=True)
-    tell_programs(str(error), code)
+    report_to_programs(str(error), code)
 
 
-def tell_programs(error: str, code: ExitCode, meaning: str | None = None) -> None:
+def report_to_programs(error: str, code: ExitCode, meaning: str | None = None) -> None:
     """Print an error as a JSON document on standard output, where JSON was asked for; other arguments as `finish`."""
     if wants_json():
         with suppress(OSError):
@@ -181,7 +181,7 @@ def tell_programs(error: str, code: ExitCode, meaning: str | None = None) -> Non
 
 def verb_given() -> str:
     """Return the verb of this process's command line, as results name it; empty where there is none."""
-    words = [word for word in behind_options(sys.argv[1:]) if not word.startswith("-")]
+    words = [word for word in words_from_verb(sys.argv[1:]) if not word.startswith("-")]
     if words[:1] == ["stage"] and "--dry-run" in sys.argv:
         return "dry-run"
     has_command = words[:1] in _FAMILIES or (words[:1] == ["depot"] and words[1:2] in _OF_DEPOT)

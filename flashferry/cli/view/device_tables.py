@@ -55,17 +55,6 @@ if TYPE_CHECKING:
 _SHA512 = "/sha512"
 
 
-def print_check_notes(records: tuple[CheckRecord, ...]) -> None:
-    """Print the facts that no column has, and the notes, one line each."""
-    out = console()
-    for record in records:
-        if record.check is None:
-            continue
-        out.print(f"{record.host}: {facts_line(record.check)}")
-        for note in record.check.notes:
-            out.print(f"{record.host}: note: {note}", style="yellow")
-
-
 def facts_line(found: CheckReport) -> str:
     """Return boot mode, members, configuration, privilege and proof in one line."""
     mode = "install mode" if found.version.install_mode else "bundle mode"
@@ -86,7 +75,7 @@ def facts_line(found: CheckReport) -> str:
 
 
 def print_checks(records: tuple[CheckRecord, ...]) -> None:
-    """Print what a look at each device found."""
+    """Print what a check of each device found, with the facts that no column has, and the notes."""
     show((_check_row(record) for record in records), wide_only=frozenset({"file system"}))
     for record in records:
         if record.check is not None:
@@ -99,6 +88,11 @@ def print_checks(records: tuple[CheckRecord, ...]) -> None:
         for text in record.not_tried:
             line(record.host, text)
         print_error(record.host, record.failure)
+    for record in records:
+        if record.check is not None:
+            console().print(f"{record.host}: {facts_line(record.check)}")
+            for note in record.check.notes:
+                console().print(f"{record.host}: note: {note}", style="yellow")
 
 
 def _check_row(record: CheckRecord) -> dict[str, str | Text]:

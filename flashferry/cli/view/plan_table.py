@@ -71,15 +71,8 @@ FEW_WAVES = 8
 """With more waves than this they are counted, not listed: their names tell who is in them."""
 
 
-def print_plan(plan: FleetPlan, out: Path | None = None, *, digest: str = "", tells_next: bool = True) -> None:
-    """Print a plan.
-
-    Args:
-        plan: The plan.
-        out: Where it was kept, or None.
-        digest: What it was kept with, to be compared with what `stage` shows.
-        tells_next: Whether to say at the end what to do with it.
-    """
+def print_plan(plan: FleetPlan) -> None:
+    """Print a plan."""
     _print_images(plan)
     _print_sites(plan)
     _print_waves(plan)
@@ -89,8 +82,6 @@ def print_plan(plan: FleetPlan, out: Path | None = None, *, digest: str = "", te
     _print_totals(plan)
     _print_fit(plan)
     _print_depots(plan)
-    if tells_next:
-        _print_next(plan, out, digest)
 
 
 def _print_images(plan: FleetPlan) -> None:
@@ -338,12 +329,13 @@ def _advice_row(advice: DepotAdvice) -> dict[str, str | Text]:
     }
 
 
-def _print_next(plan: FleetPlan, out: Path | None, digest: str) -> None:
+def next_lines(plan: FleetPlan, out: Path | None, digest: str) -> tuple[str, ...]:
+    """Return what to do with a plan that was kept in a file, or was not (None); its digest is what `stage` shows."""
     if out is not None:
-        console().print(f"SHA-256 {digest}")
-        console().print(f"Kept in {out}{_what_for(plan, out)}")
-    elif plan.of(Action.STAGE):
-        console().print("Nothing was changed. With --output FILE the plan is kept, for 'flashferry stage --plan FILE'")
+        return f"SHA-256 {digest}", f"Kept in {out}{_what_for(plan, out)}"
+    if plan.of(Action.STAGE):
+        return ("Nothing was changed. With --output FILE the plan is kept, for 'flashferry stage --plan FILE'",)
+    return ()
 
 
 def _what_for(plan: FleetPlan, out: Path) -> str:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
+import typer
 from typer.testing import CliRunner
 
-from flashferry.cli.main import COMMANDS, build
+from flashferry.cli.program import COMMANDS, build, command_named
 from flashferry.model.exit_codes import VERB_MEANINGS, ExitCode
 from flashferry.store.journal import Journal
 
@@ -43,11 +43,13 @@ def verbs() -> Iterator[tuple[str, Any]]:
 
     def below(command: Any, words: str) -> Iterator[tuple[str, Any]]:
         for name, one in getattr(command, "commands", {}).items():
-            yield from below(one, f"{words} {name}".strip())
-        if not hasattr(command, "commands") or (words and command.invoke_without_command):
+            yield from below(one, f"{words} {name}")
+        if not hasattr(command, "commands") or command.invoke_without_command:
             yield words, command
 
-    yield from below(typer.main.get_command(build([])), "")
+    for names in COMMANDS.values():
+        for name in names:
+            yield from below(command_named(name), name)
 
 
 def options_of(command: Any) -> list[Any]:
@@ -92,14 +94,14 @@ def test_no_short_name_stands_for_two_options():
 
 def test_a_name_that_begins_another_is_left_out_by_itself():
     """`--out` was cut out of `--output` once."""
-    told = CliRunner().invoke(build(["plan"]), ["plan", "-h"]).output
+    told = CliRunner().invoke(build(), ["plan", "-h"]).output
     assert "-o, --output FILE" in told
 
 
 @pytest.mark.parametrize("words", [(), ("stage",), ("run",), ("run", "show"), ("lab", "up"), ("images", "list")])
 def test_h_is_help_everywhere(words):
     """`-h` and `--help` print the same."""
-    short, long = (CliRunner().invoke(build(words), [*words, one]) for one in ("-h", "--help"))
+    short, long = (CliRunner().invoke(build(), [*words, one]) for one in ("-h", "--help"))
     assert short.exit_code == long.exit_code == 0
     assert short.output == long.output
     assert "-h, --help" in short.output
@@ -107,7 +109,7 @@ def test_h_is_help_everywhere(words):
 
 def test_help_is_in_groups():
     """Options are read group by group, in one order for all verbs; commands stand in groups, and none is missing."""
-    told = CliRunner().invoke(build(["stage"]), ["stage", "-h"]).output
+    told = CliRunner().invoke(build(), ["stage", "--help-all"]).output
     heads = [line for line in told.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert heads == [
         "Options:",
@@ -118,7 +120,7 @@ def test_help_is_in_groups():
         "Waves and limits:",
         "Output and state:",
     ]
-    told = CliRunner().invoke(build([]), ["-h"]).output
+    told = CliRunner().invoke(build(), ["--help-all"]).output
     assert all(f"\n{group}:\n" in told for group in COMMANDS)
     assert all(f"\n  {name} " in told for names in COMMANDS.values() for name in names)
     assert "..." not in told.split("Options:")[1]
@@ -231,3 +233,42 @@ def test_a_restore_says_where_to_and_what_next(tmp_path: Path):
     done = ferry("state", "restore", archive, "--state-dir", str(other), COLUMNS="400")
     expected = f"1 file put back into {other}; 'flashferry status --state-dir {other}' says what was in hand"
     assert done.stdout.strip() == expected
+
+
+SAMPLES = ("", "x", "5", "-5", "0.5", "5.", "1_0", " 5", "nan", "inf", "1e3", "999999999999999999", "٣", "text", "json")
+
+
+def test_plain_values_are_what_typer_makes_of_them():
+    """Whatever is taken without typer's own conversion, which is slow to import, is what that returns."""
+    for words, command in verbs():
+        context = command.make_context(words, [], resilient_parsing=True)
+        command.get_params(context)
+        for option in options_of(command):
+            for sample in (None, *SAMPLES):
+                given = [sample] if sample is not None and (option.multiple or option.nargs == -1) else sample
+                both = [_coerced(one, given, option, context) for one in (option, None)]
+                assert both[0] == both[1], (words, option.name, sample)
+
+
+def _coerced(option: Any, value: Any, kind: Any, context: Any) -> object:
+    """Return what a value is converted to, with its type; typer's own conversion where no option is given."""
+    runtime = option.get_runtime_param() if option is not None else type(kind).get_runtime_param(kind)
+    try:
+        found = runtime.coerce(value, param=kind, ctx=context)
+    except typer.BadParameter as error:
+        return str(error)
+    return type(found), str(found)
+
+
+def test_the_program_fits_on_one_screen():
+    """24 lines of 80 columns show every command; `stage` shows what is needed first, and where the rest is."""
+    told = CliRunner().invoke(build(), ["--help"], env={"COLUMNS": "80"}).output.splitlines()
+    assert len(told) <= 24
+    assert max(map(len, told)) < 80
+    assert all(any(name in line for line in told) for names in COMMANDS.values() for name in names)
+    first = CliRunner().invoke(build(), ["stage", "--help"], env={"COLUMNS": "80"}).output
+    assert len(first.splitlines()) <= 24
+    assert all(one in first for one in ("--inventory", "--host", "--image", "--plan", "--resume", "--dry-run"))
+    assert "--help-all" in first
+    assert "--max-failures" not in first
+    assert "--max-failures" in CliRunner().invoke(build(), ["stage", "--help-all"]).output

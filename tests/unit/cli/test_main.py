@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from flashferry.cli import main as command_line
+from flashferry.cli import program
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import DeviceRefused
 from flashferry.fileserver import ServerGone
@@ -17,12 +17,17 @@ from flashferry.model.lease import JournalUnusable
 LOGINS = {"napalm", "netmiko", "paramiko"}
 SERVICE = {"argon2", "fastapi", "flashferry.service", "httpx", "joserfc", "starlette", "uvicorn"}
 DEVICES = {"flashferry.devices", "flashferry.fileserver", "flashferry.transports", "nornir", "ruamel", "textfsm"}
-BUILD = "from flashferry.cli.main import build; build([sys.argv[1]])"
+BUILD = """
+from contextlib import suppress
+from flashferry.cli.main import main
+sys.argv = ["flashferry", *sys.argv[1:], "--help"]
+with suppress(SystemExit): main()
+"""
 
 
 def imported(code, *words):
     """Return the modules that a process of its own has after some lines."""
-    lines = f"import sys; {code}; print(*sys.modules)"
+    lines = f"import sys; {code}\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-P", "-c", lines, *words], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 
@@ -35,7 +40,7 @@ def test_what_a_command_imports(verb):
 
 def test_who_only_reads_the_journal_waits_for_nothing_that_talks_to_devices():
     """`status` is asked often, and where nothing is in hand it needs no step and no platform."""
-    assert not imported(f"{BUILD}; from flashferry.store import status", "status") & (DEVICES | LOGINS | SERVICE)
+    assert not imported(f"{BUILD}\nfrom flashferry.store import status", "status") & (DEVICES | LOGINS | SERVICE)
 
 
 def test_the_service_starts_without_what_talks_to_devices():
@@ -61,9 +66,9 @@ def test_an_expected_error_is_one_sentence_and_a_code(monkeypatch, capsys, error
         raise error
 
     for name in ("keep_environment_secrets", "fit_streams", "guard"):
-        monkeypatch.setattr(command_line, name, lambda *_: None)
-    monkeypatch.setattr(command_line, "build", lambda _: command)
+        monkeypatch.setattr(program, name, lambda *_: None)
+    monkeypatch.setattr(program, "build", lambda: command)
     with pytest.raises(SystemExit) as ended:
-        command_line.main()
+        program.run([])
     assert ended.value.code == code
     assert capsys.readouterr().err.splitlines() == [f"flashferry: error: {error.message}. Check the path"]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from typer.testing import CliRunner
 
-from flashferry.cli.main import build
+from flashferry.cli.program import build
 from flashferry.nightly.history import keep, past
 from flashferry.nightly.night import Night, NightCopy
 from flashferry.nightly.thresholds import judge_night
@@ -54,7 +54,7 @@ def state(tmp_path):
 
 def said(*words: object, columns: int = 150) -> str:
     arguments = ["nightly", "history", *map(str, words)]
-    done = CliRunner(env={"COLUMNS": str(columns)}).invoke(build(arguments), arguments)
+    done = CliRunner(env={"COLUMNS": str(columns)}).invoke(build(), arguments)
     assert done.exit_code == 0, done.output
     return done.stdout
 

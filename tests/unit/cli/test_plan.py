@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.cli.main import build
+from flashferry.cli.program import build
 from flashferry.core.errors import ConfigInvalid
 
 
@@ -16,4 +16,4 @@ def test_a_plan_without_any_image_is_refused_before_any_login(tmp_path, monkeypa
     (tmp_path / "hosts.yaml").write_text("r1: {hostname: 192.0.2.1, platform: ios, username: u, password: p}\n")
     args = ["plan", "-i", str(tmp_path), "--state-dir", str(tmp_path / "state")]
     with pytest.raises(ConfigInvalid, match=r"no image is given: neither --image nor --image-rules, no images\.yaml"):
-        build(args)(args, standalone_mode=False)
+        build()(args, standalone_mode=False)

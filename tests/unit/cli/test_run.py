@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flashferry.cli.history import blocks
-from flashferry.cli.main import build
+from flashferry.cli.program import build
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.activation import Activation, ActivationLimits, Phase
 from flashferry.model.record import DeviceRecord
@@ -38,7 +38,7 @@ def call(tmp_path, monkeypatch):
         monkeypatch.setattr(f"flashferry.cli.{module}.console", narrow)
 
     def call(*words):
-        done = CliRunner().invoke(build(words), [*words, "--state-dir", str(tmp_path)])
+        done = CliRunner().invoke(build(), [*words, "--state-dir", str(tmp_path)])
         if isinstance(done.exception, ConfigInvalid):
             raise done.exception
         assert done.exit_code == 0, done.output
@@ -74,7 +74,7 @@ def test_a_run_is_paused_and_goes_on(call, run_id, tmp_path):
     assert control(tmp_path, run_id).paused
     assert "alive, paused" in call("run", "list")
     assert f"flashferry run continue {run_id}" in call("status")
-    assert "goes on" in call("run", "continue", run_id[-4:])
+    assert "continues" in call("run", "continue", run_id[-4:])
     assert not control(tmp_path, run_id).paused
 
 
@@ -91,7 +91,7 @@ def test_a_wave_is_approved(call, run_id, tmp_path):
         journal.set_waiting_wave(run_id, 1)
     told = " ".join(call("run", "show", "latest").split())
     assert f"wave 1 waits for approval: 'flashferry run approve {run_id} --state-dir " in told
-    assert "may begin with wave 1" in call("run", "approve", "latest")
+    assert "may start wave 1" in call("run", "approve", "latest")
     assert control(tmp_path, run_id).approved_wave == 1
     assert json.loads(call("run", "approve", "latest", "--wave", "2", "--json"))["control"]["approved_wave"] == 2
 
@@ -178,7 +178,7 @@ def test_status_names_the_applet_that_a_killed_run_left(call, tmp_path):
         given = {"snapshot": SNAPSHOT, "changes": (applet,), "target": "flash:x.bin"}
         journal.acquire_lease(run_id, "r1", identity="SN/r1", **given)
     told = " ".join(call("status").split())
-    assert "left in its hands: r1 (journaled, x, applet FLASHFERRY-3F2A)" in told
+    assert "left tuned: r1 (journaled, x, applet FLASHFERRY-3F2A)" in told
 
 
 @pytest.mark.parametrize("phase", Phase)
@@ -208,7 +208,7 @@ def test_a_device_in_an_activation_shows_its_phase(call, tmp_path, phase):
             assert "journaled" not in call(*words)
         (device,) = json.loads(call("status", "--json"))["status"]["runs"][0]["devices"]
         assert (device["state"], device["activation"]) == ("journaled", phase.value)
-    assert f"left in its hands: r1 ({word}, x)" in call("status")
+    assert f"left tuned: r1 ({word}, x)" in call("status")
     with Journal(tmp_path) as journal:
         journal.release(run_id, "r1", DeviceRecord(host="r1", seconds_by_step={}))
     assert json.loads(call("status", "--json"))["status"]["runs"][0]["devices"][0]["activation"] is None
@@ -313,7 +313,7 @@ def test_status_says_whether_anything_is_to_recover(call, tmp_path, left, words)
     told = " ".join(call("status").split())
     if left:
         assert f"{words.removesuffix(' left')} to recover: run 'flashferry recover --state-dir " in told
-        assert "; the exit code is 0 all the same, for status only looks" in told
+        assert "; the exit code is 0 all the same, for status changes nothing" in told
     else:
         assert "exit code" not in told
         assert told.endswith("nothing to recover")

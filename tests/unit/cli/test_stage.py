@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from flashferry.api import recovering
-from flashferry.cli import stage
-from flashferry.cli.main import build
+from flashferry.cli import backend
+from flashferry.cli.program import build
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import Interrupted
 from flashferry.model.exit_codes import ExitCode
@@ -62,11 +62,11 @@ def call(tmp_path, inventory, monkeypatch):
     def ran(job, *rest, **more):
         jobs.append(job)
 
-    monkeypatch.setattr(stage, "_run", ran)
+    monkeypatch.setattr(backend, "_run", ran)
 
     def call(*words):
         line = ["stage", "--inventory", str(inventory), "--state-dir", str(tmp_path / "state"), *words]
-        done = CliRunner().invoke(build(line), line)
+        done = CliRunner().invoke(build(), line)
         if isinstance(done.exception, ConfigInvalid):
             raise done.exception
         return jobs[-1] if jobs else done
@@ -165,7 +165,7 @@ def test_a_stop_during_the_recovery_ends_there(call, dead_run, tmp_path, monkeyp
     def stopped(*given, **more):
         raise AssertionError(resume(*given, **(more | {"interrupted": lambda: True})))
 
-    monkeypatch.setattr(stage.api, "job_for_resume", stopped, raising=False)
+    monkeypatch.setattr(backend.api, "job_for_resume", stopped, raising=False)
     done = call("--resume", dead_run)
     assert done.exit_code == ExitCode.RESTORE_INCOMPLETE
     assert not isinstance(done.exception, Interrupted)

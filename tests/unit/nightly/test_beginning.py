@@ -8,7 +8,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from flashferry.cli.main import build
+from flashferry.cli.program import build
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.description.bootstrap import template, tried, write_template
 from flashferry.nightly.description.reading import SECTIONS, load_description
@@ -33,7 +33,7 @@ def begun(tmp_path):
 def call(*words):
     """Return what a command printed; raise what it refused."""
     words = ("nightly", "init", *map(str, words))
-    done = CliRunner().invoke(build(words), words)
+    done = CliRunner().invoke(build(), words)
     if isinstance(done.exception, ConfigInvalid):
         raise done.exception
     assert done.exit_code == 0, done.output

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 from typer.testing import CliRunner
 
-from flashferry.cli.main import build
+from flashferry.cli.program import build
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import Restored
 from flashferry.run.recover import forget, pending
@@ -87,6 +87,6 @@ def test_at_the_command_line(journal, enter, touch_as):
     """No inventory, no login and no device is needed; what was let go of is told."""
     left(journal, enter, touch_as, "r1", "SN1/r1")
     words = ["recover", "--forget", "r1", "--json", "--state-dir", str(journal.directory)]
-    done = CliRunner().invoke(build(words), words)
+    done = CliRunner().invoke(build(), words)
     assert (done.exit_code, [one["host"] for one in json.loads(done.stdout)["devices"]]) == (0, ["r1"])
     assert pending(journal) == ()

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from typer.testing import CliRunner
 
-from flashferry.cli.main import build
+from flashferry.cli.program import build
 from flashferry.lab.cml.server import Exchange
 from flashferry.nightly import runner
 from flashferry.nightly.cml import access as accessing
@@ -179,7 +179,7 @@ def play(ground: Ground, cell: Cell, folder: Path) -> Finding:
             backend=lambda: quick_backend(ground, is_late=is_late), clock=ground.clock, change=change
         ) as nights,
     ):
-        done = CliRunner().invoke(build(words), words)
+        done = CliRunner().invoke(build(), words)
     if not nights:
         raise done.exception or AssertionError(done.output)
     # A late order is carried out before labs are counted.

@@ -14,7 +14,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from flashferry.cli.main import build
+from flashferry.cli.program import build
 from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.description.logins import controller_access
 from flashferry.nightly.description.reading import load_description
@@ -87,7 +87,7 @@ def main() -> None:
 
     words = ("nightly", "run", file, "--state-dir", state, "--json")
     with played_with(backend=lambda: CmlBackend(access, clock=CLOCK, poll_s=0.2), clock=CLOCK, change=change):
-        CliRunner().invoke(build(words), words)
+        CliRunner().invoke(build(), words)
 
 
 main()

@@ -13,10 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from flashferry.cli import main as cli
-from flashferry.cli import remote
-from flashferry.cli.command_line import behind_options, service_named
-from flashferry.cli.main import COMMANDS, main
+from flashferry.cli.command_line import service_named, words_from_verb
+from flashferry.cli.main import main
+from flashferry.cli.program import AT_SERVICE, COMMANDS
 from flashferry.cli.terminal.output import remember_service, result_document
 from flashferry.core.codec import to_json
 from flashferry.model.exit_codes import ExitCode
@@ -164,7 +163,7 @@ def at_service(monkeypatch, capsys):
         if token:
             monkeypatch.setenv("FLASHFERRY_SERVICE_TOKEN", token)
         made = partial(ServiceClient, transport=httpx.MockTransport(service), pause=lambda _: None, patience_s=0.0)
-        monkeypatch.setattr("flashferry.cli.remote.connect.ServiceClient", made)
+        monkeypatch.setattr("flashferry.cli.remote.backend.ServiceClient", made)
         monkeypatch.setattr(sys, "argv", ["flashferry", "--service", URL, *words])
         with pytest.raises(SystemExit) as left:
             main()
@@ -197,10 +196,10 @@ CASES = {
 
 def test_no_verb_is_forgotten():
     """Whoever adds one says here how hostile texts come to it."""
-    from flashferry.cli.remote.run import app
+    from flashferry.cli.run import app
 
     commands = {f"run {one.name}" for one in app.registered_commands}
-    assert {*(set(remote.VERBS) - {"run"}), *commands} == set(CASES)
+    assert {*(set(AT_SERVICE) - {"run"}), *commands} == set(CASES)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -264,7 +263,7 @@ def test_where_there_is_no_run_it_is_said_how_to_begin_one(at_service, words):
     code, _, err = at_service(Service(**{"/runs": {"runs": []}}), *words, "latest")
     assert code == ExitCode.USAGE
     assert f"the service at {URL} has no run that you may see yet" in " ".join(err.split())
-    assert f"'flashferry --service {URL} stage --plan FILE' begins one" in " ".join(err.split())
+    assert f"'flashferry --service {URL} stage --plan FILE' starts one" in " ".join(err.split())
 
 
 @pytest.mark.parametrize(("words", "what"), [(("status",), "run"), (("run", "list"), "run"), (("history",), "copy")])
@@ -284,7 +283,7 @@ def test_a_plan_that_nobody_approved(at_service):
     code, _, err = at_service(service, "stage", "--plan", DIGEST)
     assert code == ExitCode.APPROVAL
     assert f"An approver for AMS, LIM other than anna decides at {URL}/plans/{DIGEST}" in err
-    assert f"'flashferry --service {URL} stage --plan {DIGEST}' begins it" in err
+    assert f"'flashferry --service {URL} stage --plan {DIGEST}' starts it" in err
     assert [one.method for one in service.requests] == ["GET"]
 
 
@@ -354,7 +353,7 @@ def test_sites_are_said_as_sites(at_service):
     assert chosen == {"sites": ["AMS"], "filters": ["platform=ios"], "hosts": ["r1"], "groups": ["core"]}
 
 
-@pytest.mark.parametrize("verb", sorted({name for names in COMMANDS.values() for name in names} - set(remote.VERBS)))
+@pytest.mark.parametrize("verb", sorted({name for names in COMMANDS.values() for name in names} - set(AT_SERVICE)))
 def test_a_verb_for_this_host_is_refused(at_service, verb):
     """Whatever it would do here is not what was meant; it is said how it is meant."""
     code, _, err = at_service(Service(), verb)
@@ -401,7 +400,7 @@ def test_it_takes_a_token(at_service, monkeypatch):
     """From the environment, which does not keep it, or from a file; never a word of it on the way out."""
     monkeypatch.setattr("sys.stdin", None)
     code, _, err = at_service(Service(), "status", token="")
-    assert (code, "wants a token, found none" in err) == (2, True)
+    assert (code, "needs a token, found none" in err) == (2, True)
     refused = httpx.Response(401, stream=Pieces(b'{"detail": "no ffy_veryhidden0"}'))
     refused.headers["content-type"] = "application/problem+json"
     code, _, err = at_service(Service(**{"/status": refused}), "status", token="ffy_veryhidden0")
@@ -410,9 +409,9 @@ def test_it_takes_a_token(at_service, monkeypatch):
 
 def test_where_a_service_is_named():
     """Before the verb alone; the last one counts, and an empty one means this host."""
-    assert behind_options(["--service", "https://x", "--service-ca", "f", "stage", "--plan"]) == ["stage", "--plan"]
-    assert behind_options(["--service=https://x", "status"]) == ["status"]
-    assert behind_options(["--service", "stage"]) == []
+    assert words_from_verb(["--service", "https://x", "--service-ca", "f", "stage", "--plan"]) == ["stage", "--plan"]
+    assert words_from_verb(["--service=https://x", "status"]) == ["status"]
+    assert words_from_verb(["--service", "stage"]) == []
     assert service_named(["--service", "a", "--service=b", "status", "--service", "c"], {}) == "b"
     assert service_named(["status"], {"FLASHFERRY_SERVICE": "a"}) == "a"
     assert service_named(["--service=", "status"], {"FLASHFERRY_SERVICE": "a"}) == ""
@@ -420,13 +419,17 @@ def test_where_a_service_is_named():
 
 LOOK = """
 import sys
-from flashferry.cli.main import build
-build(sys.argv[1:])
+from contextlib import suppress
+from flashferry.cli.main import main
+sys.argv.append("--help")
+printed, sys.stdout = sys.stdout, sys.stderr
+with suppress(SystemExit): main()
+sys.stdout = printed
 print(*sorted({"fastapi", "starlette", "uvicorn", "httpx", "netmiko", "paramiko"} & set(sys.modules)))
 """
 
 
-@pytest.mark.parametrize(("words", "found"), [(("status",), ""), (("--service", URL, "stage"), "httpx")])
+@pytest.mark.parametrize(("words", "found"), [(("status",), ""), (("--service", URL, "stage"), "")])
 def test_what_a_command_imports(words, found):
     """Who asks a service needs nothing of what serves, or of what talks to devices; who does not needs no HTTP."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("FLASHFERRY_")}
@@ -434,4 +437,3 @@ def test_what_a_command_imports(words, found):
         [sys.executable, "-P", "-c", LOOK, *words], capture_output=True, text=True, check=True, env=environment
     )
     assert done.stdout.strip() == found
-    assert cli.build is not None

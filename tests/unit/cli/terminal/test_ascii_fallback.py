@@ -17,14 +17,14 @@ from flashferry.cli.view import layout
 SPEAK = """
 import sys
 from rich.text import Text
-from flashferry.cli import main as cli
+from flashferry.cli import program as cli
 from flashferry.cli.view import layout
 from flashferry.cli.terminal.output import say
 def status(*, json=False):
     layout.console().print(Text("image… → flash ▁█ 5 µs ü 漢"))
     say("mended — café")
-cli.build = lambda words: lambda **options: status()
-cli.main()
+cli.build = lambda: lambda **options: status()
+cli.run([])
 """
 
 

@@ -134,9 +134,10 @@ def test_a_plan_that_stages_nothing_is_not_advised_to_be_staged(
 ) -> None:
     """Nor is an image told to be for 0 devices."""
     monkeypatch.setattr(plan_table, "console", lambda: ShownConsole(width=200))
-    plan_table.print_plan(_plan(device), Path("p.json"), digest="ab")
+    plan = _plan(device)
+    plan_table.print_plan(plan)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == told
+    assert plan_table.next_lines(plan, Path("p.json"), "ab") == ("SHA-256 ab", told)
     assert lines[0].endswith("for 1 device" if device.action is Action.STAGE else "for no device")
 
 

@@ -77,14 +77,12 @@ def test_each_kind_has_its_command_line(wish, expected):
 
 def test_the_command_line_understands_each_of_them(tmp_path):
     """Options are those that the verbs have: none of the words is unknown to them."""
-    from typer.main import get_command
-
-    from flashferry.cli.main import build
+    from flashferry.cli.program import command_named
 
     for kind in JobKind:
         wish = JobWish(kind=kind, digest="ab", run_id="r1", file=tmp_path / "n.yaml")
         given = list(words_of(wish, RunSettings(inventory="/inv"), tmp_path, JobFolder.of(tmp_path, "j1")))
-        command = get_command(build(given))
+        command = command_named(given[0])
         while hasattr(command, "commands"):
             command = command.commands[next(word for word in given if word in command.commands)]
         offered = {name for one in command.params for name in one.opts}
