@@ -59,6 +59,11 @@ class FleetOptions:
     at_depot: bool = False
 
     @property
+    def has_selection(self) -> bool:
+        """Return whether devices were chosen: by name, group or filter."""
+        return self.selection != Selection()
+
+    @property
     def folder(self) -> Path:
         """Return the folder in which rules and images may lie beside the inventory."""
         path = _path(self.inventory)

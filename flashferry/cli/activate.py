@@ -140,7 +140,7 @@ def activate(
     if approve is None:
         approve = _asked(found, to_be_restarted(found), as_json=json)
     with (
-        stop_on_signals(tell=_tell) as stop,
+        stop_on_signals(announce=_print_stopping) as stop,
         api.journal_in(state_dir, origin(events)) as journal,
         watching("device", devices=len(found.hosts), roster=_roster(found), events=events) as emit,
     ):
@@ -166,7 +166,7 @@ def _roster(found: ActivationPlan) -> Roster:
     return Roster(devices=tuple(Expected(host=host, site=found.site_of(host) or "") for host in found.hosts))
 
 
-def _tell(first: bool) -> None:
+def _print_stopping(first: bool) -> None:
     say(
         "interrupted: nothing new begins; what was restarted is followed to its end, or left to its own timer and told"
         if first

@@ -210,7 +210,6 @@ class ThisHost:
     def _job(self, which: FleetOptions, chosen: Chosen, server: ServerPlace, asked: StageAsked) -> StageJob:
         """Return what is to be done with which devices."""
         from flashferry.cli.options.fleet import fleet
-        from inventory.selection import Selection
 
         if asked.plan is None:
             assert asked.image is not None
@@ -221,10 +220,9 @@ class ThisHost:
         path = Path(asked.plan)
         found = api.load_plan(path)
         say(f"plan {path}: SHA-256 {found.digest}, made at {found.created_at}")
-        is_part = which.selection != Selection()
         policy = found.run_policy.changed(chosen)
         return api.job_for_plan(
-            fleet(which), found, policy, server, path=path, inventory=which.inventory, is_part=is_part
+            fleet(which), found, policy, server, path=path, inventory=which.inventory, is_part=which.has_selection
         )
 
     def _resume(

@@ -57,7 +57,7 @@ def clean(
         question = f"delete {counted(len(look.files), 'file')} from {host}?"
         return yes or agreed(to_be_deleted(host, look), question, stop.is_set)
 
-    with stop_on_signals(stop, _tell):
+    with stop_on_signals(stop, _print_stopping):
         found = api.clean(nornir, request, confirm, state=state_dir, emit=EventLines(), interrupted=stop.is_set)
     finish(
         "clean",
@@ -68,5 +68,5 @@ def clean(
     )
 
 
-def _tell(first: bool) -> None:
+def _print_stopping(first: bool) -> None:
     say("interrupted: the file under way is ended, no other is begun" if first else "still ending the file under way")

@@ -12,7 +12,7 @@ from flashferry.cli.options.shared import CatalogueOption, JsonOption, StateOpti
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.cli.view.layout import ShownTable, console, is_wide, line
-from flashferry.cli.view.sync_bars import part_told
+from flashferry.cli.view.sync_bars import part_in_words
 from flashferry.core.units import size
 from flashferry.depot.sync.errors import SyncStopped
 from flashferry.model.exit_codes import ExitCode
@@ -37,7 +37,7 @@ def verify(
     """
     from flashferry.cli.images import file_bars
 
-    with stop_on_signals(tell=_tell_stopping) as stop, file_bars() as bars:
+    with stop_on_signals(announce=_print_stopping) as stop, file_bars() as bars:
         reading = _Reading(bars, stop.is_set)
         result = api.depot_verify(tuple(images or ()), catalogue=catalogue, state=state_dir, on_read=reading)
     content: dict[str, object] = {"images": [_row(one) for one in result.images]}
@@ -64,7 +64,7 @@ class _Reading:
         self._bars.update(self._tasks[name], completed=done_bytes, total=size_bytes)
 
 
-def _tell_stopping(first: bool) -> None:
+def _print_stopping(first: bool) -> None:
     if first:
         say("interrupted: ending at once; what was not read is as it was")
 
@@ -114,4 +114,4 @@ def _detail(one: api.Held) -> str:
     if one.bad_chunks:
         chunks = ", ".join(map(str, one.bad_chunks[:8])) + (", ..." if len(one.bad_chunks) > 8 else "")
         return f"chunks {chunks}; its name is taken away"
-    return part_told(one) if one.state is api.HeldState.PARTIAL else ""
+    return part_in_words(one) if one.state is api.HeldState.PARTIAL else ""

@@ -188,7 +188,7 @@ def probe(
     )
     if write is not None and access is None:
         raise ConfigInvalid("--write: expected --ssh with it, found none", hint="Give --ssh USER@HOST")
-    with stop_on_signals(tell=_tell_stopping) as stop:
+    with stop_on_signals(announce=_print_stopping) as stop:
         found = api.probe_depot_path(asked, state=state_dir, tell=say, interrupted=stop.is_set)
     code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK if found.best else ExitCode.DEVICES_FAILED
     kept = found.kept()
@@ -294,7 +294,7 @@ def _tell_kept(one: BulkPath) -> None:
     _say(f"  compression: {'only on a slow link, see the probe' if one.compression_helps else 'off'}")
 
 
-def _tell_stopping(first: bool) -> None:
+def _print_stopping(first: bool) -> None:
     if first:
         say("interrupted: the copy under way is ended; nothing is kept")
 

@@ -88,7 +88,7 @@ def sync(
         catalogue=catalogue,
         give_up_s=wait_minutes * 60,
     )
-    with stop_on_signals(tell=_tell_stopping) as stop, SyncBars() as bars:
+    with stop_on_signals(announce=_print_stopping) as stop, SyncBars() as bars:
         result = api.depot_sync(request, state=state_dir, on_progress=bars, interrupted=stop.is_set)
     content: dict[str, object] = {"source": request.source.where, "images": [_row(one) for one in result.images]}
     finish("depot-sync", result.exit_code, content, as_json=json, human=lambda: _print(result))
@@ -130,7 +130,7 @@ def _source(url: str | None, user: str | None, ca: Path | None, rsync: api.Rsync
     return source
 
 
-def _tell_stopping(first: bool) -> None:
+def _print_stopping(first: bool) -> None:
     if first:
         say("interrupted: what is verified is kept; the same command goes on behind it")
 

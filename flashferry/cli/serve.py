@@ -15,7 +15,7 @@ from flashferry.cli.images import hashed, tell_left_out
 from flashferry.cli.options.server import listening_options
 from flashferry.cli.options.shared import AddressOption, MetricsOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
-from flashferry.cli.terminal.nonblocking_output import outlets
+from flashferry.cli.terminal.nonblocking_output import nonblocking_streams
 from flashferry.cli.terminal.output import JSON_VARIABLE, copy_line, say
 from flashferry.cli.terminal.questions import password_of
 from flashferry.model.exit_codes import ExitCode
@@ -100,7 +100,7 @@ def serve(
     )
     password = None if user is None else password_of(user, PASSWORD_VARIABLE, f"Password of the FTP user {user}: ")
     with (
-        outlets() as is_whole,
+        nonblocking_streams() as is_whole,
         _measured(metrics, options.cap_bytes_per_s) as measure,
         api.serve(options, password=password) as served,
         stop_on_signals() as stop,

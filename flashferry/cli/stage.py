@@ -36,7 +36,6 @@ from flashferry.cli.options.shared import (
 from flashferry.cli.result import Result, Watching, show
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.policy import Chosen, ServerPlace, TuneMode, settings, settled_at_start
-from inventory.selection import Selection
 
 if TYPE_CHECKING:
     from typing import Any
@@ -176,7 +175,7 @@ def _check_for_sites(plan: str | None, which: FleetOptions, chosen: Chosen, *, d
     Raises:
         ConfigInvalid: There is no plan, or an option that the plan and the sites' own settings hold.
     """
-    if plan is None or dry_run or which.selection != Selection() or chosen:
+    if plan is None or dry_run or which.has_selection or chosen:
         what = "no plan" if plan is None else "a dry run" if dry_run else "more about devices, images, waves or tuning"
         raise ConfigInvalid(
             f"--sites: expected --plan FILE with it and nothing else that a plan says, found {what}",

@@ -12,7 +12,7 @@ from flashferry.cli.options.shared import CatalogueOption, DepotOption, JsonOpti
 from flashferry.cli.result import StatusPage
 from flashferry.cli.terminal.output import finish, here
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, is_wide, line, names, rate, table
-from flashferry.cli.view.run_tables import BAD_OUTCOMES, STATES, outcome_words, progress, standing, tally
+from flashferry.cli.view.run_tables import BAD_OUTCOMES, STATES, outcome_words, progress, state_text, tally
 from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.states import GOOD_OUTCOMES, Outcome
@@ -105,7 +105,7 @@ def _print_status_of(run: RunStatus, rows: list[_Row], widths: Mapping[str, int]
     count = len(run.devices)
     began = f"began {run.started_at[:19].replace('T', ' ')} UTC"
     devices = f"{counted(count, 'device')}: {tally(run)}" if count else "no device yet"
-    line(run.run_id, f"{run.verb}, {standing(run)}, {began}, {devices}", STATES[run.state])
+    line(run.run_id, f"{run.verb}, {state_text(run)}, {began}, {devices}", STATES[run.state])
     if rows:
         made = table(widths)
         made.pad_edge, made.padding = True, (0, 0, 0, 2)

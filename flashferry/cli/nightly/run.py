@@ -54,7 +54,7 @@ def run(
     from flashferry.nightly.runner import play_night
 
     image = ImageChoice(file=image_file, definition=image_definition, node_definition=image_for, is_kept=keep_image)
-    with stop_on_signals(tell=_tell_stop) as stop, upload_bar(image_file) as on_progress:
+    with stop_on_signals(announce=_print_stopping) as stop, upload_bar(image_file) as on_progress:
         played = play_night(
             file,
             state=api.state_folder(state_dir),
@@ -67,7 +67,7 @@ def run(
     finish("nightly-run", played.night.exit_code, content, as_json=json, human=lambda: _print(played))
 
 
-def _tell_stop(first: bool) -> None:
+def _print_stopping(first: bool) -> None:
     say(
         "interrupted: ending what is under way, then the lab is removed"
         if first

@@ -42,7 +42,7 @@ def agent(
     from flashferry.sites.settings import load_agent_settings
 
     settings = load_agent_settings(config)
-    with stop_on_signals(tell=_tell_ending) as ending, logging_to(log_file):
+    with stop_on_signals(announce=_print_ending) as ending, logging_to(log_file):
         run_agent(settings, ending, report=say)
 
 
@@ -59,7 +59,7 @@ def check_installed() -> None:
         )
 
 
-def _tell_ending(first: bool) -> None:
+def _print_ending(first: bool) -> None:
     if first:
         say("ending: runs under way restore their devices first; once more, and they are left to do so by themselves")
         return

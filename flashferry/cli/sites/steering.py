@@ -1,4 +1,4 @@
-"""`flashferry sites pause|continue|stop|approve`: sites told something about a run, from any terminal of the centre."""
+"""`flashferry sites pause|continue|stop|approve`: a run steered at its sites, from any terminal of the centre."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from flashferry.sites.centre.centre import Centre
 
 _PATIENCE_S = 10.0
-"""So long it is waited for that agents say that they have it; `sites follow` goes on sending where they do not."""
-_LOOK_S = 0.25
+"""How long to wait for the agents' confirmation; `sites follow` continues to send where there is none."""
+_POLL_S = 0.25
 
 
 def register(app: App) -> None:
@@ -37,8 +37,8 @@ def register(app: App) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What every verb is given that tells sites something about a run.
+class SteeringAsked:
+    """What every verb that steers a run at its sites is given.
 
     Attributes:
         run: The run, as it was typed.
@@ -68,71 +68,71 @@ def _options(
     """Carry the options that every one of these verbs has."""
 
 
-def _tells(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb these options; it takes them together as its argument `told`."""
+def _steers(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb these options; it takes them together as its argument `asked`."""
     shared = inspect.signature(_options, eval_str=True).parameters
-    return carried(verb, "told", shared, lambda given, _own: Told(**given))
+    return carried(verb, "asked", shared, lambda given, _own: SteeringAsked(**given))
 
 
-@_tells
-def pause(told: Told) -> None:
-    """Let no further device begin at the sites; those under way go on to their end."""
-    _steer(told, WishKind.PAUSE, "to pause: devices under way go on, no other begins")
+@_steers
+def pause(asked: SteeringAsked) -> None:
+    """Start no further device at the sites; those under way run to their end."""
+    _steer(asked, WishKind.PAUSE, "to pause: running devices finish, no new ones start")
 
 
-@_tells
-def continue_run(told: Told) -> None:
-    """Go on with a run that is paused at the sites."""
-    _steer(told, WishKind.CONTINUE, "to go on")
+@_steers
+def continue_run(asked: SteeringAsked) -> None:
+    """Continue a run that is paused at the sites."""
+    _steer(asked, WishKind.CONTINUE, "to continue")
 
 
-@_tells
-def stop(told: Told) -> None:
+@_steers
+def stop(asked: SteeringAsked) -> None:
     """End what is under way at the sites, restore every device and report."""
-    _steer(told, WishKind.STOP, "to stop: what is under way is ended, every device is restored")
+    _steer(asked, WishKind.STOP, "to stop: what is under way is ended, every device is restored")
 
 
-@_tells
+@_steers
 def approve(
-    told: Told,
+    asked: SteeringAsked,
     wave: Annotated[
         int | None,
-        typer.Option("--wave", metavar="N", min=0, help="Up to this wave (default: the next behind the approved)."),
+        typer.Option("--wave", metavar="N", min=0, help="Up to this wave (default: the next after the approved)."),
     ] = None,
 ) -> None:
-    """Let the next wave of a run begin at the sites."""
-    _steer(told, WishKind.APPROVE, "", wave)
+    """Approve the next wave of a run at the sites."""
+    _steer(asked, WishKind.APPROVE, "", wave)
 
 
-def _steer(told: Told, what: WishKind, words: str, wave: int | None = None) -> NoReturn:
-    """Have sites told something about a run, wait a moment for their agents to have it, print that, and leave."""
+def _steer(asked: SteeringAsked, what: WishKind, words: str, wave: int | None = None) -> NoReturn:
+    """Send an order about a run to its sites, wait a moment for their agents' confirmation, print that, and leave."""
     from flashferry.sites.centre.centre import wave_to_approve
 
-    with centre_of(told.sites, told.state_dir) as centre:
-        found = centre.run_named(told.run)
+    with centre_of(asked.sites, asked.state_dir) as centre:
+        found = centre.run_named(asked.run)
         if what is WishKind.APPROVE:
             wave = wave_to_approve(found, wave)
-            words = f"that wave {wave} may begin"
-        sites = centre.steer(found, what, asker(told.reason), site=told.site, wave=wave)
-        left = _unheard(centre, found.run, what)
-    more = f"; {counted(left, 'site')} did not say yet that it has it: it is sent on by 'sites follow'" if left else ""
+            words = f"that wave {wave} may start"
+        sites = centre.steer(found, what, asker(asked.reason), site=asked.site, wave=wave)
+        left = _unconfirmed(centre, found.run, what)
+    more = f"; {counted(left, 'site')} did not confirm it yet: 'sites follow' sends it again" if left else ""
     result: dict[str, object] = {"run_id": found.run, "sites": sites, "wave": wave, "waiting": left}
     finish(
         "sites-control",
         ExitCode.OK,
         result,
-        as_json=told.json,
-        human=lambda: _print(f"run {found.run}: told {counted(len(sites), 'site')} {words}{more}"),
+        as_json=asked.json,
+        human=lambda: _print(f"run {found.run}: asked {counted(len(sites), 'site')} {words}{more}"),
     )
     raise AssertionError("unreachable")
 
 
-def _unheard(centre: Centre, run: str, what: WishKind) -> int:
-    """Send orders, and wait a moment until their agents have them; return how many have not said so."""
+def _unconfirmed(centre: Centre, run: str, what: WishKind) -> int:
+    """Send orders, and wait a moment for the agents' confirmations; return how many are missing."""
     until_s, left = time.monotonic() + _PATIENCE_S, 1
     while left and time.monotonic() < until_s:
         centre.orders.tend(run)
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
         with centre.ledger.reading() as database:
             left = len([one for one in orders_to_send(database, run) if one.job == what.value])
     return left

@@ -8,7 +8,7 @@ Facts
 - Python runs signal handlers in the main thread alone, between two of its instructions. A main thread that waits for a
   lock, as one that waits for its threads does, wakes for a signal that the kernel gives to itself, but not for one that
   another thread was given, nor for one that came in the instant before it began to wait. Then nothing happens until the
-  wait is over: of 24 commands that were interrupted while they began to wait for a device, four did not hear of it.
+  wait is over: of 24 commands that were interrupted while they began to wait for a device, four did not react.
 - `signal.set_wakeup_fd` has a byte written at once, whichever thread the signal was given to.
   `flashferry.cli.terminal.signal_queue` waits for that byte itself, and replaces what stands here for as long as it is
   read.
@@ -32,35 +32,35 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _NUMBERS = frozenset(SIGNALS)
 _NUDGE = signal.SIGURG
-"""Wakes the main thread; nobody else sends it, and by default it is ignored."""
+"""Wakes the main thread; nothing else sends it, and by default it is ignored."""
 
 _NUDGES_AFTER_S = (0.05, 0.25, 1.0)
-"""More than one, for on a busy host the main thread may only just be on its way to wait."""
+"""More than one, for on a busy host the main thread may only just be about to wait."""
 
 
 @contextmanager
 def graceful_interrupt(say: Callable[[str], None] = say) -> Iterator[threading.Event]:
-    """Turn SIGNALS into an event for as long as the block runs, and tell what happens now.
+    """Turn SIGNALS into an event for as long as the block runs, and print what happens now.
 
     Args:
         say: Takes a line for people; where a live table is on the terminal it must not go past it.
     """
     stop = threading.Event()
 
-    def tell(first: bool) -> None:
+    def announce(first: bool) -> None:
         say(
             "interrupted: ending what is under way and restoring every device"
             if first
             else "still restoring; if this process is killed, run 'flashferry recover'"
         )
 
-    with stop_on_signals(stop, tell):
+    with stop_on_signals(stop, announce):
         yield stop
 
 
 @contextmanager
 def reading_only(verb: str) -> Iterator[threading.Event]:
-    """Turn SIGNALS into an event for as long as the block runs, for what only looks: the second one ends the process.
+    """Turn SIGNALS into an event for as long as a block runs that changes nothing: the second one ends the process.
 
     Its threads may wait for devices that do not answer, so the interpreter would not come to its end.
 
@@ -68,7 +68,7 @@ def reading_only(verb: str) -> Iterator[threading.Event]:
         verb: What is done, with its article: `a check`.
     """
 
-    def tell(first: bool) -> None:
+    def announce(first: bool) -> None:
         if first:
             say(f"interrupted: ending what is under way; {verb} changes nothing. Once more, and it ends at once")
             return
@@ -78,24 +78,24 @@ def reading_only(verb: str) -> Iterator[threading.Event]:
             sys.stdout.flush()
         os._exit(ExitCode.INTERRUPTED)
 
-    with stop_on_signals(tell=tell) as stop:
+    with stop_on_signals(announce=announce) as stop:
         yield stop
 
 
 @contextmanager
 def stop_on_signals(
     stop: threading.Event | None = None,
-    tell: Callable[[bool], None] = lambda first: None,  # noqa: ARG005 -- the signature
+    announce: Callable[[bool], None] = lambda first: None,  # noqa: ARG005 -- the signature
     signals: Iterable[signal.Signals] = SIGNALS,
 ) -> Iterator[threading.Event]:
-    """Set an event on signals for as long as the block runs; `tell` then gets whether it was the first one."""
+    """Set an event on signals for as long as the block runs; `announce` then gets whether it was the first one."""
     stop = stop or threading.Event()
 
     def on_signal(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 -- the signature of a handler
         first = not stop.is_set()
-        # Set before told: with the terminal gone, telling may fail, and stopping must not.
+        # Set first: with the terminal gone, printing may fail, and stopping must not.
         stop.set()
-        tell(first)
+        announce(first)
 
     before = {number: signal.signal(number, on_signal) for number in signals}
     try:
@@ -109,15 +109,15 @@ def stop_on_signals(
 @contextmanager
 def _woken() -> Iterator[None]:
     """Have the main thread wake for SIGNALS for as long as the block runs, whatever it waits for."""
-    heard, told = os.pipe2(os.O_CLOEXEC)
-    os.set_blocking(told, False)
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(write_end, False)
     main = threading.main_thread().ident
     assert main is not None
 
     over = threading.Event()
 
     def nudge() -> None:
-        while numbers := os.read(heard, 64):
+        while numbers := os.read(read_end, 64):
             if _NUMBERS.isdisjoint(numbers):
                 continue
             for seconds in _NUDGES_AFTER_S:
@@ -128,7 +128,7 @@ def _woken() -> Iterator[None]:
     thread = threading.Thread(target=nudge, name="interrupt", daemon=True)
     thread.start()
     handler = signal.signal(_NUDGE, lambda *_: None)
-    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    before = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
     try:
         yield
     finally:
@@ -136,6 +136,6 @@ def _woken() -> Iterator[None]:
         signal.signal(_NUDGE, handler)
         # Where a command ends by a signal it is not to wait for the last nudge.
         over.set()
-        os.close(told)
+        os.close(write_end)
         thread.join()
-        os.close(heard)
+        os.close(read_end)

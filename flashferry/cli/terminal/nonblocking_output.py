@@ -1,4 +1,4 @@
-"""Output that nobody has to wait for: a full disk, a closed pipe, or one that is never read stops no copy.
+"""Output that never blocks: a full disk, a closed pipe, or one that is never read stops no copy.
 
 Facts
 -----
@@ -28,35 +28,35 @@ MOST_QUEUED_BYTES = 1 << 20
 """About ten seconds of four hundred copies' progress."""
 
 UNREAD_AFTER_S = 5.0
-"""Where something waits so long to be written, nobody reads."""
+"""Output that waits so long to be written is not read."""
 
-LAST_WORDS_S = 2.0
+FLUSH_S = 2.0
 _GONE = frozenset({errno.EPIPE, errno.EIO, errno.EBADF, errno.ENXIO})
 
 
-class Outlet(io.RawIOBase):
-    """A descriptor as a file that is written to behind its users' backs.
+class NonblockingStream(io.RawIOBase):
+    """A descriptor as a file; a thread does the writing.
 
     Args:
         descriptor: Where it goes.
         name: What it is called in the sentence about it.
-        tell: Takes that sentence: one when output is lost for the first time, and one when it flows again.
+        report: Takes that sentence: one when output is lost for the first time, and one when it flows again.
 
     Attributes:
         is_whole: Whether everything was written, or its reader went away of its own accord.
     """
 
-    def __init__(self, descriptor: int, name: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, descriptor: int, name: str, report: Callable[[str], None]) -> None:
         self.is_whole = True
-        self._descriptor, self._name, self._tell = descriptor, name, tell
+        self._descriptor, self._name, self._report = descriptor, name, report
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
         self._changed = threading.Condition()
-        self._is_over = self._is_gone = self._is_told = False
+        self._is_over = self._is_gone = self._is_reported = False
         self._lost = 0
         self._is_mid_line = False
         self._busy_since_s: float | None = None
-        self._writer = threading.Thread(target=self._run, name=f"outlet-{descriptor}", daemon=True)
+        self._writer = threading.Thread(target=self._run, name=f"sink-{descriptor}", daemon=True)
         self._writer.start()
 
     def writable(self) -> bool:
@@ -83,7 +83,7 @@ class Outlet(io.RawIOBase):
                 self._lose()
             is_unread = self._busy_since_s is not None and time.monotonic() - self._busy_since_s > UNREAD_AFTER_S
         if is_unread:
-            self._tell_once("nobody reads it")
+            self._report_once("it is not read")
         return len(piece)
 
     def finish(self) -> None:
@@ -91,13 +91,13 @@ class Outlet(io.RawIOBase):
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
-            done = self._changed.wait_for(lambda: not self._writer.is_alive() or self._is_written(), LAST_WORDS_S)
+            done = self._changed.wait_for(lambda: not self._writer.is_alive() or self._is_written(), FLUSH_S)
             if not done:
                 self._lose(len(self._queue) + 1)
         if not done:
-            self._tell_once("nobody reads it")
+            self._report_once("it is not read")
         if done:
-            self._writer.join(LAST_WORDS_S)
+            self._writer.join(FLUSH_S)
 
     def _is_written(self) -> bool:
         return not self._queue and self._busy_since_s is None
@@ -131,9 +131,9 @@ class Outlet(io.RawIOBase):
         except OSError as error:
             self._failed(error)
             return
-        if self._is_told:
-            self._is_told = False
-            self._tell(f"{self._name} is written again; what came in between is left out")
+        if self._is_reported:
+            self._is_reported = False
+            self._report(f"{self._name} is written again; what came in between is left out")
 
     def _failed(self, error: OSError) -> None:
         with self._changed:
@@ -142,40 +142,40 @@ class Outlet(io.RawIOBase):
                 self._queue.clear()
             else:
                 self._lose()
-        self._tell_once(error.strerror or "it cannot be written")
+        self._report_once(error.strerror or "it cannot be written")
 
-    def _tell_once(self, why: str) -> None:
+    def _report_once(self, why: str) -> None:
         with self._changed:
-            told, self._is_told = self._is_told, True
-        if not told:
-            self._tell(f"{self._name}: {why}; copies go on, what is not written is left out")
+            was_reported, self._is_reported = self._is_reported, True
+        if not was_reported:
+            self._report(f"{self._name}: {why}; copies go on, what is not written is left out")
 
 
 @contextmanager
-def outlets() -> Iterator[Callable[[], bool]]:
+def nonblocking_streams() -> Iterator[Callable[[], bool]]:
     """Have standard output and error written by threads for as long as the block runs.
 
     Yields:
-        What tells whether standard output has everything it was given, or a reader that left of its own accord.
+        What returns whether standard output has everything it was given, or a reader that left of its own accord.
     """
     before = sys.stdout, sys.stderr
     for stream in before:
         with suppress(OSError):
             stream.flush()
-    # A terminal that is gone has nobody to be told of it.
-    error = Outlet(2, "standard error", lambda _: None)
-    output = Outlet(1, "standard output", say)
+    # For a terminal that is gone, no other place is left.
+    error = NonblockingStream(2, "standard error", lambda _: None)
+    output = NonblockingStream(1, "standard output", say)
     sys.stdout, sys.stderr = _text(output, before[0]), _text(error, before[1])
     try:
         yield lambda: output.is_whole
     finally:
-        for stream, outlet in ((sys.stdout, output), (sys.stderr, error)):
+        for stream, sink in ((sys.stdout, output), (sys.stderr, error)):
             stream.flush()
-            outlet.finish()
+            sink.finish()
         sys.stdout, sys.stderr = before
 
 
-def _text(outlet: Outlet, like: TextIO) -> io.TextIOWrapper:
+def _text(sink: NonblockingStream, like: TextIO) -> io.TextIOWrapper:
     # What the terminal cannot show is replaced as before; `strict` would raise in the midst of a copy.
     errors = like.errors if like.errors not in {None, "strict"} else "backslashreplace"
-    return io.TextIOWrapper(outlet, encoding=like.encoding, errors=errors, line_buffering=True)  # type: ignore[arg-type]
+    return io.TextIOWrapper(sink, encoding=like.encoding, errors=errors, line_buffering=True)  # type: ignore[arg-type]

@@ -24,8 +24,8 @@ from typing import Generic, Self, TypeVar
 T = TypeVar("T")
 
 
-class Inbox(Generic[T]):
-    """Entered and read by the main thread; anybody may put in."""
+class SignalQueue(Generic[T]):
+    """Entered and read by the main thread; all threads can put in."""
 
     def __init__(self) -> None:
         self._items: deque[T] = deque()
@@ -53,7 +53,7 @@ class Inbox(Generic[T]):
                 return
             self._items.append(item)
             if len(self._items) == 1:
-                with suppress(BlockingIOError):  # full of signals: it wakes anyway
+                with suppress(BlockingIOError):  # full of signals: it wakes all the same
                     os.write(self._in, b"i")
 
     def take(self, timeout_s: float) -> list[T]:

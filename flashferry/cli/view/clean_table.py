@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from tasks.clean import CleanLook, OldFile
 
 
-def to_be_deleted(host: str, look: CleanLook) -> tuple[str, ...]:
+def to_be_deleted(host: str, found: CleanLook) -> tuple[str, ...]:
     """Return what stands above the question about a device: each file with date, size, and why it may go."""
+    files, space = counted(len(found.files), "file"), _free_space(found.free_bytes)
     return (
-        f"{host}: {counted(len(look.files), 'file')} could go from {look.file_system}, {_room(look.free_bytes)}",
-        *(text for one in look.files for text in _about_file(one)),
+        f"{host}: {files} could go from {found.file_system}, {space}",
+        *(text for one in found.files for text in _about_file(one)),
     )
 
 
@@ -45,26 +46,29 @@ def print_clean(found: CleanResult, *, asked: Collection[str] = ()) -> None:
     for record in found.devices:
         _about(record, asked)
     gone = [file for record in found.devices for file in record.deleted]
-    told = f"{counted(len(gone), 'file')} deleted, {sum(file.size_bytes for file in gone):,} bytes"
-    console().print(told if gone else "nothing was deleted", style=GOOD if not found.exit_code else BAD)
+    text = f"{counted(len(gone), 'file')} deleted, {sum(file.size_bytes for file in gone):,} bytes"
+    console().print(text if gone else "nothing was deleted", style=GOOD if not found.exit_code else BAD)
 
 
 def _about(record: CleanRecord, asked: Collection[str]) -> None:
-    look = record.look
-    if look is not None and look.reason:
-        line(record.host, f"which files could go cannot be told: {look.reason}", "yellow")
-    elif look is not None and not look.files and asked:
-        line(record.host, f"of {', '.join(sorted(asked))} nothing is on {look.file_system}")
-    elif look is not None and not look.files:
-        line(record.host, f"no image on {look.file_system} is older than what runs and named by nothing")
-    for file in look.files if look is not None and not record.deleted else ():
+    found = record.look
+    if found is not None and found.reason:
+        line(record.host, f"which files could go is not known: {found.reason}", "yellow")
+    elif found is not None and not found.files and asked:
+        line(record.host, f"of {', '.join(sorted(asked))} nothing is on {found.file_system}")
+    elif found is not None and not found.files:
+        line(record.host, f"no image on {found.file_system} is older than what runs and named by nothing")
+    for file in found.files if found is not None and not record.deleted else ():
         line(record.host, f"{file.path} may go: {file.reason}")
-    if look is not None and look.note:
-        line(record.host, look.note, "yellow")
-    if record.deleted and look is not None:
-        line(record.host, f"{look.file_system} {_room(record.free_bytes_after)}, {_room(look.free_bytes)} before")
+    if found is not None and found.note:
+        line(record.host, found.note, "yellow")
+    if record.deleted and found is not None:
+        line(
+            record.host,
+            f"{found.file_system} {_free_space(record.free_bytes_after)}, {_free_space(found.free_bytes)} before",
+        )
     if record.outcome is Outcome.NOT_BEGUN:
-        line(record.host, "nobody said yes: nothing was deleted")
+        line(record.host, "not confirmed: nothing was deleted")
     print_error(record.host, record.failure)
 
 
@@ -79,5 +83,5 @@ def _row(record: CleanRecord, file: OldFile) -> dict[str, str | Text]:
     }
 
 
-def _room(free: int | None) -> str:
-    return "room not told" if free is None else f"{free:,} bytes free"
+def _free_space(free: int | None) -> str:
+    return "free space not known" if free is None else f"{free:,} bytes free"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from flashferry.cli.view.layout import (
     GOOD,
     STYLES,
     WARN,
+    alike,
     console,
     line,
     outcome,
@@ -23,6 +25,7 @@ from flashferry.cli.view.layout import (
     show,
 )
 from flashferry.cli.view.run_details import print_details, rows_of
+from flashferry.core.safe_quote import counted
 from flashferry.core.units import link_rate, megabytes, milliseconds
 from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.model.states import ACCEPTED_LABEL, Outcome, Restored
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
 
 
 _SHA512 = "/sha512"
+_UNSURE = "image unsure"
 
 
 def facts_line(found: CheckReport) -> str:
@@ -91,8 +95,26 @@ def print_checks(records: tuple[CheckRecord, ...]) -> None:
     for record in records:
         if record.check is not None:
             console().print(f"{record.host}: {facts_line(record.check)}")
-            for note in record.check.notes:
-                console().print(f"{record.host}: note: {note}", style="yellow")
+    checked = [(record.host, record.check) for record in records if record.check is not None]
+    alike(((f"note: {note}", host) for host, found in checked for note in found.notes), WARN)
+    _print_check_sum(records)
+
+
+def _print_check_sum(records: tuple[CheckRecord, ...]) -> None:
+    """Print how many devices came to what, and the command that comes next."""
+    counts = Counter(str(outcome(record.outcome, done=_fit_word(record.check))) for record in records)
+    good = sum(record.outcome.is_good for record in records)
+    sums = ", ".join(f"{count} {word}" for word, count in counts.most_common())
+    console().print(f"{counted(len(records), 'device')}: {sums}", style=GOOD if good == len(records) else BAD)
+    if _UNSURE in counts:
+        console().print(f"{_UNSURE}: staging is not refused, for no platform is known of the image: check it yourself")
+    has_image = any(record.check is not None and record.check.image is not None for record in records)
+    if good and has_image:
+        console().print("next: 'flashferry stage' or 'flashferry plan' with the same inventory and --image")
+    elif good:
+        console().print("next: 'flashferry check --image FILE' checks whether an image fits, and its space")
+    else:
+        console().print("next: mend what is reported above, then check again")
 
 
 def _check_row(record: CheckRecord) -> dict[str, str | Text]:
@@ -111,7 +133,7 @@ def _check_row(record: CheckRecord) -> dict[str, str | Text]:
 def _fit_word(found: CheckReport | None) -> str:
     """Return what to call a device that may be staged: fit, but where its image may be another platform's."""
     is_known = found is None or found.image is None or found.image.fits == "of this platform"
-    return "fit" if is_known else "image unsure"
+    return "fit" if is_known else _UNSURE
 
 
 def _print_reach(host: str, found: Connectivity, *, is_alone: bool) -> None:

@@ -21,7 +21,7 @@ class FleetLines:
 
     Args:
         roster: Which devices the run has.
-        last_step: The step that ends a device's way where the run does not tell it.
+        last_step: The step that ends a device's run where the run does not report it.
         devices: How many there are.
         clock: Seconds, going up.
     """
@@ -30,11 +30,11 @@ class FleetLines:
         self, roster: Roster, last_step: str, devices: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._fleet = Fleet(roster, last_step, devices)
-        # A run that restores tells each device's end by itself.
+        # A run that restores reports each device's end by itself.
         self._ends_silently = last_step != "restore"
         self._clock = clock
         self._lock = threading.Lock()
-        self._told: dict[str, str] = {}
+        self._printed: dict[str, str] = {}
         self._summary_at_s = clock()
 
     def say(self, text: str) -> None:
@@ -71,20 +71,20 @@ class FleetLines:
         return []
 
     def _summary(self) -> list[tuple[str, str]]:
-        """Return a line for each site about which there is something new to tell, and one for all."""
+        """Return a line for each site that has something new, and one for all."""
         lines = []
         for name, tally in self._fleet.sites.items():
-            text = _stands(tally)
+            text = _summary_of(tally)
             if (
                 len(self._fleet.sites) > 1
-                and text != self._told.get(name)
+                and text != self._printed.get(name)
                 and tally.over + tally.devices[Phase.UNDER_WAY]
             ):
-                self._told[name] = text
+                self._printed[name] = text
                 lines.append(("site", f"{name or '(none)'}: {text}"))
         seconds = left_s(self._fleet)
         about = f", about {left(seconds)}" if seconds is not None else ""
-        return [*lines, ("all", f"{_stands(self._fleet.whole)}{about}")]
+        return [*lines, ("all", f"{_summary_of(self._fleet.whole)}{about}")]
 
 
 def _marked(event: Event) -> tuple[str, str]:
@@ -97,7 +97,7 @@ def _marked(event: Event) -> tuple[str, str]:
     return f"{word.upper()} ", event.text.removeprefix(f"{word}: ")
 
 
-def _stands(tally: Tally) -> str:
+def _summary_of(tally: Tally) -> str:
     counts = tally.devices
     words = [f"{counts[Phase.DONE]} of {tally.total} {Phase.DONE.label}"]
     words.append(f"{counts[Phase.UNDER_WAY]} {Phase.UNDER_WAY.label}")

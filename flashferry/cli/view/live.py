@@ -20,20 +20,20 @@ from flashferry.api.watching import View, watchers
 from flashferry.cli.terminal.output import EventLines, say
 from flashferry.cli.view.fleet_lines import FleetLines
 from flashferry.cli.view.layout import BAD, STYLES, console
-from flashferry.cli.view.live_cells import Look
+from flashferry.cli.view.live_cells import TerminalSize
 from flashferry.cli.view.live_layout import lines_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Event
 from flashferry.monitor.progress import Fleet, Roster
 
 OfSites = Callable[[], Mapping[str, str]]
-"""Asked each time that a view is drawn: something to be told of sites, in words by site."""
+"""Asked each time that a view is drawn: notes on sites, in words by site."""
 
 MANY = 20
 """Beyond so many devices plain lines are a summary."""
 
 _REDRAW_EVERY_S = ((200, 1.0), (MANY, 0.5), (0, 0.25))
-"""From so many devices on: they tell something once a second, and a line of 160 columns takes a while to draw."""
+"""From so many devices on: each reports once a second, and a line of 160 columns takes a while to draw."""
 
 
 @contextmanager
@@ -50,24 +50,24 @@ def watching(
     """Yield what takes a run's events: a live view on standard error where it is a terminal, else plain lines.
 
     Args:
-        last_step: The step that ends a device's way where the run does not tell it: `restore`, `reach`, `check`.
+        last_step: The step that ends a device's run where the run does not report it: `restore`, `reach`, `check`.
         devices: How many devices the run has.
-        roster: Which, at which sites, and what they are to get: for totals; None: nobody knows beforehand.
+        roster: Which, at which sites, and what they are to get: for totals; None: not known beforehand.
         events: Where events go for programs, see `docs/events.md`; `-` takes the place of what is for people.
         metrics: `[ADDRESS:]PORT` where metrics are to be had; None for nowhere.
-        silence: Tells when silent sites were heard last, for the rows of a live view; None: no site has an agent.
-        fetching: Tells which image comes into a site's depot, likewise.
+        silence: Returns when silent sites were last in contact, for the live view; None: no site has an agent.
+        fetching: Returns which image comes into a site's depot, likewise.
 
     Raises:
         ConfigInvalid: The file cannot be written, or the port cannot be listened on.
     """
     roster = roster or Roster()
-    with watchers(roster, say, last_step=last_step, events=events, metrics=metrics) as told:
+    with watchers(roster, say, last_step=last_step, events=events, metrics=metrics) as others:
         if events is not None and str(events) == "-":
-            yield told.over(None)
+            yield others.over(None)
             return
         with _shown(last_step, devices, roster, silence, fetching) as view:
-            yield told.over(view) if events is not None or metrics is not None else view
+            yield others.over(view) if events is not None or metrics is not None else view
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def _shown(
 
 
 class LiveTable:
-    """Takes events and renders where the run stands; what failed is told above, once.
+    """Takes events and renders where the run stands; what failed is printed above, once.
 
     Events only change numbers; a thread of the view's own draws them, so that neither a slow terminal nor one that was
     stopped by Ctrl-S holds up a device.
@@ -128,22 +128,22 @@ class LiveTable:
             self._fleet.take(event, self._clock())
         if event.host is None:
             if event.step == "run" and event.status == "waiting":
-                self._tell(event.text)
+                self._say_above(event.text)
             elif event.step not in {"wave", "run"}:
-                self._tell(f"{event.step}: {event.text}")
+                self._say_above(f"{event.step}: {event.text}")
         elif event.status == "failed" and event.step not in {"device", "transfer"}:
-            self._tell(f"{event.host}: {event.step}: {event.text}", style=_style(event))
+            self._say_above(f"{event.host}: {event.step}: {event.text}", style=_style(event))
         elif event.status == "failed" and event.step == "device" and is_news and event.outcome != Outcome.NOT_BEGUN:
             # No step of it failed, and yet it did not end well: as one that is not ready, or that was rolled back.
-            self._tell(f"{event.host}: {event.text}", style=_style(event))
+            self._say_above(f"{event.host}: {event.text}", style=_style(event))
         elif event.status == "note":
-            self._tell(f"{event.host}: {event.text}")
+            self._say_above(f"{event.host}: {event.text}")
 
     def say(self, text: str) -> None:
         """Print a line for people, above the view, when it is drawn next."""
-        self._tell(f"flashferry: {text}")
+        self._say_above(f"flashferry: {text}")
 
-    def _tell(self, text: str, style: str = "") -> None:
+    def _say_above(self, text: str, style: str = "") -> None:
         self._above.append(Text(text, style=style))
 
     @contextmanager
@@ -163,12 +163,12 @@ class LiveTable:
             # A terminal that was closed meanwhile must not take the results and the exit code with it.
             if not artist.is_alive():
                 with suppress(OSError):
-                    self.tell_above()
+                    self.print_above()
                 with suppress(OSError):
                     live.stop()
 
-    def tell_above(self) -> None:
-        """Print what is to stand above the view, all of it in one go."""
+    def print_above(self) -> None:
+        """Print what is to stand above the view."""
         lines = [self._above.popleft() for _ in range(len(self._above))]
         if lines:
             for line in lines:
@@ -182,22 +182,22 @@ class LiveTable:
             try:
                 # What is printed above has the view drawn anew by itself.
                 if self._above:
-                    self.tell_above()
+                    self.print_above()
                 else:
                     live.refresh()
             except OSError:
-                return  # nobody looks any more
+                return  # the terminal is gone
 
     def __rich_console__(self, out: Console, options: ConsoleOptions) -> RenderResult:
         """Render the view in the lines and columns that the terminal has now."""
-        look = Look(
+        screen = TerminalSize(
             width=options.max_width, height=max(2, (options.height or out.height) - 1), plain=options.ascii_only
         )
         with self._lock:
             now_s = self._clock()
             lines = lines_of(
                 self._fleet,
-                look,
+                screen,
                 now_s=now_s,
                 elapsed_s=now_s - self._started_s,
                 silent=self._silence(),

@@ -16,7 +16,7 @@ GAP = "  "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class TerminalSize:
     """What a terminal can show.
 
     Attributes:
@@ -49,12 +49,12 @@ def joined(cells: Iterable[Line]) -> Line:
     return line
 
 
-def cut(line: Line, look: Look) -> Line:
+def cut(line: Line, screen: TerminalSize) -> Line:
     """Return a line no wider than the terminal, in signs that it has."""
     kept: Line = []
-    width = look.width
+    width = screen.width
     for text, style in line:
-        if look.plain:
+        if screen.plain:
             text = text.replace("…", "~").encode("ascii", "replace").decode()
         if width <= 0:
             break
@@ -112,5 +112,5 @@ def clock(seconds: float) -> str:
 
 
 def left(seconds: float | None) -> str:
-    """Return a time that is left; nothing where nobody can tell."""
+    """Return a time that is left; nothing where it is not known."""
     return "" if seconds is None else f"{clock(seconds)} left"

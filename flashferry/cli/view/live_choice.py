@@ -1,4 +1,4 @@
-"""Which devices of a run are worth a line: what needs attention first, then copies, then the rest. Pure."""
+"""Which devices of a run are shown in a line: what needs attention first, then copies, then the rest. Pure."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Need(IntEnum):
     OTHER = 7
 
 
-_TOLD = frozenset({Phase.FAILED, Phase.REFUSED, Phase.INTERRUPTED})
-"""Ends that somebody has to act on; a device that was not started has only its number."""
+_ACTIONABLE = frozenset({Phase.FAILED, Phase.REFUSED, Phase.INTERRUPTED})
+"""Ends that need an action; devices that were not started are only counted."""
 
-WORDS: Mapping[Need, str] = {
+LABELS: Mapping[Need, str] = {
     Need.RESTORING: "being restored",
     Need.FAILED: "not done",
     Need.STALLED: "stalled",
@@ -46,7 +46,7 @@ WORDS: Mapping[Need, str] = {
     Need.COPY: "copying",
     Need.OTHER: "at other steps",
 }
-"""What devices are called of which only the number is told."""
+"""Labels of devices that are only counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Choice:
     hidden: Mapping[Need, int] = field(default_factory=dict)
 
 
-def choose(devices: Iterable[Device], *, room: int, now_s: float) -> Choice:
+def choose(devices: Iterable[Device], *, space: int, now_s: float) -> Choice:
     """Return the devices that are shown in so many lines; queued ones and those that went well never are.
 
     Devices that failed and are through keep a quarter of the lines, the latest first, and more where lines are left.
@@ -73,23 +73,23 @@ def choose(devices: Iterable[Device], *, room: int, now_s: float) -> Choice:
     needs.sort(key=_order)
     failed = [one for one in needs if one[0] is Need.FAILED]
     others = [one for one in needs if one[0] is not Need.FAILED]
-    kept = failed[: max(room // 4, room - len(others))]
-    shown = sorted([*kept, *others[: max(0, room - len(kept))]], key=_order)
+    kept = failed[: max(space // 4, space - len(others))]
+    shown = sorted([*kept, *others[: max(0, space - len(kept))]], key=_order)
     hidden = Counter(need for need, _ in needs)
     hidden.subtract(need for need, _ in shown)
     return Choice(shown=tuple((device, need) for need, device in shown), hidden=+hidden)
 
 
 def need_of(device: Device, usual_bytes_per_s: float | None, now_s: float) -> Need | None:
-    """Return why a device is worth a line, or None where it is not.
+    """Return why a device gets a line, or None where it gets none.
 
     Args:
         device: The device.
-        usual_bytes_per_s: What the copies of its site make; None where too few run to tell.
-        now_s: The time, on the clock of who follows.
+        usual_bytes_per_s: What the copies of its site make; None where too few run.
+        now_s: The time, on the follower's clock.
     """
     if device.is_over or device.phase is Phase.QUEUED:
-        is_amiss = device.has_failed or device.phase in _TOLD
+        is_amiss = device.has_failed or device.phase in _ACTIONABLE
         return Need.FAILED if is_amiss else None
     if device.is_retrying:
         return Need.RETRY
@@ -105,7 +105,7 @@ def need_of(device: Device, usual_bytes_per_s: float | None, now_s: float) -> Ne
 
 
 def _usual_rates(devices: list[Device], now_s: float) -> dict[str, float]:
-    """Return what a copy makes by site, where enough of them run for long enough to tell."""
+    """Return what a copy makes by site, where enough of them run for long enough."""
     rates: defaultdict[str, list[float]] = defaultdict(list)
     for device in devices:
         if device.is_flowing and now_s - device.copying_since_s >= _SETTLED_S:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from flashferry.cli.view.layout import STYLES
 from flashferry.cli.view.layout import rate as rate_with_unit
-from flashferry.cli.view.live_cells import Line, Look, bar, clock, fit, joined, left, percent, rate
+from flashferry.cli.view.live_cells import Line, TerminalSize, bar, clock, fit, joined, left, percent, rate
 from flashferry.cli.view.live_choice import Need
 from flashferry.monitor.progress import Device
 
@@ -22,19 +22,19 @@ _VERDICT = 13
 _FEW_STEP = 20
 _FEW_BAR = 16
 _STYLES = {Need.RESTORING: BAD, Need.FAILED: BAD, Need.STALLED: WARN, Need.RETRY: WARN, Need.SLOW: WARN}
-_TOLD = frozenset({Need.RESTORING, Need.FAILED, Need.RETRY})
+_IN_WORDS = frozenset({Need.RESTORING, Need.FAILED, Need.RETRY})
 """Needs that take words, not a bar."""
 
 
-def few_lines(devices: Iterable[Device], look: Look, now_s: float) -> list[Line]:
+def few_lines(devices: Iterable[Device], screen: TerminalSize, now_s: float) -> list[Line]:
     """Return a line per device, with units in it: for a run of few devices, whose lines have no header."""
     found = list(devices)
     host = min(_FEW_STEP, max((len(device.host) for device in found), default=0))
     step = min(_FEW_STEP, max((len(device.step) for device in found), default=0))
-    return [_few_line(device, host, step, look, now_s) for device in found]
+    return [_few_line(device, host, step, screen, now_s) for device in found]
 
 
-def _few_line(device: Device, host: int, step: int, look: Look, now_s: float) -> Line:
+def _few_line(device: Device, host: int, step: int, screen: TerminalSize, now_s: float) -> Line:
     style = BAD if device.has_failed else ""
     names = [
         (fit(device.host, host), style),
@@ -42,68 +42,70 @@ def _few_line(device: Device, host: int, step: int, look: Look, now_s: float) ->
         (fit(device.step, step), style),
     ]
     if device.waits:
-        return joined([names, [(fit(device.waits, max(0, look.width - host - step - 4)), WARN)]])
+        return joined([names, [(fit(device.waits, max(0, screen.width - host - step - 4)), WARN)]])
     if not device.is_copying:
         since = clock(now_s - device.since_s)
-        room = max(0, look.width - host - step - len(since) - 6)
-        return joined([names, [(since, "")], [(fit(device.doing, room), DIM)] if device.doing else []])
-    cells = [names, _bar(device, _FEW_BAR, look), [(fit(percent(_share(device)), 4, right=True), "")]]
+        space = max(0, screen.width - host - step - len(since) - 6)
+        return joined([names, [(since, "")], [(fit(device.doing, space), DIM)] if device.doing else []])
+    cells = [names, _bar(device, _FEW_BAR, screen), [(fit(percent(_share(device)), 4, right=True), "")]]
     cells.append([(fit(rate_with_unit(device.rate_bytes_per_s), 11, right=True), "")])
     seconds = _left_s(device)
     cells.append([(left(seconds) if seconds is not None else clock(now_s - device.since_s), "")])
-    if device.verdict and look.width >= 72 + host:
+    if device.verdict and screen.width >= 72 + host:
         cells.append([(f"{device.verdict} so far", DIM)])
     return joined(cells)
 
 
-def device_header(devices: Sequence[Device], look: Look, *, with_site: bool, has_copies: bool = True) -> Line:
+def device_header(devices: Sequence[Device], screen: TerminalSize, *, with_site: bool, has_copies: bool = True) -> Line:
     """Return the words above the lines of devices; of copies only where there are any."""
-    host, site, width = _widths(devices, look, with_site=with_site)
+    host, site, width = _widths(devices, screen, with_site=with_site)
     words = [fit("device", host), *([fit("site", site)] if site else []), fit("step", _STEP)]
     if not has_copies:
         return [("  ".join(words), DIM)]
     words += [fit("copied", width + 6), fit("MB/s", _RATE, right=True), fit("left", _LEFT, right=True)]
-    return [("  ".join([*words, *(["limited by"] if look.width >= WIDE_ENOUGH else [])]), DIM)]
+    return [("  ".join([*words, *(["limited by"] if screen.width >= WIDE_ENOUGH else [])]), DIM)]
 
 
-def device_lines(chosen: Iterable[tuple[Device, Need]], look: Look, now_s: float, *, with_site: bool) -> list[Line]:
+def device_lines(
+    chosen: Iterable[tuple[Device, Need]], screen: TerminalSize, now_s: float, *, with_site: bool
+) -> list[Line]:
     """Return a line per device, in the columns that `device_header` names."""
     found = list(chosen)
-    widths = _widths([device for device, _ in found], look, with_site=with_site)
-    return [_line(device, need, widths, look, now_s) for device, need in found]
+    widths = _widths([device for device, _ in found], screen, with_site=with_site)
+    return [_line(device, need, widths, screen, now_s) for device, need in found]
 
 
-def _widths(devices: Sequence[Device], look: Look, *, with_site: bool) -> tuple[int, int, int]:
+def _widths(devices: Sequence[Device], screen: TerminalSize, *, with_site: bool) -> tuple[int, int, int]:
     """Return the columns of the name, the site (0: not shown) and the bar."""
-    verdict = _VERDICT + 2 if look.width >= WIDE_ENOUGH else 0
-    room = look.width - (_STEP + 2) - (2 + 6) - (_RATE + 2) - (_LEFT + 2) - verdict
-    host = min(max(6, *(len(device.host) for device in devices)), max(12, room - 6))
+    verdict = _VERDICT + 2 if screen.width >= WIDE_ENOUGH else 0
+    space = screen.width - (_STEP + 2) - (2 + 6) - (_RATE + 2) - (_LEFT + 2) - verdict
+    host = min(max(6, *(len(device.host) for device in devices)), max(12, space - 6))
     site = 0
-    if with_site and room - host >= 20:
+    if with_site and space - host >= 20:
         site = min(max(4, *(len(device.site) for device in devices)), 16)
-        room -= site + 2
-    return host, site, max(4, min(24, room - host))
+        space -= site + 2
+    return host, site, max(4, min(24, space - host))
 
 
-def _line(device: Device, need: Need, widths: tuple[int, int, int], look: Look, now_s: float) -> Line:
+def _line(device: Device, need: Need, widths: tuple[int, int, int], screen: TerminalSize, now_s: float) -> Line:
     host, site, width = widths
     style = STYLES[device.phase.tone] if need is Need.FAILED and not device.has_failed else _STYLES.get(need, "")
     cells: list[Line] = [[(fit(device.host, host), style)]]
     cells += [[(fit(device.site, site), DIM)]] if site else []
     cells.append([(fit(_step(device, need, now_s), _STEP), style)])
     used = host + 2 + (site + 2 if site else 0) + _STEP + 2
-    if told := _told(device, need):
-        return joined([*cells, [(fit(told, max(0, look.width - used)), style)]])
+    if text := _text(device, need):
+        return joined([*cells, [(fit(text, max(0, screen.width - used)), style)]])
     if not device.is_copying:
         return joined(cells)
     seconds = _left_s(device)
     cells += [
-        _bar(device, width, look),
+        _bar(device, width, screen),
         [(fit(percent(_share(device)), 4, right=True), "")],
         [(fit(rate(device.rate_bytes_per_s), _RATE, right=True), style)],
         [(fit(clock(seconds) if seconds is not None else "", _LEFT, right=True), "")],
     ]
-    if look.width >= WIDE_ENOUGH:
+    if screen.width >= WIDE_ENOUGH:
         cells.append([(device.verdict or "", DIM)])
     return joined(cells)
 
@@ -123,11 +125,11 @@ def _step(device: Device, need: Need, now_s: float) -> str:
     return device.step if device.is_copying else f"{device.step} {clock(now_s - device.since_s)}"
 
 
-def _told(device: Device, need: Need) -> str:
+def _text(device: Device, need: Need) -> str:
     if need is Need.RETRY or (device.waits and need is not Need.FAILED):
         return device.waits
     # The step has the word already.
-    return device.text.removeprefix(f"{device.phase.label}: ") if need in _TOLD else device.doing
+    return device.text.removeprefix(f"{device.phase.label}: ") if need in _IN_WORDS else device.doing
 
 
 def _share(device: Device) -> float:
@@ -135,12 +137,12 @@ def _share(device: Device) -> float:
 
 
 def _left_s(device: Device) -> float | None:
-    # Below what is shown as a rate, a time would be told to the second and mean nothing.
+    # Below what is shown as a rate, a time would be given to the second and mean nothing.
     if device.rate_bytes_per_s < 500.0:
         return None
     return (device.size_bytes - device.acked_bytes) / device.rate_bytes_per_s
 
 
-def _bar(device: Device, width: int, look: Look) -> Line:
-    done, undone = bar(_share(device), width, plain=look.plain)
+def _bar(device: Device, width: int, screen: TerminalSize) -> Line:
+    done, undone = bar(_share(device), width, plain=screen.plain)
     return [(done, DONE), (undone, DIM)]

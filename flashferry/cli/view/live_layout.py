@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from flashferry.cli.terminal.output import command
 from flashferry.cli.view.layout import STYLES
-from flashferry.cli.view.live_cells import Line, Look, amount, bar, clock, cut, fit, joined, left, percent, rate
-from flashferry.cli.view.live_choice import WORDS, Need, choose
+from flashferry.cli.view.live_cells import Line, TerminalSize, amount, bar, clock, cut, fit, joined, left, percent, rate
+from flashferry.cli.view.live_choice import LABELS, Need, choose
 from flashferry.cli.view.live_device_lines import WIDE_ENOUGH, device_header, device_lines, few_lines
 from flashferry.core.outside import shown
 from flashferry.core.safe_quote import counted
@@ -29,11 +29,11 @@ _LEAST_DEVICE_LINES = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SitesTold:
-    """What is told of sites that have an agent, in words by site.
+class SiteNotes:
+    """Notes on sites that have an agent, in words by site.
 
     Attributes:
-        silent: When each was heard last whose agent is silent.
+        silent: When a silent agent was last in contact, by site.
         fetching: Which image comes into its depot, and how far it is.
     """
 
@@ -43,7 +43,7 @@ class SitesTold:
 
 def lines_of(
     fleet: Fleet,
-    look: Look,
+    screen: TerminalSize,
     *,
     now_s: float,
     elapsed_s: float,
@@ -54,52 +54,52 @@ def lines_of(
 
     Args:
         fleet: Where the devices stand.
-        look: What the terminal can show.
-        now_s: The time, on the clock of who follows.
+        screen: What the terminal can show.
+        now_s: The time, on the follower's clock.
         elapsed_s: How long the run has been going on.
-        silent: When each site was heard last whose agent is silent, in words; None: no site has one.
+        silent: When each silent agent was last in contact, in words by site; None: no site has one.
         fetching: Which image comes into each site's depot, in words; None: no site has one.
     """
     make = _few if fleet.total <= FEW else _many
-    lines = make(fleet, look, now_s, elapsed_s, SitesTold(silent=_shown(silent), fetching=_shown(fetching)))
-    return [cut(line, look) for line in lines[: max(1, look.height)]]
+    lines = make(fleet, screen, now_s, elapsed_s, SiteNotes(silent=_shown(silent), fetching=_shown(fetching)))
+    return [cut(line, screen) for line in lines[: max(1, screen.height)]]
 
 
-def _shown(told: Mapping[str, str] | None) -> dict[str, str]:
-    return {shown(site): shown(text) for site, text in (told or {}).items()}
+def _shown(notes: Mapping[str, str] | None) -> dict[str, str]:
+    return {shown(site): shown(text) for site, text in (notes or {}).items()}
 
 
-def _few(fleet: Fleet, look: Look, now_s: float, elapsed_s: float, told: SitesTold) -> list[Line]:
-    heads = [*_held(fleet, look), *_told(told, look)]
-    room = max(1, look.height - 2 - len(heads))
+def _few(fleet: Fleet, screen: TerminalSize, now_s: float, elapsed_s: float, notes: SiteNotes) -> list[Line]:
+    heads = [*_held(fleet, screen), *_notes_lines(notes, screen)]
+    space = max(1, screen.height - 2 - len(heads))
     under_way = [one for one in fleet.devices.values() if not one.is_over and one.phase is not Phase.QUEUED]
     under_way.sort(key=lambda device: not device.is_copying)
-    hidden = len(under_way[room:])
+    hidden = len(under_way[space:])
     parts = [f"{fleet.whole.over} of {counted(fleet.total, 'device')} through"]
     failed = sum(device.has_failed for device in fleet.devices.values())
     parts += [f"{failed} with a failure"] if failed else []
     parts += [f"{hidden} more under way"] if hidden else []
     summary = [(f"{', '.join(parts)}, {clock(elapsed_s)}", DIM)]
-    return [*heads, *few_lines(under_way[:room], look, now_s), summary]
+    return [*heads, *few_lines(under_way[:space], screen, now_s), summary]
 
 
-def _many(fleet: Fleet, look: Look, now_s: float, elapsed_s: float, told: SitesTold) -> list[Line]:
-    heads = [_counts(fleet, elapsed_s, look), _bytes(fleet, look), *_wave(fleet, look), *_held(fleet, look)]
-    room = look.height - 1 - len(heads)
-    sites = _sites(fleet, look, room - _LEAST_DEVICE_LINES, told) if len(fleet.sites) > 1 else []
+def _many(fleet: Fleet, screen: TerminalSize, now_s: float, elapsed_s: float, notes: SiteNotes) -> list[Line]:
+    heads = [_counts(fleet, elapsed_s, screen), _bytes(fleet, screen), *_wave(fleet, screen), *_held(fleet, screen)]
+    space = screen.height - 1 - len(heads)
+    sites = _sites(fleet, screen, space - _LEAST_DEVICE_LINES, notes) if len(fleet.sites) > 1 else []
     # Without rows of sites a line has them all.
-    sites = sites or _told(told, look)
-    room -= len(sites)
+    sites = sites or _notes_lines(notes, screen)
+    space -= len(sites)
     # A line of words above the devices, one below them for those that have no line.
-    chosen = choose(fleet.devices.values(), room=max(1, room - 2), now_s=now_s)
+    chosen = choose(fleet.devices.values(), space=max(1, space - 2), now_s=now_s)
     drawn = [device for device, _ in chosen.shown]
     with_site = len(fleet.sites) > 1
-    head = [device_header(drawn, look, with_site=with_site, has_copies=fleet.has_copies)] if drawn else []
-    rows = device_lines(chosen.shown, look, now_s, with_site=with_site) if drawn else []
+    head = [device_header(drawn, screen, with_site=with_site, has_copies=fleet.has_copies)] if drawn else []
+    rows = device_lines(chosen.shown, screen, now_s, with_site=with_site) if drawn else []
     return [*heads, *sites, *head, *rows, *_rest(chosen.hidden)]
 
 
-def _counts(fleet: Fleet, elapsed_s: float, look: Look) -> Line:
+def _counts(fleet: Fleet, elapsed_s: float, screen: TerminalSize) -> Line:
     devices = fleet.whole.devices
     queued = devices[Phase.QUEUED] + fleet.total - fleet.whole.total
     line: Line = [
@@ -110,11 +110,11 @@ def _counts(fleet: Fleet, elapsed_s: float, look: Look) -> Line:
         line += [(f"{devices[phase]} {phase.label}", STYLES[phase.tone]), (", ", "")] if devices[phase] else []
     line += [(f"{devices[Phase.UNDER_WAY]} {Phase.UNDER_WAY.label}, {queued} {Phase.QUEUED.label}", "")]
     length = sum(len(text) for text, _ in line)
-    line.append((fit(clock(elapsed_s), max(0, look.width - length), right=True), DIM))
+    line.append((fit(clock(elapsed_s), max(0, screen.width - length), right=True), DIM))
     return line
 
 
-def _bytes(fleet: Fleet, look: Look) -> Line:
+def _bytes(fleet: Fleet, screen: TerminalSize) -> Line:
     whole = fleet.whole
     words = [percent(whole.share)]
     if whole.todo_bytes:
@@ -124,7 +124,7 @@ def _bytes(fleet: Fleet, look: Look) -> Line:
     if (seconds := left_s(fleet)) is not None:
         words.append(f"about {left(seconds)}")
     text = "  ".join(words)
-    return joined([_bar(whole, min(60, look.width - len(text) - 2), look), [(text, "")]])
+    return joined([_bar(whole, min(60, screen.width - len(text) - 2), screen), [(text, "")]])
 
 
 def left_s(fleet: Fleet) -> float | None:
@@ -133,64 +133,64 @@ def left_s(fleet: Fleet) -> float | None:
     return max((seconds for seconds in found if seconds is not None), default=None)
 
 
-def _wave(fleet: Fleet, look: Look) -> list[Line]:
+def _wave(fleet: Fleet, screen: TerminalSize) -> list[Line]:
     # An activation calls its waves rounds, and says so.
-    told = fleet.wave if fleet.wave.startswith("round ") else f"wave {fleet.wave}"
-    return [[(fit(told, look.width), "bold")]] if fleet.wave else []
+    notes = fleet.wave if fleet.wave.startswith("round ") else f"wave {fleet.wave}"
+    return [[(fit(notes, screen.width), "bold")]] if fleet.wave else []
 
 
-def _held(fleet: Fleet, look: Look) -> list[Line]:
-    """Return what holds up the run and the command that lets it go on, in as many lines as that takes."""
+def _held(fleet: Fleet, screen: TerminalSize) -> list[Line]:
+    """Return what holds up the run and the command that continues it, in as many lines as that takes."""
     if not fleet.hold:
         return []
     verb = _COMMANDS.get(fleet.hold)
-    told = f"{fleet.hold_text}: {command(f'{verb} {fleet.run_id}')}" if verb else fleet.hold_text
-    text = told if fleet.hold in told else f"{fleet.hold}: {told}"
-    return [[(text[start : start + look.width], WARN)] for start in range(0, len(text), max(1, look.width))]
+    notes = f"{fleet.hold_text}: {command(f'{verb} {fleet.run_id}')}" if verb else fleet.hold_text
+    text = notes if fleet.hold in notes else f"{fleet.hold}: {notes}"
+    return [[(text[start : start + screen.width], WARN)] for start in range(0, len(text), max(1, screen.width))]
 
 
-def _told(told: SitesTold, look: Look) -> list[Line]:
+def _notes_lines(notes: SiteNotes, screen: TerminalSize) -> list[Line]:
     """Return a line that says which sites are silent, and one that says what comes into depots; none for neither."""
-    words = (("silent", told.silent, WARN), ("fetching", told.fetching, ""))
+    words = (("silent", notes.silent, WARN), ("fetching", notes.fetching, ""))
     lines = [(name, ", ".join(f"{site or '(none)'} {text}" for site, text in of.items()), at) for name, of, at in words]
-    return [[(fit(f"{name}: {text}", look.width), style)] for name, text, style in lines if text]
+    return [[(fit(f"{name}: {text}", screen.width), style)] for name, text, style in lines if text]
 
 
-def _sites(fleet: Fleet, look: Look, room: int, told: SitesTold) -> list[Line]:
+def _sites(fleet: Fleet, screen: TerminalSize, space: int, notes: SiteNotes) -> list[Line]:
     """Return a line per site, those with something to do first where there are too many; words above them."""
-    if room < 3:
+    if space < 3:
         return []
-    names, hidden = _fitting(fleet, room, told.silent)
+    names, hidden = _fitting(fleet, space, notes.silent)
     width = max(4, *(len(name) for name in names))
-    width = min(width, _SITE_COLUMNS if look.width < 100 else 2 * _SITE_COLUMNS)
+    width = min(width, _SITE_COLUMNS if screen.width < 100 else 2 * _SITE_COLUMNS)
     has_copies = fleet.has_copies
-    lines = [_site_header(width, look, has_copies=has_copies)]
+    lines = [_site_header(width, screen, has_copies=has_copies)]
     for name in names:
         tally, copies = fleet.sites[name], list[Line]()
-        if name in told.silent:
-            copies = _unheard(told.silent[name], tally, width, look, has_copies=has_copies)
-        elif name in told.fetching and not tally.copies:
-            copies = [[(told.fetching[name], DONE)]]
+        if name in notes.silent:
+            copies = _silent_copies(notes.silent[name], tally, width, screen, has_copies=has_copies)
+        elif name in notes.fetching and not tally.copies:
+            copies = [[(notes.fetching[name], DONE)]]
         elif has_copies:
-            copies = _copies(tally, width, look)
+            copies = _copies(tally, width, screen)
         lines.append(joined([*_counts_of(name, tally, width), *copies]))
-    return [*lines, *_more(fleet, hidden, told.silent)]
+    return [*lines, *_more(fleet, hidden, notes.silent)]
 
 
 def _more(fleet: Fleet, hidden: list[str], silent: Mapping[str, str]) -> list[Line]:
-    """Return a line about the sites that there is no room for."""
+    """Return a line about the sites that there is no space for."""
     over = sum(fleet.sites[name].over == fleet.sites[name].total for name in hidden)
-    unheard = sum(name in silent for name in hidden)
-    told = f"{len(hidden)} more sites, {over} of them through" + (f", {unheard} silent" if unheard else "")
-    return [[(told, DIM)]] if hidden else []
+    silent_hidden = sum(name in silent for name in hidden)
+    notes = f"{len(hidden)} more sites, {over} of them through" + (f", {silent_hidden} silent" if silent_hidden else "")
+    return [[(notes, DIM)]] if hidden else []
 
 
-def _fitting(fleet: Fleet, room: int, silent: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return the sites that are shown, and those that there is no room for."""
+def _fitting(fleet: Fleet, space: int, silent: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return the sites that are shown, and those that there is no space for."""
     names = list(fleet.sites)
-    if len(names) <= room - 1:
+    if len(names) <= space - 1:
         return names, []
-    kept = set(sorted(names, key=lambda name: (name not in silent, *_site_order(fleet.sites[name])))[: room - 2])
+    kept = set(sorted(names, key=lambda name: (name not in silent, *_site_order(fleet.sites[name])))[: space - 2])
     return [name for name in names if name in kept], [name for name in names if name not in kept]
 
 
@@ -202,12 +202,12 @@ _NOT_DONE = "not done"
 """Heads the column of those that are over without what they were to get: failed, refused, interrupted, not started."""
 
 
-def _site_header(width: int, look: Look, *, has_copies: bool) -> Line:
+def _site_header(width: int, screen: TerminalSize, *, has_copies: bool) -> Line:
     words = [fit("site", width), *(fit(word, 4, right=True) for word in ("done", "busy", "wait")), _NOT_DONE]
     if not has_copies:
         return [("  ".join(words), DIM)]
-    words += [fit("copied", _bar_width(width, look) + 6), fit("MB/s", 7, right=True)]
-    words += [fit("of cap", 7, right=True)] if look.width >= WIDE_ENOUGH else []
+    words += [fit("copied", _bar_width(width, screen) + 6), fit("MB/s", 7, right=True)]
+    words += [fit("of cap", 7, right=True)] if screen.width >= WIDE_ENOUGH else []
     return [("  ".join([*words, fit("left", 8, right=True)]), DIM)]
 
 
@@ -230,42 +230,42 @@ def _counts_of(name: str, tally: Tally, width: int) -> list[Line]:
     ]
 
 
-def _unheard(text: str, tally: Tally, width: int, look: Look, *, has_copies: bool) -> list[Line]:
-    """Return what stands in place of a silent site's copies: how far they were, and since when nobody knows more.
+def _silent_copies(text: str, tally: Tally, width: int, screen: TerminalSize, *, has_copies: bool) -> list[Line]:
+    """Return what stands in place of a silent site's copies: how far they were, and since when there is no news.
 
     Its rate and what it would need are of then: they are not shown as if they were of now.
     """
-    room = 7 + 2 + 8 + (9 if look.width >= WIDE_ENOUGH else 0)
-    if not has_copies or len(text) > room:
+    space = 7 + 2 + 8 + (9 if screen.width >= WIDE_ENOUGH else 0)
+    if not has_copies or len(text) > space:
         return [[(text, WARN)]]
     far: Line = [(fit(percent(tally.share), 4, right=True), DIM)]
-    return [_bar(tally, _bar_width(width, look), look), far, [(fit(text, room, right=True), WARN)]]
+    return [_bar(tally, _bar_width(width, screen), screen), far, [(fit(text, space, right=True), WARN)]]
 
 
-def _copies(tally: Tally, width: int, look: Look) -> list[Line]:
+def _copies(tally: Tally, width: int, screen: TerminalSize) -> list[Line]:
     """Return what a site's line says of its copies."""
     cap = tally.cap_bytes_per_s
     return [
-        _bar(tally, _bar_width(width, look), look),
+        _bar(tally, _bar_width(width, screen), screen),
         [(fit(percent(tally.share), 4, right=True), "")],
         [(fit(rate(tally.rate_bytes_per_s) if tally.copies else "", 7, right=True), "")],
-        *([[(fit(rate(cap) if cap else "", 7, right=True), DIM)]] if look.width >= WIDE_ENOUGH else []),
+        *([[(fit(rate(cap) if cap else "", 7, right=True), DIM)]] if screen.width >= WIDE_ENOUGH else []),
         [(fit(clock(tally.left_s) if tally.left_s is not None else "", 8, right=True), "")],
     ]
 
 
-def _bar_width(site_width: int, look: Look) -> int:
+def _bar_width(site_width: int, screen: TerminalSize) -> int:
     """Return what is left for a site's bar beside its figures."""
-    cap = 9 if look.width >= WIDE_ENOUGH else 0
-    return max(4, min(40, look.width - site_width - 3 * 6 - len(_NOT_DONE) - 2 - 2 - 6 - 9 - cap - 10))
+    cap = 9 if screen.width >= WIDE_ENOUGH else 0
+    return max(4, min(40, screen.width - site_width - 3 * 6 - len(_NOT_DONE) - 2 - 2 - 6 - 9 - cap - 10))
 
 
-def _bar(tally: Tally, width: int, look: Look) -> Line:
-    done, undone = bar(tally.share, max(4, width), plain=look.plain)
+def _bar(tally: Tally, width: int, screen: TerminalSize) -> Line:
+    done, undone = bar(tally.share, max(4, width), plain=screen.plain)
     return [(done, GOOD if tally.share >= 1 else DONE), (undone, DIM)]
 
 
 def _rest(hidden: Mapping[Need, int]) -> list[Line]:
     """Return a line that says how many devices have none."""
-    words = ", ".join(f"{count} {WORDS[need]}" for need, count in sorted(hidden.items()))
+    words = ", ".join(f"{count} {LABELS[need]}" for need, count in sorted(hidden.items()))
     return [[(f"not shown: {words}", DIM)]] if words else []

@@ -1,4 +1,4 @@
-"""Which devices of a run's result are told, and how much of each: a few whole, of many those that need attention."""
+"""Which devices of a run's result are shown, and how much of each: a few whole, of many those that need attention."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flashferry.model.record import DeviceRecord, Failure, RunReport
 
 FEW = 5
-"""Of so many devices everything is told."""
+"""Of so many devices everything is shown."""
 MOST_ROWS = 60
 MOST_DETAILED = 10
 
@@ -38,12 +38,12 @@ def rows_of(devices: Sequence[DeviceRecord]) -> tuple[DeviceRecord, ...]:
 
 
 def print_details(report: RunReport, evidence: Callable[[DeviceRecord], None], *, is_kept: bool = True) -> None:
-    """Print what is behind the rows: all where there are few devices, else of those that need attention.
+    """Print the details of the rows: all where there are few devices, else of those that need attention.
 
     Args:
         report: The run.
         evidence: Prints what was measured and proven of one device.
-        is_kept: Whether the run stays in a journal, so that there is more to be read of it.
+        is_kept: Whether the run stays in a journal, so that a report of it can be read.
     """
     ordered = in_order(report.devices)
     few = len(ordered) <= FEW
@@ -54,15 +54,15 @@ def print_details(report: RunReport, evidence: Callable[[DeviceRecord], None], *
         console().print(f"and {counted(len(urgent) - MOST_DETAILED, 'device')} more that need attention")
     alike((str(fact), device.host) for device in ordered for fact in record_facts(device))
     alike((note, device.host) for device in ordered for note in device.notes)
-    alike(((_told(why), device.host) for device in urgent for why in _complaints(device)), BAD)
+    alike(((_sentence(why), device.host) for device in urgent for why in _complaints(device)), BAD)
     if not few:
         calm = [device for device in ordered if not needs_attention(device)]
-        alike((_told(why), device.host) for device in calm for why in _complaints(device))
+        alike((_sentence(why), device.host) for device in calm for why in _complaints(device))
     _print_end(report, few=few, is_kept=is_kept)
 
 
 def needs_attention(device: DeviceRecord) -> bool:
-    """Return whether somebody has to look at a device: not where it just had no turn."""
+    """Return whether a device needs attention; one that was not started does not."""
     restore = device.restore
     return (
         device.outcome not in _FINE
@@ -84,7 +84,7 @@ def _complaints(device: DeviceRecord) -> list[Failure]:
     return [why for why in (device.failure, device.restore_failure) if why is not None]
 
 
-def _told(why: Failure) -> str:
+def _sentence(why: Failure) -> str:
     return failure_sentence(why.step, why.reason, why.hint)
 
 
@@ -92,14 +92,14 @@ def _print_end(report: RunReport, *, few: bool, is_kept: bool) -> None:
     """Print what became of all, why the run ended early, how it goes on, and where everything stands."""
     counts = Counter(device.outcome.phase for device in report.devices)
     if (without_row := len(report.devices) - len(rows_of(report.devices))) > 0:
-        console().print(f"and {counted(without_row, 'device')} more that got through or had no turn")
+        console().print(f"and {counted(without_row, 'device')} more that ended well or were not started")
     if not few:
-        told = ", ".join(f"{count} {phase.label}" for phase, count in counts.most_common())
-        console().print(f"{counted(len(report.devices), 'device')}: {told}")
+        text = ", ".join(f"{count} {phase.label}" for phase, count in counts.most_common())
+        console().print(f"{counted(len(report.devices), 'device')}: {text}")
     if report.stopped:
-        console().print(f"the run began nothing new: {report.stopped}", style=BAD)
+        console().print(f"the run started nothing new: {report.stopped}", style=BAD)
     if not is_kept:
         return
     if report.verb == "stage" and any(one.outcome in _LEFT and not one.is_left_by_plan for one in report.devices):
-        console().print(f"go on with: {command(f'stage --resume {report.run_id}')}", style=BAD)
+        console().print(f"resume with: {command(f'stage --resume {report.run_id}')}", style=BAD)
     console().print(f"report: {command(f'report {report.run_id}')}")

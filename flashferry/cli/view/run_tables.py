@@ -24,13 +24,13 @@ STATES = {RunState.ALIVE: "bold", RunState.FINISHED: "", RunState.DIED: BAD}
 BAD_OUTCOMES = frozenset(one.value for one in Outcome if not one.is_good and one is not Outcome.NOT_BEGUN)
 
 MANY = 20
-"""A run of more devices has rows only for those that somebody has to look at."""
+"""A run of more devices has rows only for those that need attention."""
 _CALM = 2
 _NOT_AS_BEFORE = frozenset(one.label for one in Restored if one.tone is Tone.BAD)
 
 
-def standing(run: RunStatus) -> Text:
-    """Return where a run stands, and what is wanted of it, in colour."""
+def state_text(run: RunStatus) -> Text:
+    """Return where a run stands, and what was asked of it, in colour."""
     words = [run.state.value]
     if run.state is RunState.ALIVE:
         words += ["stopping"] if run.is_stopping else ["paused"] if run.is_paused else []
@@ -70,7 +70,7 @@ def _tallied(outcome: str | None, device: DeviceStatus | StoredDevice, *, is_ali
 
 
 def print_runs(runs: tuple[RunStatus, ...], without: str = "the journal has no run yet") -> None:
-    """Print a row per run; where there is none, say so in these words."""
+    """Print a row per run; `without` where there is none."""
     if not runs:
         console().print(without)
     show((_list_row(run) for run in runs), wide_only=frozenset({"started"}))
@@ -81,14 +81,14 @@ def _list_row(run: RunStatus) -> dict[str, str | Text]:
         "run": run.run_id,
         "verb": run.verb,
         "started": f"{run.started_at[:19].replace('T', ' ')} UTC",
-        "run is": standing(run),
+        "run is": state_text(run),
         "devices": str(len(run.devices)),
         "of them": tally(run),
     }
 
 
 def print_run_state(run: StoredRun, control: ControlRequest) -> None:
-    """Print where a run and each of its devices stand, and what operators want of it."""
+    """Print where a run and each of its devices stand, and what operators asked of it."""
     console().print(
         f"run {run.run_id}: {run.verb}, {run.state.value}, began {run.started_at[:19].replace('T', ' ')} UTC"
         + (f", resumed {counted(run.resumed, 'time')}" if run.resumed else "")
@@ -98,19 +98,19 @@ def print_run_state(run: StoredRun, control: ControlRequest) -> None:
         _print_control(run, control)
     _print_devices(run)
     for wish in run.wishes:
-        line(f"{wish.at[:19].replace('T', ' ')} UTC", _wanted(wish))
+        line(f"{wish.at[:19].replace('T', ' ')} UTC", _request_line(wish))
     for text in run.damaged:
         line("journal", text, BAD)
 
 
-def _wanted(wish: Wish) -> str:
-    """Return who wanted what of a run, and why."""
+def _request_line(wish: Wish) -> str:
+    """Return who asked for what of a run, and why."""
     what = wish.what if wish.wave is None else f"{wish.what} up to wave {wish.wave}"
-    return f"{wish.actor or 'somebody'} wanted: {what}" + (f" ({wish.reason})" if wish.reason else "")
+    return f"{wish.actor or 'someone'} asked for: {what}" + (f" ({wish.reason})" if wish.reason else "")
 
 
 def _print_devices(run: StoredRun) -> None:
-    """Print a row per device; of many only for those that are in a run's hands or did not get through, these first."""
+    """Print a row per device; of many only for those that are held by a run or failed, these first."""
     shown = run.devices
     if len(run.devices) > MANY:
         shown = tuple(sorted((one for one in run.devices if _urgency(one) < _CALM), key=_urgency))
@@ -120,9 +120,9 @@ def _print_devices(run: StoredRun) -> None:
     hosts = {device.host for device in shown}
     is_alive = run.state is RunState.ALIVE
     rest = [_tallied(_outcome(one), one, is_alive=is_alive) for one in run.devices if one.host not in hosts]
-    told = ", ".join(f"{count} {word}" for word, count in Counter(rest).most_common())
+    text = ", ".join(f"{count} {word}" for word, count in Counter(rest).most_common())
     console().print(
-        f"{'and ' if shown else ''}{counted(len(rest), 'device')}{' more' if shown else ''}: {told}; --json has all"
+        f"{'and ' if shown else ''}{counted(len(rest), 'device')}{' more' if shown else ''}: {text}; --json has all"
     )
 
 
@@ -137,7 +137,7 @@ def _print_control(run: StoredRun, control: ControlRequest) -> None:
     if control.stopping:
         console().print("it stops: what is under way is ended, every device is restored", style=BAD)
     elif control.paused:
-        console().print(here(f"it is paused: 'flashferry run continue {run.run_id}' goes on"), style=BAD)
+        console().print(here(f"it is paused: 'flashferry run continue {run.run_id}' continues it"), style=BAD)
     if control.waiting_wave is not None:
         words = f"wave {control.waiting_wave} waits for approval: 'flashferry run approve {run.run_id}'"
         console().print(here(words), style=BAD)

@@ -15,7 +15,7 @@ from rich.table import Table
 from flashferry.api.learned_rates import LearnedRates
 from flashferry.api.manual_tickets import ManualTickets, Offer
 from flashferry.cli.terminal.output import copy_line, echo, say
-from flashferry.cli.terminal.signal_queue import Inbox
+from flashferry.cli.terminal.signal_queue import SignalQueue
 from flashferry.cli.view.layout import ShownTable, Verbatim, console
 from flashferry.core.codec import to_json
 from flashferry.core.outside import told
@@ -35,7 +35,7 @@ KEPT_SESSIONS = 1000
 WIDE_COLUMNS = 110
 IMAGE_COLUMNS = 20
 JSON_LINES_AT_ONCE = 100
-LOOK_AGAIN_S = 0.5
+RENEW_EVERY_S = 0.5
 """Offers expire, and image files are replaced, without an event."""
 
 _ENDS = frozenset({EventKind.DONE, EventKind.FAILED})
@@ -61,48 +61,48 @@ def watch_sessions(
         rates: What learns the rates of links, or None.
         stop: Whether it is to end.
         as_json: Whether for programs.
-        has_by: Whether several transports are served, so that people are told by which one a transfer goes.
+        has_by: Whether several transports are served, so that the transport of each transfer is shown.
     """
-    with Inbox[ServerEvent]() as inbox, ExitStack() as stack:
-        stack.callback(server.events(inbox.put))
+    with SignalQueue[ServerEvent]() as queue, ExitStack() as stack:
+        stack.callback(server.events(queue.put))
         view: _View = _JsonLines() if as_json else PlainLines(has_by=has_by)
         if not as_json and console().is_terminal:
             live = stack.enter_context(Live(console=console(), refresh_per_second=4, transient=False))
             view = LiveTable(live, has_by=has_by)
-        _Watch(server, tickets, rates, view).until_gone(inbox, stop)
+        _Watch(server, tickets, rates, view).until_gone(queue, stop)
 
 
 class _View:
-    """What a watcher is told."""
+    """Takes what a watcher reports."""
 
     def offer(self, offer: Offer) -> None:
         """A new copy line is to be had."""
 
     def events(self, events: list[ServerEvent]) -> None:
-        """Things happened, in this order; hundreds of copies have much to tell in one moment."""
+        """Events, in this order; hundreds of copies report many at once."""
 
     def rate(self, text: str) -> None:
         """A link rate was learned or has become too old."""
 
 
 class _Watch:
-    """Tells what happens, then offers anew: how a transfer ended comes before the line that replaces its own."""
+    """Reports events, then offers again: the end of a transfer comes before the line that replaces its own."""
 
     def __init__(self, server: FileServer, tickets: ManualTickets, rates: LearnedRates | None, view: _View) -> None:
         self._server, self._tickets, self._rates, self._view = server, tickets, rates, view
-        self._is_going_down = False
+        self._is_draining = False
         self._is_gone = False
 
-    def until_gone(self, inbox: Inbox[ServerEvent], stop: threading.Event) -> None:
-        """Do so until the server has ended, which is the last thing it tells."""
-        self._tell_rates(self._rates.start() if self._rates else ())
+    def until_gone(self, queue: SignalQueue[ServerEvent], stop: threading.Event) -> None:
+        """Do so until the server has ended, which is its last event."""
+        self._report_rates(self._rates.start() if self._rates else ())
         self._offer()
         while not self._is_gone:
-            events = inbox.take(LOOK_AGAIN_S)
+            events = queue.take(RENEW_EVERY_S)
             self._take(events)
             if stop.is_set():
                 stop.clear()
-                self._go_down()
+                self._drain()
             elif not events or any(event.kind in _ENDS for event in events):
                 self._offer()
 
@@ -110,25 +110,25 @@ class _Watch:
         self._view.events(events)
         for event in events:
             self._is_gone = self._is_gone or event.kind is EventKind.GONE
-            self._tell_rates(self._rates.take(event) if self._rates else ())
+            self._report_rates(self._rates.take(event) if self._rates else ())
 
-    def _tell_rates(self, texts: Iterable[str]) -> None:
+    def _report_rates(self, texts: Iterable[str]) -> None:
         for text in texts:
             self._view.rate(text)
 
     def _offer(self) -> None:
-        if self._is_going_down or self._is_gone:
+        if self._is_draining or self._is_gone:
             return
         with suppress(ServerGone):
             for offer in self._tickets.renew():
                 self._view.offer(offer)
 
-    def _go_down(self) -> None:
+    def _drain(self) -> None:
         """Finish what is under way; asked for a second time, end it."""
-        if self._is_going_down:
+        if self._is_draining:
             self._server.close()
             return
-        self._is_going_down = True
+        self._is_draining = True
         with suppress(ServerGone):
             count = self._server.drain()
             if count:
@@ -138,8 +138,8 @@ class _Watch:
 class _JsonLines(_View):
     def offer(self, offer: Offer) -> None:
         # The line is what was asked for: the one place where a ticket is printed.
-        told_once = {"copy": offer.lines, "transports": offer.transports, "password": offer.password or None}
-        print(json.dumps({"event": "offer", "image": offer.ticket.image_name, **told_once}), flush=True)  # noqa: T201
+        login = {"copy": offer.lines, "transports": offer.transports, "password": offer.password or None}
+        print(json.dumps({"event": "offer", "image": offer.ticket.image_name, **login}), flush=True)  # noqa: T201
 
     def events(self, events: list[ServerEvent]) -> None:
         # Not line by line: each piece wakes the thread that writes it out.
@@ -156,7 +156,7 @@ class PlainLines(_View):
     """Copy lines on standard output, what becomes of them on standard error: neither waits for the other.
 
     Args:
-        has_by: Whether it is told by which transport a transfer goes.
+        has_by: Whether the transport of a transfer is shown.
     """
 
     def __init__(self, *, has_by: bool) -> None:
@@ -187,7 +187,7 @@ class LiveTable(_View):
 
     Args:
         live: Where the table stands.
-        has_by: Whether it is told by which transport a transfer goes.
+        has_by: Whether the transport of a transfer is shown.
     """
 
     def __init__(self, live: Live, *, has_by: bool) -> None:
@@ -220,10 +220,10 @@ class LiveTable(_View):
         if len(self._sessions) > KEPT_SESSIONS:
             del self._sessions[min(self._sessions, key=lambda ticket_id: self._sessions[ticket_id][0])]
         if seen.record is not None and event.kind in {EventKind.DONE, EventKind.FAILED}:
-            self._print(_told(seen.record, has_by=self._has_by))
+            self._print(_summary(seen.record, has_by=self._has_by))
         elif event.kind is EventKind.FAILED:
             by = f"by {seen.transport}: " if self._has_by and seen.transport else ""
-            self._print(f"{seen.peer_address or 'nobody'}: {by}{event.text}")
+            self._print(f"{seen.peer_address or 'no client'}: {by}{event.text}")
 
     def rate(self, text: str) -> None:
         """Print it."""
@@ -265,10 +265,10 @@ def _wide_row(seen: TransferProgress) -> tuple[str | ProgressBar, ...]:
     return client, image, state, done, bar, rate, rtt, seen.congestion_control or "-", verdict
 
 
-def _told(record: TransferRecord, *, has_by: bool) -> str:
+def _summary(record: TransferRecord, *, has_by: bool) -> str:
     by = f" by {record.transport}" if has_by else ""
-    told = f"{record.peer_address}: {record.image_name}: {record.outcome}{by}. {record.verdict.sentence}"
-    return f"{told} {record.verdict.advice}".rstrip()
+    text = f"{record.peer_address}: {record.image_name}: {record.outcome}{by}. {record.verdict.sentence}"
+    return f"{text} {record.verdict.advice}".rstrip()
 
 
 def _typed(offer: Offer) -> str:

@@ -56,7 +56,7 @@ def _clock(ahead_s: float | None, within_s: float) -> str:
 
 
 def print_site_runs(runs: Sequence[RunOverview]) -> None:
-    """Print a row per run that was given to sites; where there is none, say so."""
+    """Print a row per run that was given to sites, or a sentence where there is none."""
     if not runs:
         console().print("no run was given to sites yet")
     show(_run_row(run) for run in runs)
@@ -67,9 +67,9 @@ def print_site_run_lines(runs: Sequence[RunOverview]) -> None:
     for run in runs:
         count = counted(_devices(run).total(), "device")
         sites = counted(len({part.site for part in run.parts}), "site")
-        standing = _standing(run)
-        text = f"given to {sites}, {standing.plain}, began {_time(run.begun_at)}, {count}: {_tally(run)}"
-        line(run.run_id, text, str(standing.style))
+        state = _state_of(run)
+        text = f"given to {sites}, {state.plain}, began {_time(run.begun_at)}, {count}: {_tally(run)}"
+        line(run.run_id, text, str(state.style))
         if run.ended_at is None:
             line(run.run_id, f"'{command(f'sites show {run.run_id}')}' shows each site")
         _print_left_in_hand(run)
@@ -103,14 +103,14 @@ def _run_row(run: RunOverview) -> dict[str, str | Text]:
         "run": run.run_id,
         "began": _time(run.begun_at),
         "by": run.begun_by or "-",
-        "run is": _standing(run),
+        "run is": _state_of(run),
         "sites": str(len({part.site for part in run.parts})),
         "devices": str(_devices(run).total()),
         "of them": _tally(run),
     }
 
 
-def _standing(run: RunOverview) -> Text:
+def _state_of(run: RunOverview) -> Text:
     if run.ended_at:
         return Text("ended")
     words = ["stopped" if run.stopped else "paused" if run.paused else "under way"]
@@ -119,17 +119,17 @@ def _standing(run: RunOverview) -> Text:
 
 
 def print_site_run(run: RunOverview) -> None:
-    """Print where a run stands at each site, and who wanted what."""
+    """Print where a run stands at each site, and who asked for what."""
     state = f"ended {_time(run.ended_at)}" if run.ended_at else "under way"
     by = f", by {run.begun_by}" if run.begun_by else ""
     console().print(f"run {run.run_id}: {state}, began {_time(run.begun_at)}{by}, plan {run.plan_digest[:12]}…")
     if run.stopped:
-        console().print(f"it begins nothing more: {run.stopped}", style=BAD)
+        console().print(f"it starts nothing more: {run.stopped}", style=BAD)
     elif run.approved_wave is not None and run.ended_at is None:
-        console().print(f"sites may begin up to wave {run.approved_wave}")
+        console().print(f"sites may start up to wave {run.approved_wave}")
     if run.waiting_wave is not None:
         approve = command(f"sites approve {run.run_id} --wave {run.waiting_wave}")
-        console().print(f"wave {run.waiting_wave} waits: '{approve}' lets sites begin it")
+        console().print(f"wave {run.waiting_wave} waits: '{approve}' lets sites start it")
     if run.paused:
         console().print(f"paused: {names(run.paused)}")
     if run.left_out:
@@ -144,7 +144,7 @@ def print_site_run(run: RunOverview) -> None:
             line(f"site {part.site}", f"its depot fetches {part.fetching.in_words}")
     _print_left_in_hand(run)
     for one in run.wishes:
-        line(_time(one.wish.at), _wanted(one))
+        line(_time(one.wish.at), _request_line(one))
 
 
 def _part_row(part: PartOverview, *, has_canaries: bool) -> dict[str, str | Text]:
@@ -159,10 +159,10 @@ def _part_row(part: PartOverview, *, has_canaries: bool) -> dict[str, str | Text
     }
 
 
-def _wanted(one: SiteWish) -> str:
+def _request_line(one: SiteWish) -> str:
     what = one.wish.what if one.wish.wave is None else f"{one.wish.what} up to wave {one.wish.wave}"
     where = f" at {one.site}" if one.site else ""
-    return f"{one.wish.actor or 'somebody'} wanted: {what}{where}" + (
+    return f"{one.wish.actor or 'someone'} asked for: {what}{where}" + (
         f" ({one.wish.reason})" if one.wish.reason else ""
     )
 

@@ -54,7 +54,7 @@ class SyncBars:
             disable=not self._is_live,
         )
         self._tasks: dict[tuple[str, api.SyncPhase], TaskID] = {}
-        self._told_s = time.monotonic()
+        self._printed_s = time.monotonic()
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -79,8 +79,8 @@ class SyncBars:
                 words = shown(f"{progress.phase.value} {progress.image}")
                 self._tasks[key] = self._bars.add_task(words, total=progress.size_bytes, completed=progress.done_bytes)
             self._bars.update(self._tasks[key], completed=progress.done_bytes, visible=True)
-        elif time.monotonic() - self._told_s >= _LINE_EVERY_S:
-            self._told_s = time.monotonic()
+        elif time.monotonic() - self._printed_s >= _LINE_EVERY_S:
+            self._printed_s = time.monotonic()
             share = progress.done_bytes / max(1, progress.size_bytes)
             self._say(f"{progress.image}: {progress.phase.value}, {share:.0%} of {size(progress.size_bytes)}")
 
@@ -96,7 +96,7 @@ def outcome_line(one: api.SyncedImage) -> str:
     synced = one.synced
     if synced is None and one.is_interrupted:
         # What that means was told when it came.
-        return f"{one.name}: under way: {part_told(one.held) if one.held is not None else 'nothing here yet'}"
+        return f"{one.name}: under way: {part_in_words(one.held) if one.held is not None else 'nothing here yet'}"
     if synced is None:
         return f"{one.name}: failed: {one.error}" + (f". {one.hint}" if one.hint else "")
     replaced = _replaced(synced)
@@ -113,7 +113,7 @@ def outcome_line(one: api.SyncedImage) -> str:
     return f"{one.name}: {size(synced.image.size_bytes)}, proven; {', '.join(parts)}{replaced}"
 
 
-def part_told(one: api.Held) -> str:
+def part_in_words(one: api.Held) -> str:
     """Return how much of an image under way there is: on the disk, and verified of that."""
     if one.here_bytes <= one.verified_bytes:
         return f"{size(one.verified_bytes)} verified"

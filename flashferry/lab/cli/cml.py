@@ -176,7 +176,7 @@ def _played(controller: ControllerProcess, command: list[str]) -> int:
         if first:
             say("interrupted: the night ends what is under way and removes its lab")
 
-    with stop_on_signals(tell=on_signal) as stop:
+    with stop_on_signals(announce=on_signal) as stop:
         # A session of its own: the terminal's Ctrl-C would reach it twice.
         process = subprocess.Popen(command, env=environment, preexec_fn=enter, start_new_session=True)  # noqa: PLW1509
         while True:

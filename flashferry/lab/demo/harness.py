@@ -77,7 +77,7 @@ def play(
             hurry.set()
 
     try:
-        with stop_on_signals(tell=end) as stop, opened(stop, hurry) as environment:
+        with stop_on_signals(announce=end) as stop, opened(stop, hurry) as environment:
             code = _played(environment, scenario)
     except LabError as error:
         say(f"error: {error}")

@@ -30,7 +30,7 @@ def send():
         time.sleep(1)
         signal.pthread_kill(other.ident, signal.{name})
 
-with stop_on_signals(tell=tell):
+with stop_on_signals(announce=tell):
     threading.Thread(target=send, daemon=True).start()
     lock.acquire()
 print("over")

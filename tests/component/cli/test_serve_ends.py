@@ -238,7 +238,7 @@ def test_output_that_nobody_reads_ends_no_copy(serve):
             assert serving.copy() == serving.content
         serving.process.send_signal(signal.SIGTERM)
         assert serving.ended() == 1
-    assert [line for line in serving.said if "standard output: nobody reads it" in line]
+    assert [line for line in serving.said if "standard output: it is not read" in line]
 
 
 def test_a_terminal_that_is_closed_lets_the_copy_finish(serve):

@@ -572,7 +572,7 @@ def test_the_live_view(devices, width):
             view(event(host=f"{number}{HOST}", step=one.step, status=one.status, text=one.text))
     play(view)
     view.say(HOSTILE)
-    view.tell_above()
+    view.print_above()
     out.print(view)
     assert written.getvalue().strip()
     assert_harmless(written.getvalue(), is_terminal=True)

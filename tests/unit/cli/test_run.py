@@ -375,8 +375,8 @@ def test_it_is_kept_who_steered_a_run_and_why(call, run_id, monkeypatch):
     call("run", "pause", "latest", "--reason", "core link is down")
     call("run", "approve", "latest", "--wave", "1")
     told = " ".join(call("run", "show", "latest").split())
-    assert "anna wanted: pause (core link is down)" in told
-    assert "anna wanted: approve up to wave 1" in told
+    assert "anna asked for: pause (core link is down)" in told
+    assert "anna asked for: approve up to wave 1" in told
     wishes = json.loads(call("run", "show", "latest", "--json"))["run"]["wishes"]
     assert [(one["what"], one["actor"], one["via"], one["reason"]) for one in wishes] == [
         ("pause", "anna", "command-line", "core link is down"),

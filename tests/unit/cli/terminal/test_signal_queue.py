@@ -10,22 +10,22 @@ from contextlib import contextmanager
 import pytest
 
 from flashferry.cli.terminal.interrupt import stop_on_signals
-from flashferry.cli.terminal.signal_queue import Inbox
+from flashferry.cli.terminal.signal_queue import SignalQueue
 from tests.patience import PATIENCE_S
 
 
 def test_everything_comes_out_once_and_in_order():
     """Eight threads put in while one takes out: nothing is lost, nothing twice, each thread's in its order."""
-    with Inbox[tuple[int, int]]() as inbox:
+    with SignalQueue[tuple[int, int]]() as queue:
         threads = [
-            threading.Thread(target=lambda who=who: [inbox.put((who, number)) for number in range(2000)])
+            threading.Thread(target=lambda who=who: [queue.put((who, number)) for number in range(2000)])
             for who in range(8)
         ]
         for thread in threads:
             thread.start()
         found: list[tuple[int, int]] = []
         while len(found) < 16_000:
-            taken = inbox.take(PATIENCE_S)
+            taken = queue.take(PATIENCE_S)
             assert taken, "nothing came"
             found += taken
         for thread in threads:
@@ -35,9 +35,9 @@ def test_everything_comes_out_once_and_in_order():
 
 
 @contextmanager
-def waking_late(inbox):
+def waking_late(queue):
     """End a wait that no signal ends: put something once the patience is over."""
-    timer = threading.Timer(PATIENCE_S, inbox.put, (0,))
+    timer = threading.Timer(PATIENCE_S, queue.put, (0,))
     timer.start()
     try:
         yield
@@ -53,7 +53,7 @@ def test_a_signal_ends_the_wait(receiver):
     other = threading.Thread(target=asleep.wait)
     other.start()
     try:
-        with stop_on_signals() as stop, Inbox[int]() as inbox, waking_late(inbox):
+        with stop_on_signals() as stop, SignalQueue[int]() as queue, waking_late(queue):
             for _ in range(50):
                 stop.clear()
                 if receiver == "process":
@@ -61,7 +61,7 @@ def test_a_signal_ends_the_wait(receiver):
                 else:
                     signal.pthread_kill(other.ident, signal.SIGTERM)
                 while not stop.is_set():
-                    assert not inbox.take(2 * PATIENCE_S), "the wait ended by what the timer put, not by the signal"
+                    assert not queue.take(2 * PATIENCE_S), "the wait ended by what the timer put, not by the signal"
     finally:
         asleep.set()
         other.join()
@@ -69,7 +69,7 @@ def test_a_signal_ends_the_wait(receiver):
 
 def test_a_box_that_is_closed_takes_nothing():
     """Somebody who still has something to tell does not write where another descriptor may be by now."""
-    with Inbox[int]() as inbox:
-        inbox.put(1)
-    inbox.put(2)
+    with SignalQueue[int]() as queue:
+        queue.put(1)
+    queue.put(2)
     assert signal.set_wakeup_fd(-1) == -1

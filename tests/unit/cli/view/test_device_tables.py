@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from flashferry.cli.view.device_tables import print_recovery, print_run
+from flashferry.cli.view.device_tables import print_checks, print_recovery, print_run
 from flashferry.cli.view.probe_table import print_probe
 from flashferry.cli.view.run_details import MOST_DETAILED
 from flashferry.images.image import Image
 from flashferry.model.probe_result import ProbeResult, TransportArm
 from flashferry.model.record import DeviceRecord, Failure, RunReport
 from flashferry.model.states import Outcome, Restored
+from flashferry.planning.inspection import CheckRecord
+from tests.unit.run.test_device_plan import CHECK
 
 IMAGE = Image(name="x.bin", size_bytes=2_000_000, md5="m", sha512="s")
 LOST = Failure(step="connect", reason="no answer", hint="Look at the line", kind="Unreachable")
@@ -84,8 +87,8 @@ def test_a_run_that_stopped_says_why_and_how_it_goes_on(told):
     waiting = Failure(step="wave", reason="1 of 1 devices failed in wave 0", hint=None, kind="Stopped")
     left = [device(f"r{number}", Outcome.NOT_BEGUN, failure=waiting) for number in range(7)]
     found = told(run(*left, device("bad", Outcome.FAILED, failure=LOST), stopped="1 of 1 devices failed in wave 0"))
-    assert "the run began nothing new: 1 of 1 devices failed in wave 0" in found
-    assert "go on with: flashferry stage --resume 20261122-000000-abcd" in found
+    assert "the run started nothing new: 1 of 1 devices failed in wave 0" in found
+    assert "resume with: flashferry stage --resume 20261122-000000-abcd" in found
     assert found.count("7 devices: wave: 1 of 1 devices failed") == 1
 
 
@@ -139,3 +142,22 @@ def test_recovery_tells_of_an_applet_that_is_gone(told, was_gone):
         failure=None,
     )
     assert ("r1: its applet is not there" in told((record,), print_recovery)) == was_gone
+
+
+def checked(host, *notes, fits="of this platform", outcome=Outcome.DONE):
+    """Return what a check for an image found of a device."""
+    found = replace(CHECK, notes=notes, image=SimpleNamespace(fits=fits))
+    return CheckRecord(host=host, outcome=outcome, check=found, failure=None)
+
+
+def test_a_check_ends_with_its_sum_and_what_comes_next(told):
+    """A note stands once with its devices; the last lines count them, and name the command that follows."""
+    note = "configuration differs from what is saved"
+    found = told((*(checked(f"r{number}", note) for number in range(40)), checked("x", fits="not told")), print_checks)
+    assert found.count(f"note: {note}") == 1
+    assert "40 devices: note:" in found
+    assert "41 devices: 40 fit, 1 image unsure" in found
+    assert "image unsure: staging is not refused" in found
+    assert "next: 'flashferry stage' or 'flashferry plan'" in found
+    lost = CheckRecord(host="r1", outcome=Outcome.FAILED, check=None, failure=LOST)
+    assert "next: mend what is reported above" in told((lost,), print_checks)

@@ -32,7 +32,7 @@ class Screen:
     @property
     def above(self) -> str:
         """What was printed above it so far."""
-        self.table.tell_above()
+        self.table.print_above()
         return self.out.file.getvalue()
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from flashferry.cli.view.fleet_lines import FleetLines
 from flashferry.cli.view.live import LiveTable, watching
-from flashferry.cli.view.live_cells import Look, bar, percent
+from flashferry.cli.view.live_cells import TerminalSize, bar, percent
 from flashferry.cli.view.live_layout import lines_of
 from flashferry.monitor.events import Event, Progress
 from flashferry.monitor.progress import Expected, Fleet, Roster
@@ -167,7 +167,7 @@ def test_a_terminal_without_the_glyphs_gets_ascii():
     fleet = Fleet(roster(500, ("Zürich-Flughafen-Nord", "b")), "restore")
     seen = Progress(acked_bytes=SIZE_BYTES // 2, size_bytes=SIZE_BYTES, rate_bytes_per_s=1e6)
     fleet.take(Event(host="r0", step="pull", status="progress", text="", at_s=0.0, progress=seen), 0.0)
-    lines = lines_of(fleet, Look(width=80, height=24, plain=True), now_s=1.0, elapsed_s=1.0)
+    lines = lines_of(fleet, TerminalSize(width=80, height=24, plain=True), now_s=1.0, elapsed_s=1.0)
     text = "\n".join("".join(text for text, _ in line) for line in lines)
     assert text.isascii()
     assert "###" in text
@@ -257,7 +257,7 @@ def test_a_run_that_copies_nothing_has_no_columns_of_copies(width: int):
     fleet.take(Event(host=None, step="wave", status="started", text="round 1 of 2, canary: r1", at_s=0.0), 0.0)
     fleet.take(Event(host="r1", step="activate", status="started", text="", at_s=0.0), 0.0)
     fleet.take(Event(host="r1", step="activate", status="note", text="restarting: 'reload'", at_s=0.0), 0.0)
-    found_lines = lines_of(fleet, Look(width=width, height=30), now_s=65.0, elapsed_s=65.0)
+    found_lines = lines_of(fleet, TerminalSize(width=width, height=30), now_s=65.0, elapsed_s=65.0)
     lines = ["".join(text for text, _ in line).rstrip() for line in found_lines]
     assert not any(word in line for line in lines for word in ("copied", "MB/s", "of cap", "left", "limited by"))
     assert "round 1 of 2, canary: r1" in lines
@@ -322,6 +322,8 @@ def test_an_image_that_comes_into_a_depot_stands_at_its_site(devices: int):
 def test_a_run_that_copies_nothing_tells_silence_too():
     """A look has no bars, and yet its sites may fall silent."""
     fleet = Fleet(Roster(devices=tuple(Expected(host=f"r{n}", site="ab"[n % 2]) for n in range(20))), "check")
-    lines = lines_of(fleet, Look(width=80, height=24), now_s=0.0, elapsed_s=0.0, silent={"b": "last heard 12 min ago"})
+    lines = lines_of(
+        fleet, TerminalSize(width=80, height=24), now_s=0.0, elapsed_s=0.0, silent={"b": "last heard 12 min ago"}
+    )
     told = ["".join(text for text, _ in line) for line in lines]
     assert [line.split()[0] for line in told if line.endswith("last heard 12 min ago")] == ["b"]
