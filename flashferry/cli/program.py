@@ -28,7 +28,15 @@ from flashferry.cli.command_line import (
 )
 from flashferry.cli.terminal.ascii_fallback import fit_streams
 from flashferry.cli.terminal.exception_hooks import guard, print_trace
-from flashferry.cli.terminal.output import here, print_error, remember_service, report_to_programs, say, verb_given
+from flashferry.cli.terminal.output import (
+    GONE,
+    here,
+    print_error,
+    remember_service,
+    report_to_programs,
+    say,
+    verb_given,
+)
 from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind
 from flashferry.core.extras import extra_hint
 from flashferry.core.outside import keep_environment_secrets
@@ -75,6 +83,8 @@ VERBS = tuple(name for names in COMMANDS.values() for name in names if name not 
 
 AT_SERVICE = ("check", "probe", "plan", "stage", "recover", "status", "run", "history", "report")
 """Those that a remote service carries out, too."""
+
+_HELP = frozenset({"--help", "-h", "--help-all", "--version"})
 
 CHANGING = frozenset({"probe", "stage", "recover", "activate", "clean"})
 """Those that change devices."""
@@ -306,6 +316,14 @@ def run(arguments: Sequence[str]) -> NoReturn:
     except (KeyboardInterrupt, InterruptedByOperator):
         _print_interrupted()
         sys.exit(ExitCode.INTERRUPTED)
+    except OSError as error:
+        # Help is written by typer itself, not by `printed`.
+        if not _HELP.intersection(arguments) or error.filename is not None:
+            print_trace(error)
+        elif error.errno not in GONE:
+            say(f"error: the help could not be written to standard output: {error.strerror}")
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 -- for the interpreter's last flush
+        sys.exit(ExitCode.INTERNAL)
     except Exception as error:  # noqa: BLE001 -- a fault of ours: its trace, masked like all output
         print_trace(error)
         sys.exit(ExitCode.INTERNAL)

@@ -82,7 +82,7 @@ _OF_DEPOT = (["sync"], ["probe"], ["list"], ["verify"])
 """Commands of a family that is a command by itself too, with values behind its options."""
 _PROGRESS_EVERY_S = 2.0
 _ANSWER_LOOK_S = 0.2
-_GONE = frozenset({errno.EPIPE, errno.EIO})
+GONE = frozenset({errno.EPIPE, errno.EIO})
 """What writing to a closed pipe or terminal ends in."""
 
 
@@ -229,7 +229,7 @@ def printed(write: Callable[[], object]) -> bool:
         sys.stdout.flush()
     except OSError as error:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 -- for the interpreter's last flush
-        if error.errno in _GONE or isinstance(error, BrokenPipeError):
+        if error.errno in GONE or isinstance(error, BrokenPipeError):
             return True
         say(f"error: the result could not be written to standard output: {error.strerror or error}")
         return False

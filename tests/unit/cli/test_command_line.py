@@ -272,3 +272,15 @@ def test_the_program_fits_on_one_screen():
     assert "--help-all" in first
     assert "--max-failures" not in first
     assert "--max-failures" in CliRunner().invoke(build(), ["stage", "--help-all"]).output
+
+
+@pytest.mark.parametrize("words", [("--version",), ("--help",), ("stage", "--help"), ("status",)])
+def test_output_that_cannot_be_written_is_one_sentence(words, tmp_path):
+    """A full disk, and an output that was closed before the start: never a traceback."""
+    line = f"{sys.executable} -P -m flashferry {' '.join(words)}"
+    more = {"env": os.environ | {"FLASHFERRY_STATE_DIR": str(tmp_path)}, "capture_output": True, "text": True}
+    full = subprocess.run(["sh", "-c", f"{line} >/dev/full"], check=False, **more)
+    assert (full.returncode, full.stderr.count("\n")) == (ExitCode.INTERNAL, 1), full.stderr
+    assert "could not be written to standard output: No space left on device" in full.stderr
+    closed = subprocess.run(["sh", "-c", f"{line} >&-"], check=False, **more)
+    assert (closed.returncode, closed.stderr) == (ExitCode.OK, "")
