@@ -121,11 +121,11 @@ class ThisHost:
         from flashferry.cli.terminal.interrupt import reading_only
 
         nornir = fleet(which)
-        wanted = api.read_image(asked.image, md5=asked.md5, sha512=asked.sha512) if asked.image else None
+        image = api.read_image(asked.image, md5=asked.md5, sha512=asked.sha512) if asked.image else None
         with reading_only("a check") as stop:
             found = api.check(
                 nornir,
-                wanted,
+                image,
                 reach=asked.reach,
                 server=server,
                 transport=asked_transport(asked.transport),

@@ -202,8 +202,8 @@ def _check_at_service(name: str) -> None:
         raise ConfigInvalid("--service: expected the package httpx, which is not installed", hint=extra_hint("remote"))
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_asked: bool) -> None:
+    if is_asked:
         from importlib.metadata import version
 
         typer.echo(f"flashferry {version('flashferry')}")

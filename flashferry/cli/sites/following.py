@@ -20,7 +20,6 @@ from flashferry.cli.options.shared import (
     asker,
     is_typed,
 )
-from flashferry.cli.result import Watching
 from flashferry.cli.sites.options import RunArgument, SettingsOption, centre_of, ledger_of
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import command, finish, say
@@ -28,6 +27,8 @@ from flashferry.core.safe_quote import counted
 from flashferry.model.exit_codes import ExitCode, run_exit_code
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from flashferry.model.record import RunReport
     from flashferry.sites.centre.centre import Centre
     from flashferry.store.sites.runs import SiteRun
@@ -50,7 +51,7 @@ def follow_run(
     """Follow a run of sites until it ends, and drive it; Ctrl-C ends only the following."""
     with centre_of(sites, state_dir) as centre:
         found = centre.run_named(run)
-        follow(centre, found, Watching(events=events, metrics=metrics), stops=False, as_json=json)
+        follow(centre, found, events=events, metrics=metrics, stops=False, as_json=json)
 
 
 def listen(sites: SettingsOption = None, state_dir: StateOption = None) -> None:
@@ -65,13 +66,16 @@ def listen(sites: SettingsOption = None, state_dir: StateOption = None) -> None:
             time.sleep(LOOK_S)
 
 
-def follow(centre: Centre, run: SiteRun, to: Watching, *, stops: bool, as_json: bool) -> NoReturn:
+def follow(
+    centre: Centre, run: SiteRun, *, events: Path | None, metrics: str | None, stops: bool, as_json: bool
+) -> NoReturn:
     """Follow a run to its end, print what it came to, and leave with its exit code.
 
     Args:
         centre: Open.
         run: The run.
-        to: Where events go.
+        events: The file that events go to, or None.
+        metrics: The address of metrics, or None.
         stops: Whether the first Ctrl-C stops it and only the second leaves it alone; else the first one does that.
         as_json: Whether the result is for programs.
     """
@@ -85,8 +89,8 @@ def follow(centre: Centre, run: SiteRun, to: Watching, *, stops: bool, as_json: 
             "restore",
             devices=len(roster.devices),
             roster=roster,
-            events=to.events,
-            metrics=to.metrics,
+            events=events,
+            metrics=metrics,
             silence=follower.silence,
             fetching=follower.fetching,
         ) as view,

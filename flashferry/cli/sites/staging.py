@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from flashferry.cli.options.shared import asker
-from flashferry.cli.result import Watching
 from flashferry.cli.sites.following import follow
 from flashferry.cli.sites.options import centre_of
 from flashferry.cli.terminal.output import say
@@ -16,6 +15,9 @@ from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.sites.centre.centre import read_plan_file
 from flashferry.sites.centre.settings import CentreSettings, load_centre
 from flashferry.sites.centre.sharing import left_out, owners_of, shares, staged_from_here
+
+if TYPE_CHECKING:
+    from flashferry.cli.result import Watching
 
 
 def stage_at_sites(
@@ -47,7 +49,7 @@ def stage_at_sites(
         devices = sum(len(share.devices) for share in found)
         say(f"run {run}: {counted(devices, 'device')} given to {counted(len(found), 'site')}")
         _print_left_out(read.plan, settings, left, str(plan))
-        follow(centre, centre.run_named(run), to, stops=True, as_json=as_json)
+        follow(centre, centre.run_named(run), events=to.events, metrics=to.metrics, stops=True, as_json=as_json)
 
 
 def _print_left_out(plan: FleetPlan, settings: CentreSettings, left: Sequence[PlannedDevice], called: str) -> None:
