@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
+from flashferry.service.api.problems import answer_problems
 from flashferry.service.access import ROUTES, Access, routes_in
 from flashferry.service.access_log import AccessLog
 from flashferry.service.api import audit as audit_api
@@ -16,6 +17,9 @@ from flashferry.service.api import jobs as jobs_api
 from flashferry.service.api import runs as runs_api
 from flashferry.service.api import sign_in as sign_in_api
 from flashferry.service.api import sites as sites_api
+from flashferry.service.api.bodies import Bodies
+from flashferry.service.api.guard import guarded
+from flashferry.service.api.headers import SecurityHeaders
 from flashferry.service.background import Keepers
 from flashferry.service.live.collect import Looker
 from flashferry.service.live.stream import Streams
@@ -26,13 +30,9 @@ from flashferry.service.pages import plans as plan_pages
 from flashferry.service.pages import schedules as schedule_pages
 from flashferry.service.pages import sites as site_pages
 from flashferry.service.pages.frame import problem_page
-from flashferry.service.people.bodies import Bodies
-from flashferry.service.people.guard import guarded
-from flashferry.service.people.headers import SecurityHeaders
 from flashferry.service.people.oidc import provider_of
 from flashferry.service.people.refusals import DenialLog
 from flashferry.service.people.sign_in import PasswordLogin
-from flashferry.service.problems import tell_problems
 from flashferry.service.service import Service
 
 ROUTERS = (
@@ -107,7 +107,7 @@ def build_app(
         # Not by `include_router`, which puts them behind one object that shows neither paths nor methods.
         app.router.routes += guarded(router.routes, table, service, app.state.refusals, bodies)
     app.state.routes = routes_in(routers or ROUTERS)
-    tell_problems(app)
+    answer_problems(app)
     return app
 
 

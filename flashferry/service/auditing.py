@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from http import HTTPStatus
 
+from flashferry.service.errors import ServiceError
 from flashferry.core.errors import FlashferryError
 from flashferry.core.outside import masked
 from flashferry.service.principal import Actor
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.audit import AuditEntry, ChainedEntry, append
 from flashferry.store.service.database import moment
@@ -69,9 +68,9 @@ def note_refusal(service: Service, actor: Actor, action: str, object_: str, reas
 
 @contextmanager
 def deciding(
-    service: Service, actor: Actor, action: str, object_: str, *, unnoted: Collection[HTTPStatus] = ()
+    service: Service, actor: Actor, action: str, object_: str, *, unnoted: tuple[type[ServiceError], ...] = ()
 ) -> Iterator[sqlite3.Connection]:
-    """Yield the database in one transaction; a `Problem` undoes it, is in the audit as a refusal, and is raised on.
+    """Yield the database in one transaction; a `ServiceError` undoes it, is in the audit as a refusal, and is raised on.
 
     Args:
         service: The service.
@@ -83,8 +82,8 @@ def deciding(
     try:
         with service.database.writing() as database:
             yield database
-    except Problem as problem:
-        if problem.status not in unnoted:
+    except ServiceError as problem:
+        if not isinstance(problem, unnoted):
             note_refusal(service, actor, action, object_, problem.sentence)
         raise
 

@@ -49,7 +49,7 @@ def begin(
 
     Raises:
         ConfigInvalid: There is an admin already, or the configuration cannot be written.
-        Problem: Name or password will not do.
+        ServiceError: Name or password will not do.
     """
     with service.database.reading() as database:
         if admins := active_admins(database):

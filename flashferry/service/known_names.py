@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flashferry.service.errors import invalid_from
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.problems import problem_of
 from flashferry.service.service import Service
 from inventory.selection import SAMPLE, Selection, check_known
 
@@ -33,7 +33,7 @@ def check_names(service: Service, selection: Selection) -> None:
     that cannot be read is, too, and the job's own sentence says why.
 
     Raises:
-        Problem: A device, group, site or another value is not in the inventory (422).
+        ServiceError: A device, group, site or another value is not in the inventory (422).
     """
     inventory = _inventory(service) if selection != Selection() else None
     if inventory is None:
@@ -42,7 +42,7 @@ def check_names(service: Service, selection: Selection) -> None:
         check_known(inventory, selection)
     except ConfigInvalid as error:
         hint = error.hint if error.message.startswith("--filter") else "Name what the inventory has"
-        raise problem_of(ConfigInvalid(error.message.removeprefix("--filter").lstrip(" :"), hint=hint)) from None
+        raise invalid_from(ConfigInvalid(error.message.removeprefix("--filter").lstrip(" :"), hint=hint)) from None
 
 
 def with_devices(service: Service, sites: tuple[str, ...]) -> tuple[str, ...]:

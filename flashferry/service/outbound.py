@@ -17,12 +17,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from http import HTTPStatus
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
+from flashferry.service.errors import ServiceError, Unavailable
 from flashferry.core.outside import shown
-from flashferry.service.problems import Problem
 
 if TYPE_CHECKING:
     # Late: a service that sends nothing starts without a client of HTTP.
@@ -241,7 +240,7 @@ class OwnThreads:
             share: The address, say, that it counts to: no share has all threads, or all places to wait.
 
         Raises:
-            Problem: Too much of that kind, or that share, waits, or it took too long (503).
+            ServiceError: Too much of that kind, or that share, waits, or it took too long (503).
         """
         done: Future[object] = Future()
         with self._lock:
@@ -269,7 +268,7 @@ class OwnThreads:
         """Return what some work returns; all that ask for its kind while it is under way have one and the same.
 
         Raises:
-            Problem: As `run`.
+            ServiceError: As `run`.
         """
         task = self._once.get(kind)
         if task is None:
@@ -312,9 +311,8 @@ class OwnThreads:
         return None
 
 
-def _busy(kind: str) -> Problem:
-    return Problem(
-        HTTPStatus.SERVICE_UNAVAILABLE,
+def _busy(kind: str) -> ServiceError:
+    return Unavailable(
         f"{kind}: the other side does not answer, or too many wait for it",
         hint="Try again in a minute; where it stays so, check the way to the other side",
         retry_after_s=60,

@@ -7,12 +7,11 @@ for those who see all of it; and so is all steering, with the role for it at eac
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from http import HTTPStatus
 from pathlib import Path
 
+from flashferry.service.errors import NotFound, listed
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.principal import EVERYWHERE, LOOKS, Actor
-from flashferry.service.problems import Problem, listed
 from flashferry.store.service.jobs import Job
 from flashferry.store.status import RunStatus
 from flashferry.store.stored_run import StoredRun, read_run
@@ -65,7 +64,7 @@ def seen_run(state: Path, run_id: str, actor: Actor, *, with_transfers: bool = F
         with_transfers: Whether to read all copies of its devices, as a report needs them.
 
     Raises:
-        Problem: It is not here, or touches none of his sites: he is not told which.
+        ServiceError: It is not here, or touches none of his sites: he is not told which.
     """
     try:
         run = read_run(state, run_id, with_transfers=with_transfers)
@@ -74,11 +73,7 @@ def seen_run(state: Path, run_id: str, actor: Actor, *, with_transfers: bool = F
     sites = sites_of(actor)
     seen = () if run is None else tuple(device for device in run.devices if is_seen(device.site, sites))
     if run is None or run.run_id != run_id or not (seen or sites is None):
-        raise Problem(
-            HTTPStatus.NOT_FOUND,
-            f"run: expected one that you may see, found {run_id[:60]!r}",
-            hint=listed("runs"),
-        )
+        raise NotFound(f"run: expected one that you may see, found {run_id[:60]!r}", hint=listed("runs"))
     if len(seen) == len(run.devices):
         return SeenRun(run=run, whole=run)
     mine = {device.host for device in seen}

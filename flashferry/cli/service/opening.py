@@ -39,7 +39,7 @@ def opened(
         ConfigInvalid: The configuration or the tables cannot be used, or the service refused what was asked.
     """
     from flashferry.service.principal import Actor, Via
-    from flashferry.service.problems import Problem
+    from flashferry.service.errors import ServiceError
     from flashferry.service.service import Service
     from flashferry.store.service.database import ServiceDatabase
 
@@ -50,8 +50,8 @@ def opened(
     service = Service(state=state, settings=settings, database=ServiceDatabase(state))
     try:
         yield service, Actor(name=user_of_host(), via=Via.COMMAND_LINE)
-    except Problem as problem:
-        raise ConfigInvalid(problem.sentence, hint=problem.hint) from None
+    except ServiceError as error:
+        raise ConfigInvalid(error.sentence, hint=error.hint) from None
 
 
 def _check_begun(state: Path) -> None:

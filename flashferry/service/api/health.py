@@ -14,6 +14,7 @@ from http import HTTPStatus
 
 from fastapi import APIRouter, Request, Response
 
+from flashferry.service.errors import Forbidden
 from flashferry.core.errors import FlashferryError
 from flashferry.service.access import SCRAPES
 from flashferry.service.api.depends import TheActor, TheService
@@ -21,7 +22,6 @@ from flashferry.service.background import Keepers
 from flashferry.service.live.collect import Looker
 from flashferry.service.metrics.collector import Figures
 from flashferry.service.principal import Actor, Via
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.reader import reading
 from flashferry.store.service.audit import entries
@@ -70,11 +70,10 @@ def _check_whole(actor: Actor) -> None:
     """Refuse who may look at some sites only; nobody without a role comes here but from the networks.
 
     Raises:
-        Problem: He may not look at all sites.
+        ServiceError: He may not look at all sites.
     """
     if actor.via is not Via.NONE and not actor.may(SCRAPES.roles, ()):
-        raise Problem(
-            HTTPStatus.FORBIDDEN,
+        raise Forbidden(
             "expected a role for all sites, found one for some: figures are of all of them",
             hint="Scrape with the token of somebody who is a viewer everywhere",
         )

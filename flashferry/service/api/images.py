@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
+from flashferry.service.errors import TooLarge, TooSlow
 from flashferry.core.codec import to_json
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.images import golden, lifecycle, publishing, upload
@@ -31,7 +32,6 @@ from flashferry.service.images.reconcile import left_out
 from flashferry.service.images.upload import NewImage, offset_of
 from flashferry.service.images.upload_sessions import Arrival
 from flashferry.service.principal import EVERYWHERE, Actor
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.texts import LARGEST, Name, Number, Prose
 from flashferry.store.service.images import StoredImage, golden_images
@@ -164,7 +164,7 @@ async def published_taken_in(service: Service, actor: Actor, pieces: AsyncIterat
     """Keep the vendor's file of published hashes as it comes, and take it in once it is whole.
 
     Raises:
-        Problem: 413 where it is larger than any of the vendor's, and as `publishing.take_in_published`.
+        ServiceError: 413 where it is larger than any of the vendor's, and as `publishing.take_in_published`.
     """
     with TemporaryDirectory(dir=service.state, prefix="published.") as folder:
         path = Path(folder) / "file"
@@ -173,8 +173,7 @@ async def published_taken_in(service: Service, actor: Actor, pieces: AsyncIterat
             async for piece in pieces:
                 size_bytes += len(piece)
                 if size_bytes > MOST_PUBLISHED_BYTES:
-                    raise Problem(
-                        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                    raise TooLarge(
                         f"published hashes: expected at most {MOST_PUBLISHED_BYTES:,} bytes, found more",
                         hint="Send the file as the vendor has it, packed",
                     )
@@ -211,7 +210,7 @@ async def taken_in(service: Service, actor: Actor, turn: Arrival, pieces: AsyncI
     """Write what comes, end the turn however that goes, and judge the image where it is whole.
 
     Raises:
-        Problem: 408 where nothing came any more, and as `arriving.take_in` and `arriving.complete`.
+        ServiceError: 408 where nothing came any more, and as `arriving.take_in` and `arriving.complete`.
     """
     try:
         await _written(service, turn, pieces)
@@ -244,8 +243,7 @@ async def _written(service: Service, turn: Arrival, pieces: AsyncIterator[bytes]
     if gathered:
         await run_in_threadpool(upload.take_in, service, turn, gathered)
     if is_silent:
-        raise Problem(
-            HTTPStatus.REQUEST_TIMEOUT,
+        raise TooSlow(
             f"image {turn.name}: expected more of it within {SILENCE_S:.0f} s, found nothing",
             hint="HEAD it, and go on from the offset that is told",
         )

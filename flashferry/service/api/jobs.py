@@ -9,6 +9,7 @@ from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import FileResponse
 
+from flashferry.service.errors import Forbidden, NotFound, Removed, invalid_from
 from flashferry.core.apart.folder import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.api.depends import TheActor, TheService
@@ -20,7 +21,6 @@ from flashferry.service.jobs.tidying import is_removed
 from flashferry.service.known_names import with_devices
 from flashferry.service.plans.starting import begin
 from flashferry.service.principal import EVERYWHERE, Actor, Role
-from flashferry.service.problems import Problem, problem_of
 from flashferry.service.run_visibility import job_seen, sees_all_of
 from flashferry.service.service import Service
 from flashferry.service.texts import Name, Names, Prose
@@ -145,23 +145,19 @@ def read_result(service: TheService, actor: TheActor, job_id: str) -> FileRespon
     with service.database.reading() as database:
         job = seen_job(database, actor, job_id)
     if not sees_all_of(actor, job):
-        raise Problem(
-            HTTPStatus.FORBIDDEN,
+        raise Forbidden(
             f"job {job_id}: what it printed is about sites that you may not see, too",
             hint="Its run's page and report have what is of your sites",
         )
     if is_removed(service, job):
         days = service.settings.runs.keep_jobs_s / 86400
-        raise Problem(
-            HTTPStatus.GONE,
+        raise Removed(
             f"job {job_id}: what it printed was removed, {days:g} days after its end",
             hint="Its run's report has what became of devices; the job itself tells its exit code",
         )
     path = JobFolder.of(service.state, job_id).result
     if job.is_open or not path.is_file() or path.is_symlink():
-        raise Problem(
-            HTTPStatus.NOT_FOUND, f"job {job_id}: it has printed nothing, or is under way", hint="Look at its state"
-        )
+        raise NotFound(f"job {job_id}: it has printed nothing, or is under way", hint="Look at its state")
     return FileResponse(path, media_type="application/json")
 
 
@@ -176,7 +172,7 @@ def _wish(service: Service, actor: Actor, kind: JobKind, wanted: Looked, words: 
     """Return what is wanted as the wish for a job.
 
     Raises:
-        Problem: The transport is none.
+        ServiceError: The transport is none.
     """
     if wanted.transport:
         words = (*words, "--transport", _checked_transport(wanted.transport))
@@ -194,11 +190,11 @@ def _operated(actor: Actor) -> tuple[str, ...]:
     """Return the sites that somebody operates; none: all of them.
 
     Raises:
-        Problem: He operates none.
+        ServiceError: He operates none.
     """
     sites = sorted({grant.site for grant in actor.grants if grant.role is Role.OPERATOR})
     if not sites:
-        raise Problem(HTTPStatus.FORBIDDEN, "expected the role operator somewhere, found it nowhere", hint="Ask for it")
+        raise Forbidden("expected the role operator somewhere, found it nowhere", hint="Ask for it")
     return () if EVERYWHERE in sites else tuple(sites)
 
 
@@ -209,4 +205,4 @@ def _checked_transport(asked: str) -> str:
     try:
         return check_asked(asked, option="transport")
     except ConfigInvalid as error:
-        raise problem_of(error) from None
+        raise invalid_from(error) from None

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from flashferry.service.errors import NotFound, ServiceError
 from flashferry import api
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.principal import Actor
-from flashferry.service.problems import Problem
 from flashferry.service.run_visibility import is_seen, sites_of, status_seen
 from flashferry.service.service import Service
 from flashferry.store.fleet_view import device_runs, known_devices
@@ -67,9 +66,9 @@ def history(
     return {"device": to_json(told), "copies": to_json(copies), "damaged": found.damaged}
 
 
-def _no_copy(device: str) -> Problem:
+def _no_copy(device: str) -> ServiceError:
     sentence = f"no copy of a device {device[:60]!r} is known that you may see"
-    return Problem(HTTPStatus.NOT_FOUND, sentence, hint="GET /api/v1/history tells of which there are")
+    return NotFound(sentence, hint="GET /api/v1/history tells of which there are")
 
 
 def _seen(service: Service, actor: Actor) -> tuple[str, ...]:

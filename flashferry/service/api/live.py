@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import StreamingResponse
 
+from flashferry.service.errors import Conflict, NotFound, listed
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.live.collect import Looker
 from flashferry.service.live.stream import Streams
 from flashferry.service.live.tail import Place, tail
-from flashferry.service.problems import Problem, listed
 from flashferry.service.run_visibility import sites_of
 
 router = APIRouter(prefix="/api/v1")
@@ -62,9 +61,9 @@ def events(
     looker, sites = looker_of(request), sites_of(actor)
     found = looker.run(run_id)
     if found is None or looker.look().seen_from(sites).run(run_id) is None:
-        raise Problem(HTTPStatus.NOT_FOUND, f"there is no run {run_id!r} of late", hint=listed("runs"))
+        raise NotFound(f"there is no run {run_id!r} of late", hint=listed("runs"))
     if looker.events_of(found) is None:
         hint = "Runs that the service begins write them; of others the journal and the report tell"
-        raise Problem(HTTPStatus.CONFLICT, f"run {run_id} writes no events that the service could read", hint=hint)
+        raise Conflict(f"run {run_id} writes no events that the service could read", hint=hint)
     stream = tail(looker, run_id, Place.of(last_event_id, offset), sites, stopping=service.stopping)
     return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)

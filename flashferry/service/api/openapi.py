@@ -14,8 +14,8 @@ from fastapi.openapi.utils import get_openapi
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from flashferry.service.api.problems import MEDIA_TYPE
 from flashferry.service.access import ROUTES, Access
-from flashferry.service.problems import MEDIA_TYPE
 
 router = APIRouter(prefix="/api/v1", tags=["about"])
 
@@ -67,7 +67,7 @@ def document(routes: Iterable[BaseRoute]) -> dict[str, Any]:
     schemas = made.setdefault("components", {}).setdefault("schemas", {})
     for name in _FASTAPIS_OWN:
         schemas.pop(name, None)
-    schemas["Problem"] = PROBLEM
+    schemas["ServiceError"] = PROBLEM
     made["components"]["headers"] = {"RetryAfter": _RETRY_AFTER}
     made["components"]["securitySchemes"] = {
         "token": {"type": "http", "scheme": "bearer"},
@@ -93,7 +93,7 @@ def _complete(operation: dict[str, Any], access: Access) -> None:
     answers["default"] = {
         "description": "A problem",
         "headers": {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}},
-        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ServiceError"}}},
     }
     operation["security"] = [] if access.is_public else [{"token": []}, {"session": []}]
     operation["x-access"] = _told(access)

@@ -109,7 +109,7 @@ def told_person(service: Service, name: str) -> dict[str, object]:
     """Return somebody as programs are told.
 
     Raises:
-        Problem: There is nobody of that name.
+        ServiceError: There is nobody of that name.
     """
     with service.database.reading() as database:
         found = accounts.found_person(database, name)

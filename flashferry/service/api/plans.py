@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
+from flashferry.service.errors import NotFound
 from flashferry.core.codec import to_json
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.jobs import IdempotencyKey, accepted
@@ -21,7 +22,6 @@ from flashferry.service.plans.planning import PlanWish, make_plan
 from flashferry.service.plans.telling import told_content, told_difference, told_plan
 from flashferry.service.plans.waves import approve_wave
 from flashferry.service.principal import LOOKS
-from flashferry.service.problems import Problem
 from flashferry.service.texts import Name, Names, Number, Prose
 from flashferry.store.service.plans import plans as stored_plans
 from flashferry.store.service.plans import text_of
@@ -68,7 +68,7 @@ async def sent(request: Request) -> bytes:
     """Return what was sent, which must not be more than a plan can be.
 
     Raises:
-        Problem: It is more.
+        ServiceError: It is more.
     """
     content = bytearray()
     async for part in request.stream():
@@ -150,8 +150,7 @@ def compare(service: TheService, actor: TheActor, digest: str, against: str | No
             earlier = (one for one in stored_plans(database, title=new.title) if one.made_at <= new.made_at)
             old = next((one for one in earlier if one.digest != digest and actor.may(LOOKS, one.sites)), None)
         if old is None:
-            raise Problem(
-                HTTPStatus.NOT_FOUND,
+            raise NotFound(
                 "plan: expected an earlier one of the same title to compare it with, found none",
                 hint="Name one: ?against=DIGEST",
             )

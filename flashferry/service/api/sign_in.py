@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
+from flashferry.service.errors import Forbidden
 from flashferry.service.api.depends import TheActor, TheDoor, TheIdentity, TheService
 from flashferry.service.auditing import note
 from flashferry.service.people.accounts import set_password
@@ -18,7 +19,6 @@ from flashferry.service.people.sessions import cookie_name, drop_cookie, set_coo
 from flashferry.service.people.sign_in import PasswordLogin, SignIn
 from flashferry.service.people.tokens import demand_person, is_good, make_token, take_back
 from flashferry.service.principal import Actor, Grant, Role
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.texts import MOST_NAMES, Name, Password
 from flashferry.store.service.database import moment
@@ -100,7 +100,7 @@ def tokens(
 ) -> list[dict[str, object]]:
     """Return one's tokens, or everybody's; what is shown once is not among it."""
     if everybodys and not actor.has({Role.ADMIN}):
-        raise Problem(HTTPStatus.FORBIDDEN, "expected an admin, for everybody's tokens", hint="Leave out 'all'")
+        raise Forbidden("expected an admin, for everybody's tokens", hint="Leave out 'all'")
     with service.database.reading() as database:
         found = all_tokens(database) if everybodys else tokens_of(database, actor.name)
     return [told_token(service, row) for row in found]
@@ -145,12 +145,12 @@ def change_own_password(service: Service, identity: Identity, door: PasswordLogi
     """Change the password of whoever asks, who has to know the old one.
 
     Raises:
-        Problem: He does not, or the new one will not do.
+        ServiceError: He does not, or the new one will not do.
     """
     actor: Actor = identity.actor
     demand_person(actor)
     if not door.is_right(actor.name, old, address=actor.address):
-        raise Problem(HTTPStatus.FORBIDDEN, "expected your present password, found another one", hint="Type it again")
+        raise Forbidden("expected your present password, found another one", hint="Type it again")
     set_password(service, actor, actor.name, new, door.passwords, but_session=identity.session)
 
 

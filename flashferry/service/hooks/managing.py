@@ -13,16 +13,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from email.utils import getaddresses
 from enum import StrEnum
-from http import HTTPStatus
 from urllib.parse import urlsplit
 
+from flashferry.service.errors import Conflict, InvalidRequest, NotFound, ServiceError, listed
 from flashferry.core.outside import shown
 from flashferry.core.safe_quote import control_character
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.hooks.sending import NotSent, Outgoing, send, syslog_address
 from flashferry.service.notices import Notice, NoticeKind
 from flashferry.service.principal import EVERYWHERE, Actor
-from flashferry.service.problems import Problem, listed
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
 from flashferry.store.service import hooks as rows
@@ -92,7 +91,7 @@ def add_hook(service: Service, actor: Actor, wish: HookWish) -> rows.HookRow:
     """Add a hook; it is sent what happens from now on.
 
     Raises:
-        Problem: Something of it will not do (422), or there is one of that name (409).
+        ServiceError: Something of it will not do (422), or there is one of that name (409).
     """
     with _deciding(service, actor, "hook.made", wish.name) as database:
         newest = last(database)
@@ -106,7 +105,7 @@ def change_hook(service: Service, actor: Actor, hook_id: str, wish: HookWish) ->
     """Change a hook; what waits for it is sent to where it leads then.
 
     Raises:
-        Problem: Something of it will not do, there is another one of that name (409), or there is none (404).
+        ServiceError: Something of it will not do, there is another one of that name (409), or there is none (404).
     """
     with _deciding(service, actor, "hook.changed", wish.name) as database:
         before = found(database, hook_id)
@@ -125,7 +124,7 @@ def pause_hook(service: Service, actor: Actor, hook_id: str, *, is_paused: bool)
     """Have a hook be sent nothing for now, or go on.
 
     Raises:
-        Problem: There is none (404).
+        ServiceError: There is none (404).
     """
     action = "hook.paused" if is_paused else "hook.continued"
     with service.database.writing() as database:
@@ -139,7 +138,7 @@ def remove_hook(service: Service, actor: Actor, hook_id: str) -> None:
     """Remove a hook, and what waits for it.
 
     Raises:
-        Problem: There is none (404).
+        ServiceError: There is none (404).
     """
     with service.database.writing() as database:
         hook = found(database, hook_id)
@@ -151,7 +150,7 @@ def test_hook(service: Service, actor: Actor, hook_id: str) -> str:
     """Send a hook a notice of its own, at once; return why it was not taken, empty where it was.
 
     Raises:
-        Problem: There is none (404).
+        ServiceError: There is none (404).
     """
     with service.database.reading() as database:
         hook = found(database, hook_id)
@@ -179,7 +178,7 @@ def send_again(service: Service, actor: Actor, hook_id: str) -> int:
     """Have what was given up of a hook's notices tried for another day; return how many.
 
     Raises:
-        Problem: There is no such hook (404).
+        ServiceError: There is no such hook (404).
     """
     with service.database.writing() as database:
         hook = found(database, hook_id)
@@ -192,13 +191,11 @@ def found(database: sqlite3.Connection, hook_id: str) -> rows.HookRow:
     """Return a hook by its identifier.
 
     Raises:
-        Problem: There is none (404).
+        ServiceError: There is none (404).
     """
     hook = rows.hook_of(database, hook_id)
     if hook is None:
-        raise Problem(
-            HTTPStatus.NOT_FOUND, f"there is no hook {shown(hook_id[:64])!r}", hint=listed("hooks", page="/admin/hooks")
-        )
+        raise NotFound(f"there is no hook {shown(hook_id[:64])!r}", hint=listed("hooks"))
     return hook
 
 
@@ -220,7 +217,7 @@ def _row(service: Service, wish: HookWish, *, hook_id: str, audit_seq: int) -> r
     """Return the row of a hook that will do.
 
     Raises:
-        Problem: It will not.
+        ServiceError: It will not.
     """
     if not 0 < len(wish.name.strip()) <= _MOST_NAME or control_character(wish.name):
         raise _wrong(f"name: expected 1 to {_MOST_NAME} characters in one line", "Give it a short name")
@@ -253,7 +250,7 @@ def _sites(given: tuple[str, ...], kinds: tuple[str, ...]) -> tuple[str, ...]:
     """Return the sites that a hook is limited to.
 
     Raises:
-        Problem: Some will not do, or it is to be sent what is about no site.
+        ServiceError: Some will not do, or it is to be sent what is about no site.
     """
     sites = tuple(dict.fromkeys(site.strip() for site in given))
     if len(sites) > _MOST_SITES or not all(0 < len(site) <= _MOST_NAME for site in sites) or _odd(sites):
@@ -300,7 +297,7 @@ def _target(settings: ServiceSettings, form: HookForm, target: str) -> str:
     """Return a target that will do for a form.
 
     Raises:
-        Problem: It will not.
+        ServiceError: It will not.
     """
     hint = form.meaning[0].upper() + form.meaning[1:]
     if not 0 < len(target) <= _MOST_TARGET or control_character(target):
@@ -341,7 +338,7 @@ def _deciding(service: Service, actor: Actor, action: str, name: str) -> Iterato
     try:
         with service.database.writing() as database:
             yield database
-    except Problem as problem:
+    except ServiceError as problem:
         note_refusal(service, actor, action, f"hook:{shown(name[:_MOST_NAME])}", problem.sentence)
         raise
 
@@ -350,8 +347,8 @@ def _write(database: sqlite3.Connection, hook: rows.HookRow, *, is_new: bool) ->
     try:
         (rows.add_hook if is_new else rows.change_hook)(database, hook)
     except sqlite3.IntegrityError:
-        raise Problem(
-            HTTPStatus.CONFLICT, f"there is a hook of the name {shown(hook.name)!r} already", hint="Choose another name"
+        raise Conflict(
+            f"there is a hook of the name {shown(hook.name)!r} already", hint="Choose another name"
         ) from None
 
 
@@ -359,5 +356,5 @@ def _object(hook: rows.HookRow) -> str:
     return f"hook:{hook.name}"
 
 
-def _wrong(sentence: str, hint: str) -> Problem:
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, hint=hint)
+def _wrong(sentence: str, hint: str) -> ServiceError:
+    return InvalidRequest(sentence, hint=hint)

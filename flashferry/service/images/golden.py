@@ -6,14 +6,13 @@ import json
 import re
 import sqlite3
 from collections.abc import Collection, Mapping
-from http import HTTPStatus
 
+from flashferry.service.errors import Conflict, InvalidRequest, NotFound, ServiceError
 from flashferry.images.fit import Fits, Platform, image_fit
 from flashferry.service.auditing import deciding, note
 from flashferry.service.images.upload import found
 from flashferry.service.images.verification import usable, why_not_what_it_says
 from flashferry.service.principal import EVERYWHERE, Actor
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service import images as store
 from flashferry.store.service.database import moment
@@ -34,7 +33,7 @@ def choose(service: Service, actor: Actor, model: str, site: str, image: str) ->
         image: Name of the image.
 
     Raises:
-        Problem: 404 where the image is not here; 409 where it may not be used, or is of another platform than the
+        ServiceError: 404 where the image is not here; 409 where it may not be used, or is of another platform than the
             model, or its name and the name inside the file are of two.
     """
     model, site = checked_model(model), checked_site(site)
@@ -42,8 +41,7 @@ def choose(service: Service, actor: Actor, model: str, site: str, image: str) ->
     with deciding(service, actor, "golden.set", object_of(model, site)) as database:
         why = usable(database, image).why_not
         if why := why or why_not_for(found(database, image), model):
-            raise Problem(
-                HTTPStatus.CONFLICT,
+            raise Conflict(
                 f"golden image of {model}: {why}",
                 hint="Choose an image for that model that was published, or that an admin vouched for",
             )
@@ -58,7 +56,7 @@ def unchoose(service: Service, actor: Actor, model: str, site: str) -> None:
     """Say nothing any more of which image a model is to have.
 
     Raises:
-        Problem: Nothing is said of it.
+        ServiceError: Nothing is said of it.
     """
     model, site = checked_model(model), checked_site(site)
     with service.database.writing() as database:
@@ -73,7 +71,7 @@ def golden_for(service: Service, model: str, site: str) -> Golden:
     """Return which image a model is to have at a site: the site's own, else that of all sites.
 
     Raises:
-        Problem: None is said.
+        ServiceError: None is said.
     """
     model, site = checked_model(model), checked_site(site)
     with service.database.reading() as database:
@@ -93,7 +91,7 @@ def golden_rules(database: sqlite3.Connection, sites: Collection[str]) -> str:
         sites: The sites that are planned; none: all.
 
     Raises:
-        Problem: 409 where no model has a golden image there, one has several, or none at some of the sites, or an image
+        ServiceError: 409 where no model has a golden image there, one has several, or none at some of the sites, or an image
             may not be used.
     """
     of_model: dict[str, dict[str, str]] = {}
@@ -121,9 +119,8 @@ def _one_of(model: str, images: Mapping[str, str], sites: Collection[str]) -> st
     return next(iter(at.values()))
 
 
-def _no_rules(why: str) -> Problem:
-    return Problem(
-        HTTPStatus.CONFLICT,
+def _no_rules(why: str) -> ServiceError:
+    return Conflict(
         f"golden images: {why}",
         hint="Have a plan made for each site by itself, or see to the golden images: /images, or GET /api/v1/golden",
     )
@@ -146,11 +143,10 @@ def checked_model(model: str) -> str:
     """Return a model in capitals.
 
     Raises:
-        Problem: It is none.
+        ServiceError: It is none.
     """
     if not _MODEL.fullmatch(model):
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             "model: expected one as devices print it, of at most 64 letters, digits and '. _ / + -', "
             f"found {model[:70]!r}",
             hint="'flashferry check' prints the models of devices",
@@ -162,20 +158,18 @@ def checked_site(site: str) -> str:
     """Return the name of a site, or `*`.
 
     Raises:
-        Problem: It is empty, longer than a hundred signs, or has some that no line can hold.
+        ServiceError: It is empty, longer than a hundred signs, or has some that no line can hold.
     """
     if not 1 <= len(site) <= _LONGEST_SITE or not site.isprintable():
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"site: expected the name of one, of at most {_LONGEST_SITE} signs, or '*', found {site[:110]!r}",
             hint="Name it as the inventory does",
         )
     return site
 
 
-def _nothing(model: str, site: str) -> Problem:
-    return Problem(
-        HTTPStatus.NOT_FOUND,
+def _nothing(model: str, site: str) -> ServiceError:
+    return NotFound(
         f"golden image of {model}: expected one for site {site!r}, found none",
         hint="An admin says which it is: on /images, or by the API PUT /api/v1/golden",
     )

@@ -10,8 +10,8 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from http import HTTPStatus
 
+from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, invalid_from
 from flashferry import api
 from flashferry.core.codec import to_json
 from flashferry.core.errors import FlashferryError
@@ -23,7 +23,6 @@ from flashferry.service.images.places import place_of, remove_files, settle
 from flashferry.service.images.upload import checked_sha512, facts_of, found, give_up, offset_of, whole
 from flashferry.service.images.verification import object_of, why_not_what_it_says
 from flashferry.service.principal import Actor, Role
-from flashferry.service.problems import Problem, problem_of
 from flashferry.service.service import Service
 from flashferry.store.service import images as store
 from flashferry.store.service.database import moment, moment_of
@@ -38,7 +37,7 @@ def verify(service: Service, actor: Actor, name: str, sha512: str = "") -> Store
     """Read an image's file again, and hold it against what was published; with a SHA-512, against that too.
 
     Raises:
-        Problem: 404 where it is not here, 409 where it has not arrived or was taken away, 422 where the digest is none
+        ServiceError: 404 where it is not here, 409 where it has not arrived or was taken away, 422 where the digest is none
             or the file cannot be read.
     """
     stated = checked_sha512(sha512)
@@ -59,7 +58,7 @@ def vouch(service: Service, actor: Actor, name: str, reason: str) -> StoredImage
     """Say that an unknown image is good, with the reason why: an admin's word, which stands in the audit.
 
     Raises:
-        Problem: 409 where it is not unknown: one that is no match of what was published is never usable.
+        ServiceError: 409 where it is not unknown: one that is no match of what was published is never usable.
     """
     reason = checked_reason(reason)
 
@@ -76,7 +75,7 @@ def take_away(service: Service, actor: Actor, name: str, reason: str) -> StoredI
     For a while it can be brought back. One that is arriving still is given up, and one that is no match is removed.
 
     Raises:
-        Problem: 403 for who may not, 409 where something names it.
+        ServiceError: 403 for who may not, 409 where something names it.
     """
     with service.database.reading() as database:
         image = found(database, name)
@@ -85,8 +84,7 @@ def take_away(service: Service, actor: Actor, name: str, reason: str) -> StoredI
         return None
     reason = checked_reason(reason)
     if not actor.has({Role.ADMIN}):
-        problem = Problem(
-            HTTPStatus.FORBIDDEN,
+        problem = Forbidden(
             f"image {name}: expected an admin to take away one that has arrived",
             hint="Ask one; whoever operates a site may give up an upload",
         )
@@ -119,7 +117,7 @@ def bring_back(service: Service, actor: Actor, name: str, reason: str) -> Stored
     """Bring back an image that was taken away; it is what it was.
 
     Raises:
-        Problem: 409 where it was not taken away.
+        ServiceError: 409 where it was not taken away.
     """
     reason = checked_reason(reason)
 
@@ -136,7 +134,7 @@ def remove(service: Service, actor: Actor, image: StoredImage, reason: str) -> N
     """Remove an image that nobody can bring back any more, with its file; the audit keeps what it was.
 
     Raises:
-        Problem: 409 where it is something else by now.
+        ServiceError: 409 where it is something else by now.
         OSError: Its file cannot be removed; then it is here still.
     """
     with service.database.writing() as database:
@@ -167,12 +165,12 @@ def read_file(service: Service, image: StoredImage) -> Contents:
     """Return what an image's file tells; one that did not change is not read again.
 
     Raises:
-        Problem: It cannot be read.
+        ServiceError: It cannot be read.
     """
     try:
         read = api.image_catalogue(place_of(service, image.name, image.state), state=service.state).image(image.name)
     except FlashferryError as error:
-        raise problem_of(error) from None
+        raise invalid_from(error) from None
     return Contents(digests=Digests(md5=read.md5, sha512=read.sha512), inside=read.inside)
 
 
@@ -180,12 +178,11 @@ def checked_reason(reason: str) -> str:
     """Return a reason as it is kept.
 
     Raises:
-        Problem: There is none, or it is longer than two thousand characters.
+        ServiceError: There is none, or it is longer than two thousand characters.
     """
     reason = reason.strip()
     if not 1 <= len(reason) <= LONGEST_REASON:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"reason: expected 1 to {LONGEST_REASON:,} characters, found {len(reason):,}",
             hint="Say it in a sentence: it stands in the audit and is shown with the image",
         )
@@ -224,7 +221,7 @@ def _changed(
     of: tuple[ImageState, ...],
     reason: str = "",
 ) -> StoredImage:
-    with deciding(service, actor, action, object_of(name), unnoted={HTTPStatus.NOT_FOUND}) as database:
+    with deciding(service, actor, action, object_of(name), unnoted=(NotFound,)) as database:
         before = found(database, name)
         _check_state(before, action.partition(".")[2].replace("_", " "), of)
         after = change(database, before)
@@ -245,13 +242,12 @@ def _check_state(image: StoredImage, done: str, of: tuple[ImageState, ...]) -> N
         raise _conflict(image.name, f"expected one that is {states} to be {done}, found that it is {image.state}")
 
 
-def _conflict(name: str, why: str) -> Problem:
-    return Problem(HTTPStatus.CONFLICT, f"image {name}: {why}", hint=f"GET /api/v1/images/{name} says how it stands")
+def _conflict(name: str, why: str) -> ServiceError:
+    return Conflict(f"image {name}: {why}", hint=f"GET /api/v1/images/{name} says how it stands")
 
 
-def _named(name: str, names: list[str]) -> Problem:
-    return Problem(
-        HTTPStatus.CONFLICT,
+def _named(name: str, names: list[str]) -> ServiceError:
+    return Conflict(
         f"image {name}: expected nothing that names it, found {', '.join(names[:5])}"
         + (f" and {len(names) - 5} more" if len(names) > 5 else ""),
         hint="Withdraw plans, remove schedules, let jobs end, and give their models another golden image first",

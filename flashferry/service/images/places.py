@@ -12,11 +12,10 @@ import os
 import re
 import shutil
 from contextlib import suppress
-from http import HTTPStatus
 from pathlib import Path
 
+from flashferry.service.errors import DiskFull, InvalidRequest
 from flashferry.core.atomic_write import sync_folder
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.images import ImageState, StoredImage
 
@@ -42,11 +41,10 @@ def checked_name(name: str) -> str:
     """Return the name of an image.
 
     Raises:
-        Problem: It may not be called so.
+        ServiceError: It may not be called so.
     """
     if not is_image_name(name):
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"image: expected a name of at most 120 letters, digits and '. _ + -', a letter or digit first, and not "
             f"'{_PART}' last; found {name[:130]!r}",
             hint="Give the file's name as the vendor has it, without folders",
@@ -110,13 +108,12 @@ def check_room(service: Service, wanted_bytes: int, outstanding_bytes: int) -> N
         outstanding_bytes: How much others were promised, and have not sent.
 
     Raises:
-        Problem: There is not so much room.
+        ServiceError: There is not so much room.
     """
     free_bytes = shutil.disk_usage(service.images).free
     reserve_bytes = service.settings.images.reserve_bytes
     if free_bytes - outstanding_bytes - wanted_bytes < reserve_bytes:
-        raise Problem(
-            HTTPStatus.INSUFFICIENT_STORAGE,
+        raise DiskFull(
             f"images: expected room for {wanted_bytes:,} bytes beside {outstanding_bytes:,} that others are sending "
             f"and {reserve_bytes:,} that stay free, found {free_bytes:,} bytes free",
             hint="Take images away that nobody needs, or make room on the disk; what has arrived stays",

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
 
+from flashferry.service.errors import Conflict, ServiceError, invalid_from
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.contents import Contents
 from flashferry.images.image import Digests
@@ -20,7 +20,6 @@ from flashferry.service.images.places import settle
 from flashferry.service.images.upload import facts_of
 from flashferry.service.images.verification import object_of
 from flashferry.service.principal import Actor
-from flashferry.service.problems import Problem, problem_of
 from flashferry.service.service import Service
 from flashferry.store.service import images as store
 from flashferry.store.service.database import moment
@@ -50,7 +49,7 @@ def take_in_published(service: Service, actor: Actor, path: Path) -> TakenIn:
     """Take in a file of published hashes whose signature is the vendor's.
 
     Raises:
-        Problem: 409 where no certificates of the vendor's are named; 422 where it is no such file, or not the vendor's.
+        ServiceError: 409 where no certificates of the vendor's are named; 422 where it is no such file, or not the vendor's.
     """
     # Late: who takes no such file in waits for no library of certificates to be imported.
     from flashferry.service.images.bulk import read_bulk
@@ -59,16 +58,15 @@ def take_in_published(service: Service, actor: Actor, path: Path) -> TakenIn:
     at = moment(service.now())
     try:
         if vendor is None:
-            raise Problem(
-                HTTPStatus.CONFLICT,
+            raise Conflict(
                 "published hashes: expected certificates of the vendor's to hold the signature against, found none",
                 hint="Name them in service.toml: vendor_certificates under [images]",
             )
         rows, new = _entered(service, read_bulk(path, vendor, service.now(), at))
     except ConfigInvalid as error:
         note_refusal(service, actor, "published.taken", _OBJECT, error.message)
-        raise problem_of(error) from None
-    except Problem as problem:
+        raise invalid_from(error) from None
+    except ServiceError as problem:
         note_refusal(service, actor, "published.taken", _OBJECT, problem.sentence)
         raise
     with service.database.writing() as database:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from flashferry.service.errors import ServiceError
 from flashferry.core.files import NotRegular, check_regular
 from flashferry.images.files import FileIdentity
 from flashferry.service.auditing import note
@@ -22,7 +23,6 @@ from flashferry.service.images.places import is_image_name, make_folder, place_o
 from flashferry.service.images.upload import facts_of, give_up, whole
 from flashferry.service.images.verification import object_of
 from flashferry.service.principal import SYSTEM
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service import images as store
 from flashferry.store.service.database import moment, moment_of
@@ -136,7 +136,7 @@ def _take_in(service: Service, name: str) -> None:
     )
     try:
         contents = read_file(service, new)
-    except Problem as problem:
+    except ServiceError as problem:
         _LOG.warning("image %s cannot be taken in: %s", name, problem.sentence)
         return
     with service.database.writing() as database:

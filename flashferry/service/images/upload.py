@@ -10,8 +10,8 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from http import HTTPStatus
 
+from flashferry.service.errors import Conflict, DiskFull, InvalidRequest, NotFound, ServiceError, TooLarge, TooMany, invalid_from, listed
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.contents import Contents
 from flashferry.images.image import published as checked_digests
@@ -20,7 +20,6 @@ from flashferry.service.images.places import check_room, checked_name, make_fold
 from flashferry.service.images.upload_sessions import Arrival, HeldByAnother
 from flashferry.service.images.verification import Stated, judged, object_of
 from flashferry.service.principal import Actor
-from flashferry.service.problems import Problem, listed, problem_of
 from flashferry.service.service import Service
 from flashferry.store.service import images as store
 from flashferry.store.service.database import moment
@@ -54,7 +53,7 @@ def announce_image(service: Service, actor: Actor, new: NewImage) -> tuple[Store
     """Enter an image that is to arrive; return it, and whether it is new: one that was begun is gone on with.
 
     Raises:
-        Problem: 422 for a name, size or digest that is none, 409 where the name is taken, 429 where too many that
+        ServiceError: 422 for a name, size or digest that is none, 409 where the name is taken, 429 where too many that
             arrive are this person's, 507 where there is no room.
     """
     checked_name(new.name)
@@ -80,7 +79,7 @@ def announce_image(service: Service, actor: Actor, new: NewImage) -> tuple[Store
             store.add_image(database, image)
             after = {"size_bytes": new.size_bytes, "sha512": stated}
             note(service, database, actor, "image.announced", object_of(new.name), after=after)
-    except Problem as problem:
+    except ServiceError as problem:
         note_refusal(service, actor, "image.announced", object_of(new.name), problem.sentence)
         raise
     except OSError as error:
@@ -99,7 +98,7 @@ def go_on(service: Service, actor: Actor, name: str, offset: int, length: int | 
         length: How much is to follow, where that is known.
 
     Raises:
-        Problem: 404 where nobody announced it, 409 with `offset` where he is not to go on from there or somebody else
+        ServiceError: 404 where nobody announced it, 409 with `offset` where he is not to go on from there or somebody else
             is sending it, 413 where he would send too much, 507 where there is no room.
     """
     with service.database.reading() as database:
@@ -132,7 +131,7 @@ def take_in(service: Service, turn: Arrival, data: bytes | bytearray) -> None:
     """Write the next bytes of an image; now and then what was written is kept for good.
 
     Raises:
-        Problem: 409 where somebody took over, 413 where it is more than was announced, 507 where there is no room.
+        ServiceError: 409 where somebody took over, 413 where it is more than was announced, 507 where there is no room.
     """
     if turn.offset + len(data) > turn.size_bytes:
         raise _too_much(turn.name, turn.size_bytes)
@@ -150,7 +149,7 @@ def keep(service: Service, turn: Arrival) -> int:
     """End a turn; return how much of the image is on disk for good.
 
     Raises:
-        Problem: 507 where what was sent last cannot be kept.
+        ServiceError: 507 where what was sent last cannot be kept.
     """
     try:
         kept_bytes = turn.end()
@@ -165,7 +164,7 @@ def complete(service: Service, actor: Actor, turn: Arrival) -> StoredImage:
     """Judge an image that is whole, and put it where its state wants it.
 
     Raises:
-        Problem: 409 where somebody gave it up meanwhile; 507 where its file cannot be moved yet: the service does that
+        ServiceError: 409 where somebody gave it up meanwhile; 507 where its file cannot be moved yet: the service does that
             later.
     """
     contents = turn.contents()
@@ -188,7 +187,7 @@ def give_up(service: Service, actor: Actor, image: StoredImage) -> None:
     """Want an image no more that is still arriving, and remove what has arrived of it.
 
     Raises:
-        Problem: It is whole by now.
+        ServiceError: It is whole by now.
     """
     with service.database.writing() as database:
         if not store.remove_image(database, image.name, was=ImageState.ARRIVING):
@@ -221,15 +220,11 @@ def found(database: sqlite3.Connection, name: str) -> StoredImage:
     """Return an image.
 
     Raises:
-        Problem: There is none of that name.
+        ServiceError: There is none of that name.
     """
     image = store.image_of(database, name)
     if image is None:
-        raise Problem(
-            HTTPStatus.NOT_FOUND,
-            f"image: expected the name of one that is here, found {name[:130]!r}",
-            hint=listed("images"),
-        )
+        raise NotFound(f"image: expected the name of one that is here, found {name[:130]!r}", hint=listed("images"))
     return image
 
 
@@ -244,12 +239,12 @@ def checked_sha512(text: str) -> str:
     """Return a pasted SHA-512 in lower case; empty where nothing was pasted.
 
     Raises:
-        Problem: It is none.
+        ServiceError: It is none.
     """
     try:
         return checked_digests(sha512=text).sha512 if text.strip() else ""
     except ConfigInvalid as error:
-        raise problem_of(error) from None
+        raise invalid_from(error) from None
 
 
 def facts_of(image: StoredImage) -> dict[str, object]:
@@ -260,14 +255,12 @@ def facts_of(image: StoredImage) -> dict[str, object]:
 def _begun_before(known: StoredImage, new: NewImage, stated: str) -> StoredImage:
     if known.state is not ImageState.ARRIVING:
         what = "was taken away, and can be brought back" if known.state is ImageState.HIDDEN else f"is {known.state}"
-        raise Problem(
-            HTTPStatus.CONFLICT,
+        raise Conflict(
             f"image {new.name}: expected a name that is free, found one that {what}",
             hint="GET it to see how it stands; another file takes another name",
         )
     if known.size_bytes != new.size_bytes or (known.stated_sha512 or "") != stated:
-        raise Problem(
-            HTTPStatus.CONFLICT,
+        raise Conflict(
             f"image {new.name}: {known.uploaded_by} announced another file of that name, of {known.size_bytes:,} bytes",
             hint="Go on with that one, or have it given up: DELETE it",
         )
@@ -277,10 +270,10 @@ def _begun_before(known: StoredImage, new: NewImage, stated: str) -> StoredImage
 def _check_size(service: Service, size_bytes: int) -> None:
     most_bytes = service.settings.images.most_bytes
     if not 1 <= size_bytes <= most_bytes:
-        raise Problem(
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE if size_bytes > most_bytes else HTTPStatus.UNPROCESSABLE_ENTITY,
+        kind = TooLarge if size_bytes > most_bytes else InvalidRequest
+        raise kind(
             f"image: expected 1 to {most_bytes:,} bytes, found {size_bytes:,}",
-            hint="Look whether it is an image; most_gigabytes in [images] says how large one may be",
+            hint="Check that it is an image; most_gigabytes in [images] limits the size",
         )
 
 
@@ -294,26 +287,23 @@ def check_share(person: str, arriving: Sequence[tuple[str, int]], size_bytes: in
         most_bytes: What an image may have.
 
     Raises:
-        Problem: 429 where too many, or too many bytes, are the person's, 409 where too many are arriving.
+        ServiceError: 429 where too many, or too many bytes, are the person's, 409 where too many are arriving.
     """
     sizes = [size for by, size in arriving if by == person]
     theirs = len(sizes)
     if theirs >= MOST_OF_A_PERSON:
-        raise Problem(
-            HTTPStatus.TOO_MANY_REQUESTS,
+        raise TooMany(
             f"images: expected fewer than {MOST_OF_A_PERSON} of {person} that are arriving, found {theirs}",
             hint="Send one of them to its end, or give one up: DELETE it",
         )
     if theirs and sum(sizes) + size_bytes > most_bytes:
-        raise Problem(
-            HTTPStatus.TOO_MANY_REQUESTS,
+        raise TooMany(
             f"images: expected at most {most_bytes:,} bytes of {person} that are arriving, found {sum(sizes):,}, and "
             f"{size_bytes:,} more",
             hint="Send one of them to its end, or give one up: DELETE it",
         )
     if theirs and len(arriving) >= MOST_AT_ONCE:
-        raise Problem(
-            HTTPStatus.CONFLICT,
+        raise Conflict(
             f"images: expected fewer than {MOST_AT_ONCE} that are arriving, found {len(arriving)}",
             hint="Let one end, or give one up that is not sent any more; /images has them",
         )
@@ -323,8 +313,7 @@ def _check_free(service: Service, database: sqlite3.Connection, actor: Actor, ne
     arriving = [(one.uploaded_by, one.size_bytes) for one in store.images(database) if one.state is ImageState.ARRIVING]
     check_share(actor.name, arriving, new.size_bytes, service.settings.images.most_bytes)
     if os.path.lexists(place_of(service, new.name, ImageState.UNKNOWN)):
-        raise Problem(
-            HTTPStatus.CONFLICT,
+        raise Conflict(
             f"image {new.name}: expected a name that is free, found a file in the folder of images",
             hint="The service takes it in within a minute; another file takes another name",
         )
@@ -336,21 +325,19 @@ def _keep_offset(service: Service, name: str, kept_bytes: int) -> None:
         store.set_received(database, name, kept_bytes)
 
 
-def _too_much(name: str, size_bytes: int) -> Problem:
-    return Problem(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+def _too_much(name: str, size_bytes: int) -> ServiceError:
+    return TooLarge(
         f"image {name}: expected at most {size_bytes:,} bytes, as it was announced, found more",
         hint="Look whether it is the file that was announced; give the upload up and announce the other",
     )
 
 
-def _conflict(sentence: str, offset: int, hint: str) -> Problem:
-    return Problem(HTTPStatus.CONFLICT, sentence, hint=hint, offset=offset)
+def _conflict(sentence: str, offset: int, hint: str) -> ServiceError:
+    return Conflict(sentence, hint=hint, offset=offset)
 
 
-def _unwritable(error: OSError) -> Problem:
-    return Problem(
-        HTTPStatus.INSUFFICIENT_STORAGE,
+def _unwritable(error: OSError) -> ServiceError:
+    return DiskFull(
         f"images: the folder cannot be written: {error.strerror}",
         hint="Look at the room on its disk and at its rights; what is on disk already stays, and can be gone on with",
     )

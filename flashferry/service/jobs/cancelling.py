@@ -5,14 +5,12 @@ Whether it was cancelled or begun is decided by one statement: whichever of the 
 
 from __future__ import annotations
 
-from http import HTTPStatus
-
+from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, ServiceError
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.jobs.submit import seen_job
 from flashferry.service.plans.deciding import checked_comment
 from flashferry.service.plans.offering import told_sites
 from flashferry.service.principal import Actor, Role
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import Job, JobState, cancel_job, job_of
@@ -30,7 +28,7 @@ def cancel(service: Service, actor: Actor, job_id: str, reason: str) -> Job:
         reason: Why; it may not be empty.
 
     Raises:
-        Problem: 404 where he may not see it, 403 where he does not operate its sites, 422 without a reason, 409 where
+        ServiceError: 404 where he may not see it, 403 where he does not operate its sites, 422 without a reason, 409 where
             it has begun, or has come to its end.
     """
     with service.database.reading() as database:
@@ -38,10 +36,8 @@ def cancel(service: Service, actor: Actor, job_id: str, reason: str) -> Job:
     try:
         _check_operates(actor, job)
         if not (reason := checked_comment(reason)):
-            raise Problem(
-                HTTPStatus.UNPROCESSABLE_ENTITY,
-                "reason: expected a few words, found none",
-                hint="Say why: it stands in the audit and at the job",
+            raise InvalidRequest(
+                "reason: expected a few words, found none", hint="Say why: it stands in the audit and at the job"
             )
         with service.database.writing() as database:
             sentence = f"cancelled by {actor.name}: {reason}"
@@ -60,7 +56,7 @@ def cancel(service: Service, actor: Actor, job_id: str, reason: str) -> Job:
                 },
                 after={"state": now.state.value},
             )
-    except Problem as problem:
+    except ServiceError as problem:
         note_refusal(service, actor, _ACTION, f"job:{job_id}", problem.sentence)
         raise
     return now
@@ -74,16 +70,12 @@ def may_cancel(actor: Actor, job: Job) -> bool:
 def _check_operates(actor: Actor, job: Job) -> None:
     if not actor.may({Role.OPERATOR}, job.sites):
         where = told_sites(job.sites) if job.sites else "all sites"
-        raise Problem(
-            HTTPStatus.FORBIDDEN,
-            f"job: expected an operator at {where} to cancel it",
-            hint="Ask a colleague with that role",
-        )
+        raise Forbidden(f"job: expected an operator at {where} to cancel it", hint="Ask a colleague with that role")
 
 
-def _begun(job: Job) -> Problem:
+def _begun(job: Job) -> ServiceError:
     if job.is_open:
         told, hint = f"is {job.state}: expected one that is queued", "Stop its run where it has one"
     else:
         told, hint = "has come to its end", "Look at what came of it: GET /api/v1/jobs/ID"
-    return Problem(HTTPStatus.CONFLICT, f"job {job.job_id} {told}", hint=hint)
+    return Conflict(f"job {job.job_id} {told}", hint=hint)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import secrets
 import sqlite3
 from datetime import datetime
-from http import HTTPStatus
 
+from flashferry.service.errors import Conflict, Forbidden, NotFound, TooMany, invalid_from, listed
 from flashferry.core.apart.folder import JobFolder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import masked
@@ -21,7 +21,6 @@ from flashferry.service.jobs.job_spec import JobWish, words_of
 from flashferry.service.jobs.queue import why_not_queued
 from flashferry.service.plans.eligibility import why_not_begun, why_not_gone_on_with
 from flashferry.service.principal import LOOKS, Actor, Role, Via
-from flashferry.service.problems import Problem, listed, problem_of
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import (
@@ -61,7 +60,7 @@ def request_job(service: Service, database: sqlite3.Connection, actor: Actor, wi
         wish: What is wanted.
 
     Raises:
-        Problem: He may not, the plan is unknown or not approved, something for it is under way already, or too many
+        ServiceError: He may not, the plan is unknown or not approved, something for it is under way already, or too many
             jobs of his are queued (429). The transaction should be undone then; that it was refused goes into the audit
             by `note_refusal`, behind it.
     """
@@ -77,7 +76,7 @@ def request_job(service: Service, database: sqlite3.Connection, actor: Actor, wi
     try:
         line = words_of(wish, service.settings.runs, service.state, JobFolder.of(service.state, job_id))
     except ConfigInvalid as error:
-        raise problem_of(error) from None
+        raise invalid_from(error) from None
     job = Job(
         job_id=job_id,
         kind=wish.kind,
@@ -130,10 +129,10 @@ def _plan(service: Service, database: sqlite3.Connection, actor: Actor, wish: Jo
         return None
     plan = plan_of(database, wish.digest)
     if plan is None or not (actor.via is Via.SYSTEM or actor.may(LOOKS, plan.sites)):
-        raise Problem(HTTPStatus.NOT_FOUND, f"no plan {wish.digest[:12]}… is known here", hint=listed("plans"))
+        raise NotFound(f"no plan {wish.digest[:12]}… is known here", hint=listed("plans"))
     if why := _why_not_now(service, database, wish.kind, plan):
         hint = "Have it approved, or make it anew and have that approved"
-        raise Problem(HTTPStatus.CONFLICT, f"plan {plan.digest[:12]}… cannot be carried out: {why}", hint=hint)
+        raise Conflict(f"plan {plan.digest[:12]}… cannot be carried out: {why}", hint=hint)
     return plan
 
 
@@ -141,8 +140,7 @@ def _check_actor(actor: Actor, wish: JobWish, sites: tuple[str, ...]) -> None:
     if actor.via is Via.SYSTEM or actor.may({Role.OPERATOR}, sites):
         return
     where = ", ".join(sites) if sites else "all sites"
-    raise Problem(
-        HTTPStatus.FORBIDDEN,
+    raise Forbidden(
         f"{wish.kind}: expected the role operator for {where}; {actor.name} has it not for all of that",
         hint="Name only sites that you operate, or ask an administrator for the role",
     )
@@ -156,8 +154,7 @@ def _check_free(database: sqlite3.Connection, wish: JobWish) -> None:
     elif wish.kind in _OF_ONE_RUN and wish.run_id is not None:
         found = jobs_of_run(database, wish.run_id)
     if other := next((job for job in found if job.is_open), None):
-        raise Problem(
-            HTTPStatus.CONFLICT,
+        raise Conflict(
             f"job {other.job_id} ({other.kind}) is {other.state} for the same "
             f"{'plan' if wish.kind is JobKind.STAGE else 'run'}",
             hint="Wait for its end, or stop its run",
@@ -171,4 +168,4 @@ def _check_share(database: sqlite3.Connection, actor: Actor, wish: JobWish) -> N
         return
     if why := why_not_queued(wish.kind, jobs_in(database, {JobState.QUEUED}), actor.name):
         hint = "Ask again when some of them have ended, or cancel those that are not needed any more"
-        raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, hint=hint)
+        raise TooMany(why, hint=hint)

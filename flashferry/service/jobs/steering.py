@@ -9,8 +9,8 @@ besides, tells whether it was done.
 from __future__ import annotations
 
 import sqlite3
-from http import HTTPStatus
 
+from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, ServiceError, not_delivered
 from flashferry import api
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.service.auditing import note, note_outcome, note_refusal
@@ -19,7 +19,6 @@ from flashferry.service.jobs.submit import ask
 from flashferry.service.plans.deciding import checked_comment
 from flashferry.service.plans.offering import told_sites
 from flashferry.service.principal import Actor, Role
-from flashferry.service.problems import Problem, not_told
 from flashferry.service.run_visibility import seen_run, sites_of_run
 from flashferry.service.service import Service
 from flashferry.store.control import ControlRequest
@@ -44,7 +43,7 @@ def steer(service: Service, actor: Actor, run_id: str, what: WishKind, reason: s
         reason: Why; it may not be empty.
 
     Raises:
-        Problem: 404 where he may not see the run, 403 where he does not operate it, 422 without a reason, 409 where it
+        ServiceError: 404 where he may not see the run, 403 where he does not operate it, 422 without a reason, 409 where it
             is not under way, 503 or 507 where its journal cannot be written.
     """
     run, object_, action = seen_run(service.state, run_id, actor).whole, f"run:{run_id}", f"run.{what.value}"
@@ -52,7 +51,7 @@ def steer(service: Service, actor: Actor, run_id: str, what: WishKind, reason: s
         reason = _operated(run, actor, reason)
         if run.state is not RunState.ALIVE:
             raise _conflict(f"run {run_id} is {run.state}: expected one that is under way")
-    except Problem as problem:
+    except ServiceError as problem:
         note_refusal(service, actor, action, object_, problem.sentence)
         raise
     with service.database.writing() as database:
@@ -67,7 +66,7 @@ def steer(service: Service, actor: Actor, run_id: str, what: WishKind, reason: s
         note_outcome(service, actor, action, object_, outcome="refused", reason=error.message)
         raise _conflict(error.message) from None
     except (FlashferryError, OSError, sqlite3.Error) as error:
-        untold = not_told(error)
+        untold = not_delivered(error)
         note_outcome(service, actor, action, object_, outcome="failed", reason=untold.sentence)
         raise untold from None
     note_outcome(service, actor, action, object_, outcome="done", reason=reason)
@@ -78,7 +77,7 @@ def restore(service: Service, actor: Actor, run_id: str, reason: str, once: Once
     """Ask for the devices that a run left in its hands to be restored; those of other runs are left alone.
 
     Raises:
-        Problem: As `steer`; 409 where the run is under way, or left nothing.
+        ServiceError: As `steer`; 409 where the run is under way, or left nothing.
     """
     run = seen_run(service.state, run_id, actor).whole
     wish = JobWish(kind=JobKind.RECOVER, run_id=run_id, sites=sites_of_run(run), reason=reason)
@@ -93,7 +92,7 @@ def go_on(service: Service, actor: Actor, run_id: str, reason: str, once: Once |
     """Ask for a run that died or was stopped to be gone on with; what it left is restored first.
 
     Raises:
-        Problem: As `steer`; 409 where the run is under way, is no staging, or was not begun by a plan that is here and
+        ServiceError: As `steer`; 409 where the run is under way, is no staging, or was not begun by a plan that is here and
             approved.
     """
     run = seen_run(service.state, run_id, actor).whole
@@ -114,7 +113,7 @@ def _check_asker(service: Service, actor: Actor, run: StoredRun, wish: JobWish) 
     """Look that who asks operates the run and says why, before anything is told of how it stands."""
     try:
         _operated(run, actor, wish.reason)
-    except Problem as problem:
+    except ServiceError as problem:
         note_refusal(service, actor, f"run.{wish.kind}", f"run:{run.run_id}", problem.sentence)
         raise
 
@@ -128,23 +127,19 @@ def _operated(run: StoredRun, actor: Actor, reason: str) -> str:
     """Return the reason of who operates a run.
 
     Raises:
-        Problem: He does not, or gives none.
+        ServiceError: He does not, or gives none.
     """
     sites = sites_of_run(run)
     if not actor.may({Role.OPERATOR}, sites):
-        raise Problem(
-            HTTPStatus.FORBIDDEN,
-            f"run: expected an operator at {told_sites(sites)} to steer it",
-            hint="Ask a colleague with that role",
+        raise Forbidden(
+            f"run: expected an operator at {told_sites(sites)} to steer it", hint="Ask a colleague with that role"
         )
     if not (found := checked_comment(reason)):
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
-            "reason: expected a few words, found none",
-            hint="Say why: it stands in the audit and at the run",
+        raise InvalidRequest(
+            "reason: expected a few words, found none", hint="Say why: it stands in the audit and at the run"
         )
     return found
 
 
-def _conflict(why: str) -> Problem:
-    return Problem(HTTPStatus.CONFLICT, why, hint=_LOOK_AGAIN)
+def _conflict(why: str) -> ServiceError:
+    return Conflict(why, hint=_LOOK_AGAIN)

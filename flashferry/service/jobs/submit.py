@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from http import HTTPStatus
 
+from flashferry.service.errors import InvalidRequest, NotFound, ServiceError
 from flashferry.service.auditing import note_refusal
 from flashferry.service.jobs.create import action_of, request_job
 from flashferry.service.jobs.job_spec import SELECTS, JobWish
 from flashferry.service.known_names import check_names, site_filters
 from flashferry.service.principal import Actor, Role, Via
-from flashferry.service.problems import Problem
 from flashferry.service.run_visibility import job_seen
 from flashferry.service.service import Service
 from flashferry.store.service.answers import Once, answer_of, keep_answer
@@ -33,13 +32,12 @@ def once_of(key: str | None, what: str, content: object) -> Once | None:
         content: What he asks of it, of JSON's types.
 
     Raises:
-        Problem: The key is none.
+        ServiceError: The key is none.
     """
     if key is None:
         return None
     if not 0 < len(key) <= MOST_KEY or not key.isprintable():
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"Idempotency-Key: expected 1 to {MOST_KEY} signs, found {len(key)}",
             hint="Send a random one for each thing that you want done, a UUID, say",
         )
@@ -51,14 +49,13 @@ def asked_before(database: sqlite3.Connection, actor: Actor, once: Once | None) 
     """Return the job that somebody has asked for under that key; None where he has not.
 
     Raises:
-        Problem: He has used the key for something else.
+        ServiceError: He has used the key for something else.
     """
     before = answer_of(database, actor.name, once.key) if once is not None else None
     if before is None or once is None:
         return None
     if before.request != once.request:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             "Idempotency-Key: expected one for this request, found one that was sent with another",
             hint="Send a new key for each thing that you want done",
         )
@@ -76,7 +73,7 @@ def ask(service: Service, actor: Actor, wish: JobWish, once: Once | None = None,
         about: Of which object a refusal is told, as the audit names it; empty: by the kind of the job.
 
     Raises:
-        Problem: As `request_job` says, or the key was used for something else; that it was refused is in the audit.
+        ServiceError: As `request_job` says, or the key was used for something else; that it was refused is in the audit.
     """
     try:
         check_devices(service, actor, wish)
@@ -87,7 +84,7 @@ def ask(service: Service, actor: Actor, wish: JobWish, once: Once | None = None,
             if once is not None:
                 keep_answer(database, actor.name, once, answer=job.job_id, at=moment(service.now()))
             return job
-    except Problem as problem:
+    except ServiceError as problem:
         note_refusal(service, actor, action_of(wish.kind), about or f"job:{wish.kind.value}", problem.sentence)
         raise
 
@@ -98,7 +95,7 @@ def check_devices(service: Service, actor: Actor, wish: JobWish) -> None:
     Who may not operate the sites is refused for that first, by `request_job`.
 
     Raises:
-        Problem: A device, group, site or another value is not in the inventory.
+        ServiceError: A device, group, site or another value is not in the inventory.
     """
     if actor.via is Via.SYSTEM or not actor.may({Role.OPERATOR}, wish.sites):
         return
@@ -112,12 +109,11 @@ def seen_job(database: sqlite3.Connection, actor: Actor, job_id: str) -> Job:
     """Return a job that somebody may look at, with all that is known of it; `job_seen` has what he is told.
 
     Raises:
-        Problem: It is not here, or not for him to see: he is not told which.
+        ServiceError: It is not here, or not for him to see: he is not told which.
     """
     job = job_of(database, job_id)
     if job is None or job_seen(actor, job) is None:
-        raise Problem(
-            HTTPStatus.NOT_FOUND,
+        raise NotFound(
             f"job: expected one that you may see, found {job_id[:60]!r}",
             hint="The pages of plans and runs show their jobs; the API has them by GET /api/v1/jobs",
         )

@@ -10,8 +10,8 @@ import logging
 import subprocess
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from http import HTTPStatus
 
+from flashferry.service.errors import Forbidden, ServiceError
 from flashferry.core.apart.folder import JobFolder
 from flashferry.core.apart.processes import ProcessMark, claim, is_stopped, read_mark
 from flashferry.core.errors import ConfigInvalid
@@ -24,7 +24,6 @@ from flashferry.service.jobs.job_spec import JobWish
 from flashferry.service.jobs.launching import has_depot, prepare, start, unit_of
 from flashferry.service.jobs.queue import waiting
 from flashferry.service.principal import SYSTEM
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.control_requests import WishKind
 from flashferry.store.reader import reading
@@ -247,8 +246,8 @@ def _ask(service: Service, dead: Job, wish: JobWish) -> None:
     try:
         with service.database.writing() as database:
             request_job(service, database, SYSTEM, wish)
-    except Problem as problem:
-        if problem.status is HTTPStatus.FORBIDDEN:
+    except ServiceError as problem:
+        if isinstance(problem, Forbidden):
             raise
         # Told once: the next look finds the same.
         with service.database.writing() as database:

@@ -14,8 +14,8 @@ from importlib.resources import files
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from flashferry.service.errors import NotFound
 from flashferry.reports.svg import GRAPH_STYLE
-from flashferry.service.problems import Problem
 
 router = APIRouter()
 
@@ -60,7 +60,7 @@ def asset(name: str) -> str:
 def answer(name: str, request: Request) -> Response:
     """Answer with a file of the pages."""
     if name not in _KINDS:
-        raise Problem(HTTPStatus.NOT_FOUND, f"there is no file {name!r} of the pages", hint="Load the page anew")
+        raise NotFound(f"there is no file {name!r} of the pages", hint="Load the page anew")
     found = _asset(name)
     is_named = request.query_params.get("v") == found.mark
     headers = {"Cache-Control": _FOR_EVER if is_named else _ASK_AGAIN, "ETag": f'"{found.mark}"'}

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 from markupsafe import Markup
 
+from flashferry.service.errors import NotFound
 from flashferry.core.codec import to_json
 from flashferry.model.states import NOT_RESTORED, Phase, State, label_of, phase_of
 from flashferry.reports.svg import svg
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.pages.frame import view_page
 from flashferry.service.principal import Actor
-from flashferry.service.problems import Problem
 from flashferry.service.run_visibility import is_seen, sites_of
 from flashferry.service.service import Service
 from flashferry.service.trends import device_graph, fleet_graph, site_speeds
@@ -54,7 +53,7 @@ def device(name: str, service: TheService, actor: TheActor) -> object:
     sites = sites_of(actor)
     had = [one for one in device_runs(service.state, name) if is_seen(one.site, sites)]
     if not had:
-        raise Problem(HTTPStatus.NOT_FOUND, f"no run had a device {name!r}", hint="The page of devices lists them")
+        raise NotFound(f"no run had a device {name!r}", hint="The page of devices lists them")
     mine = {one.run_id for one in had}
     alive = _alive(service, had)
     history = History.read(service.state)

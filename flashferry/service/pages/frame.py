@@ -8,7 +8,7 @@ comments stay text.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, wraps
@@ -16,13 +16,17 @@ from http import HTTPStatus
 from importlib.resources import files
 from inspect import Parameter, signature
 from typing import ParamSpec
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, Request
 from jinja2 import Environment
 from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, Response
+from starlette.types import Message
 
+from flashferry.service.errors import ServiceError
+from flashferry.core.errors import FlashferryError
 from flashferry.core.outside import shown
 from flashferry.model.states import label_of
 from flashferry.reports import words
@@ -30,9 +34,9 @@ from flashferry.reports.pages import page_templates
 from flashferry.service.access import ROUTES
 from flashferry.service.api.depends import csrf_of, service_of
 from flashferry.service.pages.assets import asset
+from flashferry.service.pages.refused_form import with_refusal
 from flashferry.service.people.identity import asked_of, identify
 from flashferry.service.principal import Actor, Via
-from flashferry.service.problems import Problem, problem_document
 from flashferry.service.site_centre import has_centre
 from flashferry.store.service.database import moment
 
@@ -40,6 +44,14 @@ Given = ParamSpec("Given")
 
 _FOLDER = "templates.service"
 _ASKED = "request_of_the_page"
+
+_HEADINGS = {
+    HTTPStatus.NOT_FOUND: "Not found",
+    HTTPStatus.FORBIDDEN: "Not allowed",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "Unexpected error",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Not available now",
+}
+"""What a page says above an error; "Not done" for all others."""
 
 NAVIGATION = (
     ("Tonight", "/tonight"),
@@ -136,13 +148,78 @@ def view_page(
     return add
 
 
-def problem_page(request: Request, problem: Problem) -> Response | None:
-    """Return a problem as a page, or None where a program asked."""
+async def problem_page(request: Request, error: ServiceError, status: HTTPStatus) -> Response | None:
+    """Return an error as a page, or None for a program. A refused form is shown again with its input."""
     if request.url.path.startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
         return None
+    if request.method == "POST" and getattr(request.state, "is_admitted", False):
+        again = await _form_again(request, error)
+        if again is not None:
+            return HTMLResponse(again, status.value, headers={"Cache-Control": "no-store"})
+    return await run_in_threadpool(_problem, request, error, status)
+
+
+def _problem(request: Request, error: ServiceError, status: HTTPStatus) -> Response:
     if not hasattr(request.state, "actor"):
-        _recognise(request)
-    return page(request, "problem.html", problem_document(request, problem), status=problem.status)
+        _identify_for_navigation(request)
+    view = {"title": _HEADINGS.get(status, "Not done"), "detail": error.sentence, "hint": error.hint}
+    return page(request, "problem.html", view, status=status)
+
+
+async def _form_again(request: Request, error: ServiceError) -> str | None:
+    """Return the page that a refused form stands on, read again for who sent it; None where it has none.
+
+    Only for requests that passed the guard: one that another site had a browser send must not fill a form.
+    """
+    route = request.scope["route"]
+    path = _page_of(route.path, request.path_params)
+    if path is None:
+        return None
+    given: dict[str, list[str]] = {}
+    if not ROUTES["POST", route.path].is_large:
+        for name, value in (await request.form()).multi_items():
+            if isinstance(value, str):
+                given.setdefault(name, []).append(value)
+    html = await _rendered(request, path)
+    if html is None:
+        return None
+    refusal = _templates().get_template("parts.html").module.refusal(error.sentence, error.hint)  # type: ignore[attr-defined]
+    return with_refusal(html, request.url.path, given, str(refusal))
+
+
+def _page_of(route: str, names: Mapping[str, object]) -> str | None:
+    """Return the page nearest above a route, or at it: `/plans/make` stands on `/plans`."""
+    while route:
+        if ("GET", route) in ROUTES:
+            filled = (
+                quote(str(names[part[1:-1].partition(":")[0]]), safe="") if part[:1] == "{" else part
+                for part in route.split("/")
+            )
+            return "/".join(filled)
+        route = route.rpartition("/")[0]
+    return None
+
+
+async def _rendered(request: Request, path: str) -> str | None:
+    """Return the HTML of another page of ours for the same browser, or None where it does not answer with one."""
+    scope = {key: value for key, value in request.scope.items() if key not in {"route", "endpoint", "path_params"}}
+    headers = [(name, value) for name, value in scope["headers"] if not name.startswith(b"content-")]
+    scope |= {"method": "GET", "path": unquote(path), "raw_path": path.encode(), "query_string": b"", "state": {}}
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    try:
+        await request.app.router({**scope, "headers": headers}, receive, send)
+    except (ServiceError, FlashferryError, sqlite3.Error):
+        return None
+    if not sent or sent[0]["status"] != HTTPStatus.OK:
+        return None
+    return b"".join(message.get("body", b"") for message in sent[1:]).decode()
 
 
 def link(path: str, *names: str) -> str:
@@ -150,10 +227,10 @@ def link(path: str, *names: str) -> str:
     return "/".join((path, *(quote(name, safe="") for name in names)))
 
 
-def _recognise(request: Request) -> None:
-    """Note who asks for what is behind no route, where no guard has: he keeps his navigation."""
+def _identify_for_navigation(request: Request) -> None:
+    """Note who asks for a page that does not exist, where no guard has: the navigation stays."""
     service = service_of(request)
-    with suppress(Problem, sqlite3.Error):
+    with suppress(ServiceError, sqlite3.Error):
         identity = identify(service, replace(asked_of(request, service), is_watch=True))
         request.state.actor, request.state.csrf = identity.actor, identity.csrf
 

@@ -16,9 +16,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse, Response
 
+from flashferry.service.errors import BadForm, Conflict, ServiceError
 from flashferry.core.codec import to_json
 from flashferry.core.json_access import parsed
 from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.form_pieces import FormPieces
 from flashferry.service.api.images import published_taken_in
 from flashferry.service.images import golden, lifecycle, upload
 from flashferry.service.images.lifecycle import told_image, told_whole
@@ -26,9 +28,7 @@ from flashferry.service.images.reconcile import left_out
 from flashferry.service.images.upload import NewImage
 from flashferry.service.images.upload_sessions import Arrival
 from flashferry.service.pages.frame import link, view_page
-from flashferry.service.people.form_pieces import FormPieces
 from flashferry.service.principal import EVERYWHERE, Actor, Role
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormProse
 from flashferry.store.service.audit import newest_of
@@ -171,8 +171,7 @@ async def _file_of(request: Request) -> AsyncIterator[bytes]:
             has_any = True
             yield bytes(found)
     if not pieces.is_ended or not has_any:
-        raise Problem(
-            HTTPStatus.BAD_REQUEST,
+        raise BadForm(
             "published hashes: expected a form with the vendor's file in it, found one that broke off, or none",
             hint="Choose the file, and send it again",
         )
@@ -193,8 +192,7 @@ def _begun(service: Service, actor: Actor, pieces: FormPieces, bound: int) -> Ar
     new = NewImage(name=name, size_bytes=bound, sha512=pieces.fields.get("sha512", ""))
     _, is_new = upload.announce_image(service, actor, new)
     if not is_new:
-        raise Problem(
-            HTTPStatus.CONFLICT,
+        raise Conflict(
             f"image {name}: expected a name that is free, found one that is arriving",
             hint="Go on with that upload, or give it up on its page",
         )
@@ -208,9 +206,8 @@ def _given_up(service: Service, actor: Actor, turn: Arrival) -> None:
         upload.give_up(service, actor, image)
 
 
-def _broken() -> Problem:
-    return Problem(
-        HTTPStatus.BAD_REQUEST,
+def _broken() -> ServiceError:
+    return BadForm(
         "image: expected a form with a whole file in it, found one that broke off, or none",
         hint="Choose the file and send it again; by curl an upload can be gone on with",
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
+from flashferry.service.errors import NotFound
 from flashferry.core.codec import to_json
 from flashferry.model.states import Phase
 from flashferry.service.api.depends import TheActor, TheService
@@ -20,7 +20,6 @@ from flashferry.service.live.snapshot import DeviceNow, RunNow
 from flashferry.service.pages.frame import view_page
 from flashferry.service.pages.steering import offered
 from flashferry.service.principal import Actor
-from flashferry.service.problems import Problem
 from flashferry.service.run_visibility import job_seen, sites_of
 from flashferry.store.history import History
 from flashferry.store.service.database import moment
@@ -97,9 +96,7 @@ def device(request: Request, run_id: str, host: str, service: TheService, actor:
     scene, found = seen_run(request, actor, run_id)
     mine = next((one for one in found.devices if one.host == host), None)
     if mine is None:
-        raise Problem(
-            HTTPStatus.NOT_FOUND, f"run {run_id} has no device {host!r}", hint="The run's page lists its devices"
-        )
+        raise NotFound(f"run {run_id} has no device {host!r}", hint="The run's page lists its devices")
     stored = read_run(service.state, run_id, host=host)
     before = speeds_before(
         History.read(service.state), {host: str(stored.devices[0].record.get("transport") or USUAL)}, stored.started_at
@@ -120,12 +117,12 @@ def seen_run(request: Request, actor: Actor, run_id: str) -> tuple[Scene, RunNow
     """Return a run as somebody sees it, and the scene that it is in.
 
     Raises:
-        Problem: There is none, or it touches none of his sites (404).
+        ServiceError: There is none, or it touches none of his sites (404).
     """
     scene = looker_of(request).some([run_id]).seen_from(sites_of(actor))
     found = scene.run(run_id)
     if found is None:
-        raise Problem(HTTPStatus.NOT_FOUND, f"there is no run {run_id!r}", hint="The page of runs lists them")
+        raise NotFound(f"there is no run {run_id!r}", hint="The page of runs lists them")
     return scene, found
 
 

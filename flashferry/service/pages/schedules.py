@@ -8,11 +8,11 @@ from typing import Annotated
 from fastapi import APIRouter, Form
 from starlette.responses import RedirectResponse, Response
 
+from flashferry.service.errors import InvalidRequest
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.plans.offering import told_sites
 from flashferry.service.principal import LOOKS, Actor, Role
-from flashferry.service.problems import Problem
 from flashferry.service.schedules import making
 from flashferry.service.schedules.calendar import HINT
 from flashferry.service.schedules.making import ScheduleWish, Step
@@ -72,8 +72,7 @@ def make(
 ) -> Response:
     """Make a schedule of a plan, or of a night in a lab."""
     if bool(plan) is bool(night.strip()):
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             "schedule: expected a plan or the description of a night, found " + ("both" if plan else "neither"),
             hint="Choose one of them",
         )

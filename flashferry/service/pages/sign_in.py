@@ -10,11 +10,13 @@ from fastapi import APIRouter, Form, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
+from flashferry.service.api.problems import status_of
+from flashferry.service.errors import Forbidden, NotFound, ServiceError
 from flashferry.service.api.depends import TheDoor, TheIdentity, TheService
+from flashferry.service.api.forms import safe_next
 from flashferry.service.api.sign_in import end, sign_in_of
 from flashferry.service.auditing import note
 from flashferry.service.pages.frame import page
-from flashferry.service.people.forms import safe_next
 from flashferry.service.people.identity import anonymous, asked_of
 from flashferry.service.people.login_rate_limit import home
 from flashferry.service.people.oidc import BEGUN_S, Provider
@@ -22,7 +24,6 @@ from flashferry.service.people.provisioning import enter
 from flashferry.service.people.sessions import begin_session, cookie_name, drop_cookie, set_cookie
 from flashferry.service.people.sign_in import FAILED
 from flashferry.service.principal import Actor, Via
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.texts import FormName, FormPassword
 from flashferry.store.service.people import ACTIVE
@@ -54,7 +55,7 @@ def login(
     """Sign in with name and password, and go on to the page that was wanted."""
     try:
         session = door.sign_in(sign_in_of(request, service, name.strip(), password))
-    except Problem as problem:
+    except ServiceError as problem:
         return _page(request, service, wanted, problem)
     response = RedirectResponse(safe_next(wanted), HTTPStatus.SEE_OTHER)
     set_cookie(response, service.settings, session.session_id)
@@ -112,8 +113,7 @@ def _finish(request: Request, service: Service) -> Response:
         with service.database.writing() as database:
             person = enter(service, database, told)
             if person.state != ACTIVE:
-                raise Problem(
-                    HTTPStatus.FORBIDDEN,
+                raise Forbidden(
                     "expected somebody who may sign in, found a person who is disabled",
                     hint="Ask an admin of the service",
                 )
@@ -121,7 +121,7 @@ def _finish(request: Request, service: Service) -> Response:
             note(service, database, actor, "login.ok", f"user:{person.name}", reason="OpenID Connect")
             before = request.cookies.get(cookie_name(service.settings))
             session = begin_session(service, database, person.name, address=address, before=before)
-    except Problem as problem:
+    except ServiceError as problem:
         request.app.state.refusals.note(anonymous(address), FAILED, "user:oidc", problem.sentence)
         raise
     response = RedirectResponse(wanted, HTTPStatus.SEE_OTHER)
@@ -137,16 +137,14 @@ def _begun_cookie(service: Service) -> str:
 def _provider(request: Request) -> Provider:
     provider = request.app.state.provider
     if not isinstance(provider, Provider):
-        raise Problem(
-            HTTPStatus.NOT_FOUND, "no OpenID Connect provider is set", hint="Sign in with a password, or set [oidc]"
-        )
+        raise NotFound("no OpenID Connect provider is set", hint="Sign in with a password, or set [oidc]")
     return provider
 
 
-def _page(request: Request, service: Service, wanted: str, problem: Problem | None = None) -> Response:
+def _page(request: Request, service: Service, wanted: str, problem: ServiceError | None = None) -> Response:
     view = {
         "next": safe_next(wanted),
         "has_provider": service.settings.oidc is not None,
         "problem": None if problem is None else {"sentence": problem.sentence, "hint": problem.hint},
     }
-    return page(request, "login.html", view, status=HTTPStatus.OK if problem is None else problem.status)
+    return page(request, "login.html", view, status=HTTPStatus.OK if problem is None else status_of(problem))

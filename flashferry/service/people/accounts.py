@@ -11,15 +11,14 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from http import HTTPStatus
 
+from flashferry.service.errors import Conflict, InvalidRequest, NotFound, ServiceError
 from flashferry.core.outside import shown
 from flashferry.service.auditing import deciding, note
 from flashferry.service.known_names import check_names, site_filters
 from flashferry.service.people.passwords import Passwords
 from flashferry.service.people.provisioning import NAME, RESERVED
 from flashferry.service.principal import EVERYWHERE, WHOLE_ROLES, Actor, Grant
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service import people as rows
 from flashferry.store.service.database import moment
@@ -57,7 +56,7 @@ def add_person(service: Service, actor: Actor, new: NewPerson, passwords: Passwo
     """Enter somebody.
 
     Raises:
-        Problem: The name, the password or a grant will not do, or there is one of that name (409).
+        ServiceError: The name, the password or a grant will not do, or there is one of that name (409).
     """
     if NAME.fullmatch(new.name) is None or new.name in RESERVED:
         raise _wrong(
@@ -81,9 +80,7 @@ def add_person(service: Service, actor: Actor, new: NewPerson, passwords: Passwo
     )
     with _deciding(service, actor, "user.made", new.name) as database:
         if rows.person(database, new.name) is not None:
-            raise Problem(
-                HTTPStatus.CONFLICT, f"there is somebody of the name {new.name} already", hint="Choose another name"
-            )
+            raise Conflict(f"there is somebody of the name {new.name} already", hint="Choose another name")
         rows.insert_person(database, person, password=hash_)
         for grant in new.grants:
             _give(service, database, actor, new.name, grant)
@@ -112,16 +109,12 @@ def set_password(
         but_session: Hash of the session that goes on.
 
     Raises:
-        Problem: There is nobody of that name (404), he signs in elsewhere (409), or the password will not do.
+        ServiceError: There is nobody of that name (404), he signs in elsewhere (409), or the password will not do.
     """
     hash_ = _hashed(password, name, passwords)
     with _deciding(service, actor, "user.password", name) as database:
         if found_person(database, name).source != rows.LOCAL:
-            raise Problem(
-                HTTPStatus.CONFLICT,
-                f"{name} signs in elsewhere, and has no password here",
-                hint="Change it where he signs in",
-            )
+            raise Conflict(f"{name} signs in elsewhere, and has no password here", hint="Change it where he signs in")
         rows.set_password_hash(database, name, hash_)
         rows.clear_failures(database, name)
         ended = end_sessions_of(database, name, but=but_session)
@@ -132,7 +125,7 @@ def set_active(service: Service, actor: Actor, name: str, *, is_active: bool, re
     """Enable or disable somebody; with the next request his sessions and tokens are worth nothing.
 
     Raises:
-        Problem: There is nobody of that name (404), or he is the last admin (409).
+        ServiceError: There is nobody of that name (404), or he is the last admin (409).
     """
     verb = "user.enabled" if is_active else "user.disabled"
     with _deciding(service, actor, verb, name) as database:
@@ -151,7 +144,7 @@ def give_grants(service: Service, actor: Actor, name: str, grants: Iterable[Gran
     """Give somebody roles besides those that he has.
 
     Raises:
-        Problem: There is nobody of that name (404), or a grant will not do.
+        ServiceError: There is nobody of that name (404), or a grant will not do.
     """
     wanted = tuple(grants)
     _check_sites(service, wanted)
@@ -164,7 +157,7 @@ def take_grants(service: Service, actor: Actor, name: str, grants: Iterable[Gran
     """Take roles from somebody; what he does not have is passed over.
 
     Raises:
-        Problem: There is nobody of that name (404), he is the last admin, or a role follows from his groups (409).
+        ServiceError: There is nobody of that name (404), he is the last admin, or a role follows from his groups (409).
     """
     wanted = tuple(grants)
     with _changing_grants(service, actor, name) as database:
@@ -176,7 +169,7 @@ def set_grants(service: Service, actor: Actor, name: str, grants: Iterable[Grant
     """Give somebody these roles and take the others; what follows from his groups stays as it is.
 
     Raises:
-        Problem: There is nobody of that name (404), a grant will not do, or he is the last admin (409).
+        ServiceError: There is nobody of that name (404), a grant will not do, or he is the last admin (409).
     """
     wanted = frozenset(grants)
     with service.database.reading() as database:
@@ -195,7 +188,7 @@ def check_grant(grant: Grant) -> None:
     """Check that a grant can be given.
 
     Raises:
-        Problem: Its site is none, or the role is not given by site.
+        ServiceError: Its site is none, or the role is not given by site.
     """
     if grant.site != EVERYWHERE and _SITE.fullmatch(grant.site) is None:
         raise _wrong(f"expected a site or '*', found {shown(grant.site[:64])!r}", "Name a site as the inventory does")
@@ -210,7 +203,7 @@ def _check_sites(service: Service, grants: Iterable[Grant]) -> None:
     """Check that the inventory has the sites of some grants: a role at a misspelt one would be worth nothing.
 
     Raises:
-        Problem: It has not.
+        ServiceError: It has not.
     """
     sites = [grant.site for grant in grants if grant.site != EVERYWHERE]
     check_names(service, Selection(filters=site_filters(dict.fromkeys(sites))))
@@ -220,15 +213,11 @@ def found_person(database: sqlite3.Connection, name: str) -> Person:
     """Return one of the people; the system is none.
 
     Raises:
-        Problem: There is nobody of that name (404).
+        ServiceError: There is nobody of that name (404).
     """
     found = rows.person(database, name)
     if found is None or found.name in RESERVED:
-        raise Problem(
-            HTTPStatus.NOT_FOUND,
-            f"there is nobody of the name {shown(name[:64])!r}",
-            hint="GET /api/v1/users lists people",
-        )
+        raise NotFound(f"there is nobody of the name {shown(name[:64])!r}", hint="GET /api/v1/users lists people")
     return found
 
 
@@ -250,10 +239,8 @@ def _deciding(service: Service, actor: Actor, action: str, name: str) -> Abstrac
 
 def _check_admin_left(database: sqlite3.Connection, before: frozenset[str]) -> None:
     if before and not rows.active_admins(database):
-        raise Problem(
-            HTTPStatus.CONFLICT,
-            "expected an admin to be left, found that this was the last one",
-            hint="Make somebody else an admin first",
+        raise Conflict(
+            "expected an admin to be left, found that this was the last one", hint="Make somebody else an admin first"
         )
 
 
@@ -266,8 +253,7 @@ def _give(service: Service, database: sqlite3.Connection, actor: Actor, name: st
 def _take(database: sqlite3.Connection, name: str, grant: Grant) -> None:
     for had in rows.grants_of(database, name):
         if (had.role, had.site) == (grant.role.value, grant.site) and had.given_by in MAPPED:
-            raise Problem(
-                HTTPStatus.CONFLICT,
+            raise Conflict(
                 f"{grant.role} at {shown(grant.site)} follows from the groups that {name} is in",
                 hint="Take him out of the group where he signs in, or map it to another role",
             )
@@ -283,5 +269,5 @@ def _hashed(password: str, name: str, passwords: Passwords) -> str:
     return passwords.hash(password)
 
 
-def _wrong(sentence: str, hint: str) -> Problem:
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, hint=hint)
+def _wrong(sentence: str, hint: str) -> ServiceError:
+    return InvalidRequest(sentence, hint=hint)

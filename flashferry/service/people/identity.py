@@ -13,17 +13,16 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from http import HTTPStatus
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from starlette.requests import Request
 
+from flashferry.service.errors import BadForm, ServiceError, Unauthenticated
 from flashferry.core.outside import keep_secret
 from flashferry.core.safe_quote import counted
 from flashferry.service.people.provisioning import MappedPerson, enter, grants_for, is_as_told
 from flashferry.service.people.sessions import cookie_name, digest_of, new_secret
 from flashferry.service.principal import ANONYMOUS, Actor, Grant, Role, Via
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.settings import ProxySettings
 from flashferry.store.service import people as rows
@@ -93,7 +92,7 @@ def asked_of(request: Request, service: Service) -> RequestAuth:
     """Return what a request says of who sends it.
 
     Raises:
-        Problem: A header that only the proxy may set is there twice.
+        ServiceError: A header that only the proxy may set is there twice.
     """
     proxy = service.settings.proxy
     peer = request.client.host if request.client is not None else ""
@@ -127,7 +126,7 @@ def identify(service: Service, asked: RequestAuth) -> Identity:
     """Return who asks.
 
     Raises:
-        Problem: Nobody says so, or what says so is worthless.
+        ServiceError: Nobody says so, or what says so is worthless.
     """
     if asked.bearer is not None:
         return _by_token(service, asked, asked.bearer)
@@ -239,15 +238,14 @@ def _is_lately(service: Service, at: str) -> bool:
     return timedelta() <= service.now() - moment_of(at) < timedelta(seconds=TOUCH_S)
 
 
-def _unknown(sentence: str) -> Problem:
-    return Problem(HTTPStatus.UNAUTHORIZED, sentence, hint=_SIGN_IN)
+def _unknown(sentence: str) -> ServiceError:
+    return Unauthenticated(sentence, hint=_SIGN_IN)
 
 
 def _once(request: Request, name: str) -> str | None:
     values = request.headers.getlist(name)
     if len(values) > 1:
-        raise Problem(
-            HTTPStatus.BAD_REQUEST,
+        raise BadForm(
             f"expected the header {name} once, found it {counted(len(values), 'time')}",
             hint="Have the proxy replace what clients send under that name, not add to it",
         )

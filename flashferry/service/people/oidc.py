@@ -30,11 +30,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar, cast
 from urllib.parse import urlencode, urlsplit
 
+from flashferry.service.errors import Forbidden, ProviderFailed, ServiceError, listed
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_secret, shown
 from flashferry.service.outbound import HttpRequest, NoAnswer, ask, json_object
 from flashferry.service.people.provisioning import MappedPerson, grants_for
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.settings import OidcSettings
 
@@ -103,7 +103,7 @@ class Provider:
         """Return the provider's issuer and endpoints, asked of it where they are not kept.
 
         Raises:
-            Problem: The provider cannot be reached, or is not what the settings say.
+            ServiceError: The provider cannot be reached, or is not what the settings say.
         """
         url = f"{self._settings.issuer.rstrip('/')}/.well-known/openid-configuration"
         return self._known("about", url, self._judged_about)
@@ -116,7 +116,7 @@ class Provider:
         """Return whether an answer is to a sign-in that this browser began; the provider is not asked."""
         try:
             self._check_begun(answer, cookie)
-        except Problem:
+        except ServiceError:
             return False
         return True
 
@@ -151,7 +151,7 @@ class Provider:
             cookie: What the browser brought back.
 
         Raises:
-            Problem: The answer is not to what this browser asked, or the provider does not vouch for anybody.
+            ServiceError: The answer is not to what this browser asked, or the provider does not vouch for anybody.
         """
         begun = self._check_begun(answer, cookie)
         if answer.get("iss", self._issuer()) != self._issuer():
@@ -232,7 +232,7 @@ class Provider:
         """Return what a provider says of itself.
 
         Raises:
-            Problem: It is not the one of the settings, or cannot be used.
+            ServiceError: It is not the one of the settings, or cannot be used.
         """
         issuer = document.get("issuer")
         if not isinstance(issuer, str) or issuer.rstrip("/") != self._settings.issuer.rstrip("/"):
@@ -345,7 +345,7 @@ def _judged_keys(document: Mapping[str, object]) -> KeySet:
     """Return the keys of a set that may sign; those that cannot be used are passed over (RFC 7517, 5).
 
     Raises:
-        Problem: There are none.
+        ServiceError: There are none.
     """
     from joserfc.errors import JoseError
     from joserfc.jwk import KeySet
@@ -374,13 +374,11 @@ def _secret(command: tuple[str, ...]) -> str:
     return secret
 
 
-def _refused(sentence: str) -> Problem:
-    return Problem(HTTPStatus.FORBIDDEN, sentence, hint=_AGAIN)
+def _refused(sentence: str) -> ServiceError:
+    return Forbidden(sentence, hint=_AGAIN)
 
 
-def _unusable(sentence: str) -> Problem:
-    return Problem(
-        HTTPStatus.BAD_GATEWAY,
-        f"the OpenID Connect provider cannot be used: {sentence}",
-        hint="Check 'issuer', and the way there",
+def _unusable(sentence: str) -> ServiceError:
+    return ProviderFailed(
+        f"the OpenID Connect provider cannot be used: {sentence}", hint="Check 'issuer', and the way there"
     )

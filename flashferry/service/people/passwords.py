@@ -15,12 +15,11 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http import HTTPStatus
 
 from argon2 import PasswordHasher, Type
 from argon2.exceptions import InvalidHashError, VerificationError, VerifyMismatchError
 
-from flashferry.service.problems import Problem
+from flashferry.service.errors import InvalidRequest, ServiceError, Unavailable
 from flashferry.service.settings import PeopleSettings
 
 MOST_CHARACTERS = 256
@@ -66,7 +65,7 @@ class Passwords:
         """Return the hash of a password.
 
         Raises:
-            Problem: Too many are being hashed.
+            ServiceError: Too many are being hashed.
         """
         with self._place():
             return self._hasher.hash(_composed(password))
@@ -75,7 +74,7 @@ class Passwords:
         """Return whether a password is right; it takes as long where there is no hash to check against.
 
         Raises:
-            Problem: Too many are being checked.
+            ServiceError: Too many are being checked.
         """
         given = _composed(password)[: 2 * MOST_CHARACTERS]
         with self._place():
@@ -92,7 +91,7 @@ class Passwords:
         """Check that a new password will do.
 
         Raises:
-            Problem: It is too short, too long, or is the name.
+            ServiceError: It is too short, too long, or is the name.
         """
         length = len(_composed(password))
         least = self._settings.least_password
@@ -111,11 +110,7 @@ class Passwords:
     @contextmanager
     def _place(self) -> Iterator[None]:
         if not self._places.acquire(blocking=False):
-            raise Problem(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "more sign-ins at once than this service takes",
-                hint="Try again in a few seconds",
-            )
+            raise Unavailable("more sign-ins at once than this service takes", hint="Try again in a few seconds")
         try:
             with self._working:
                 yield
@@ -128,5 +123,5 @@ def _composed(password: str) -> str:
     return unicodedata.normalize("NFC", password.encode("utf-8", "replace").decode())
 
 
-def _will_not_do(sentence: str) -> Problem:
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"password: {sentence}", hint="Take some words, or a generated one")
+def _will_not_do(sentence: str) -> ServiceError:
+    return InvalidRequest(f"password: {sentence}", hint="Take some words, or a generated one")

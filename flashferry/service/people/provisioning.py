@@ -11,13 +11,12 @@ import re
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 
+from flashferry.service.errors import Forbidden
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import shown
 from flashferry.service.auditing import note
 from flashferry.service.principal import ANONYMOUS, EVERYWHERE, SYSTEM, WHOLE_ROLES, Grant, Role
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service import people as rows
 from flashferry.store.service.database import moment
@@ -99,7 +98,7 @@ def enter(service: Service, database: sqlite3.Connection, told: MappedPerson) ->
     """Return whom a provider means, entered where he is new, his grants as his groups say; within a transaction.
 
     Raises:
-        Problem: His name cannot be had here, or is somebody else's.
+        ServiceError: His name cannot be had here, or is somebody else's.
     """
     found = rows.person_of(database, source=told.source, subject=told.subject)
     if found is None:
@@ -113,14 +112,12 @@ def enter(service: Service, database: sqlite3.Connection, told: MappedPerson) ->
 
 def _new(service: Service, database: sqlite3.Connection, told: MappedPerson) -> rows.Person:
     if NAME.fullmatch(told.name) is None or told.name in RESERVED:
-        raise Problem(
-            HTTPStatus.FORBIDDEN,
+        raise Forbidden(
             f"expected a name of small letters, digits and . _ @ + -, found {shown(told.name[:64])!r}",
             hint="Have the provider send another claim or header for the name",
         )
     if rows.person(database, told.name) is not None:
-        raise Problem(
-            HTTPStatus.FORBIDDEN,
+        raise Forbidden(
             f"{told.name} is the name of somebody else here, so that nobody is signed in by it from outside",
             hint="Ask an admin: the local account needs another name, or the provider must send another one",
         )

@@ -14,9 +14,9 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass, field
 from datetime import timedelta
-from http import HTTPStatus
 from math import ceil
 
+from flashferry.service.errors import ServiceError, TooMany, Unauthenticated
 from flashferry.service.auditing import note
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.people.identity import anonymous
@@ -25,7 +25,6 @@ from flashferry.service.people.passwords import Passwords
 from flashferry.service.people.refusals import DenialLog
 from flashferry.service.people.sessions import NewSession, begin_session
 from flashferry.service.principal import ANONYMOUS, SYSTEM, Actor, Via
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service import people as rows
 from flashferry.store.service.database import moment, moment_of
@@ -70,7 +69,7 @@ class PasswordLogin:
         """Return the session of whoever gave the right password.
 
         Raises:
-            Problem: He did not, is disabled or locked, or there were too many tries.
+            ServiceError: He did not, is disabled or locked, or there were too many tries.
         """
         if wait_s := self._tries.take(given.address, self._service.now()):
             self._refuse(given, None, "too many sign-ins from this address")
@@ -97,13 +96,13 @@ class PasswordLogin:
         if wait_s:
             raise _too_many("the name is locked after wrong passwords", wait_s)
         settings = self._service.settings.people
-        raise Problem(HTTPStatus.UNAUTHORIZED, _WRONG, hint=_AGAIN.format(settings.most_failures, settings.lock_s / 60))
+        raise Unauthenticated(_WRONG, hint=_AGAIN.format(settings.most_failures, settings.lock_s / 60))
 
     def is_right(self, name: str, password: str, *, address: str) -> bool:
         """Return whether a password is that of somebody who is signed in already; it counts as a sign-in does.
 
         Raises:
-            Problem: There were too many tries from this address, or the name is locked.
+            ServiceError: There were too many tries from this address, or the name is locked.
         """
         if wait_s := self._tries.take(address, self._service.now()):
             raise _too_many(f"expected at most {self._service.settings.people.most_tries} sign-ins", wait_s)
@@ -169,10 +168,5 @@ def _is_active(database: sqlite3.Connection, name: str) -> bool:
     return person is not None and person.state == rows.ACTIVE
 
 
-def _too_many(sentence: str, wait_s: float) -> Problem:
-    return Problem(
-        HTTPStatus.TOO_MANY_REQUESTS,
-        sentence,
-        hint=f"Try again in {ceil(wait_s / 60)} min",
-        retry_after_s=ceil(wait_s),
-    )
+def _too_many(sentence: str, wait_s: float) -> ServiceError:
+    return TooMany(sentence, hint=f"Try again in {ceil(wait_s / 60)} min", retry_after_s=ceil(wait_s))

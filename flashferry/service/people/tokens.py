@@ -7,14 +7,13 @@ import secrets
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
-from http import HTTPStatus
 
+from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, listed
 from flashferry.core.outside import keep_secret, shown
 from flashferry.service.auditing import note, note_refusal
 from flashferry.service.people.accounts import check_grant
 from flashferry.service.people.sessions import digest_of, new_secret
 from flashferry.service.principal import Actor, Grant, Role, Via
-from flashferry.service.problems import Problem, listed
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
 from flashferry.store.service.sessions import (
@@ -50,11 +49,10 @@ def demand_person(actor: Actor) -> None:
     """Refuse what only somebody himself does, and none of his programs.
 
     Raises:
-        Problem: A token was shown.
+        ServiceError: A token was shown.
     """
     if actor.via is Via.TOKEN:
-        raise Problem(
-            HTTPStatus.FORBIDDEN,
+        raise Forbidden(
             "expected somebody who signed in himself, found a token",
             hint="Sign in with a browser: a token makes no tokens, and changes no password",
         )
@@ -73,7 +71,7 @@ def make_token(
         limits: What it is limited to; None: it has all that its person has.
 
     Raises:
-        Problem: A token asks, he has too many, or what was given will not do.
+        ServiceError: A token asks, he has too many, or what was given will not do.
     """
     demand_person(actor)
     now = service.now()
@@ -99,11 +97,7 @@ def make_token(
     with service.database.writing() as database:
         good = [one for one in tokens_of(database, actor.name) if is_good(one, moment(now))]
         if len(good) >= _MOST_TOKENS:
-            raise Problem(
-                HTTPStatus.CONFLICT,
-                f"expected fewer than {_MOST_TOKENS} tokens, found {len(good)}",
-                hint="Take some back",
-            )
+            raise Conflict(f"expected fewer than {_MOST_TOKENS} tokens, found {len(good)}", hint="Take some back")
         insert_token(database, row, hash_=digest_of(text))
         told = {"name": row.name, "expires_at": row.expires_at, "limits": row.grants}
         note(service, database, actor, "token.made", f"token:{row.token_id}", after=told)
@@ -114,7 +108,7 @@ def take_back(service: Service, actor: Actor, token_id: str) -> None:
     """Take a token back: whoever has it, or an admin; it is worth nothing with the next request.
 
     Raises:
-        Problem: He has none of that id, or it was taken back before (404).
+        ServiceError: He has none of that id, or it was taken back before (404).
     """
     with service.database.writing() as database:
         mine = tokens_of(database, actor.name) if not actor.has({Role.ADMIN}) else all_tokens(database)
@@ -125,11 +119,7 @@ def take_back(service: Service, actor: Actor, token_id: str) -> None:
             return
     object_ = f"token:{shown(token_id[:16])}"
     note_refusal(service, actor, "token.revoked", object_, "there is no such token")
-    raise Problem(
-        HTTPStatus.NOT_FOUND,
-        "expected the id of a token that is good, found none",
-        hint=listed("tokens", page="/me"),
-    )
+    raise NotFound("expected the id of a token that is good, found none", hint=listed("tokens"))
 
 
 def is_good(row: TokenRow, at: str) -> bool:
@@ -137,5 +127,5 @@ def is_good(row: TokenRow, at: str) -> bool:
     return row.revoked_at is None and row.expires_at > at
 
 
-def _wrong(sentence: str, hint: str) -> Problem:
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, hint=hint)
+def _wrong(sentence: str, hint: str) -> ServiceError:
+    return InvalidRequest(sentence, hint=hint)

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import Literal
 
+from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError
 from flashferry.reports import words
 from flashferry.service.auditing import deciding, note
 from flashferry.service.plans.eligibility import found, why_fallen, why_not_images
 from flashferry.service.plans.offering import told_sites
 from flashferry.service.plans.telling import object_of
 from flashferry.service.principal import Actor, Role
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service import plans as store
 from flashferry.store.service.database import moment
@@ -37,7 +36,7 @@ def approve(service: Service, actor: Actor, digest: str, comment: str = "") -> S
     """Approve a draft: not one's own, as an approver at each of its sites, and only one that could be begun.
 
     Raises:
-        Problem: 403 for who may not, 404 for who may not see it, 409 where its state or an image forbids it.
+        ServiceError: 403 for who may not, 404 for who may not see it, 409 where its state or an image forbids it.
     """
     # Hashed before the transaction, which keeps all others from writing; what runs is hashed again when it begins.
     with service.database.reading() as database:
@@ -50,7 +49,7 @@ def deny(service: Service, actor: Actor, digest: str, comment: str) -> StoredPla
     """Deny a draft, for good, and say why: not one's own, as an approver at each of its sites.
 
     Raises:
-        Problem: As for `approve`, and 422 where nothing is said.
+        ServiceError: As for `approve`, and 422 where nothing is said.
     """
     return _decide(service, actor, "deny", digest, _told(comment))
 
@@ -59,14 +58,14 @@ def withdraw(service: Service, actor: Actor, digest: str, reason: str) -> Stored
     """Take a plan back, for good: its maker, or an operator or approver at each of its sites. A run goes on.
 
     Raises:
-        Problem: As for `deny`.
+        ServiceError: As for `deny`.
     """
     return _decide(service, actor, "withdraw", digest, _told(reason))
 
 
 def _decide(service: Service, actor: Actor, verb: Verb, digest: str, comment: str, why: str = "") -> StoredPlan:
     comment = checked_comment(comment)
-    with deciding(service, actor, f"plan.{verb}", object_of(digest), unnoted={HTTPStatus.NOT_FOUND}) as database:
+    with deciding(service, actor, f"plan.{verb}", object_of(digest), unnoted=(NotFound,)) as database:
         before = found(database, digest, actor)
         _check(service, database, actor, verb, before, why)
         decision = Decision(digest=digest, by=actor.name, at=moment(service.now()), comment=comment)
@@ -116,15 +115,14 @@ def _state(plan: StoredPlan) -> str:
     return f"it was {plan.state} by {plan.decided_by} at {words.moment(plan.decided_at)}"
 
 
-def _forbidden(verb: str, who: str) -> Problem:
+def _forbidden(verb: str, who: str) -> ServiceError:
     hint = "Withdraw it, if it is to go; else ask a colleague with that role"
     comma = "," if ", " in who else ""
-    return Problem(HTTPStatus.FORBIDDEN, f"plan: expected {who}{comma} to {verb} it", hint=hint)
+    return Forbidden(f"plan: expected {who}{comma} to {verb} it", hint=hint)
 
 
-def _conflict(verb: str, why: str) -> Problem:
-    return Problem(
-        HTTPStatus.CONFLICT,
+def _conflict(verb: str, why: str) -> ServiceError:
+    return Conflict(
         f"plan: it cannot be {_PAST[verb]}: {why}",
         hint="Read it again: GET /api/v1/plans/DIGEST says how it stands; a plan made anew can be decided about",
     )
@@ -135,8 +133,7 @@ _PAST = {"approve": "approved", "deny": "denied", "withdraw": "withdrawn"}
 
 def _told(comment: str) -> str:
     if not comment.strip():
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             "comment: expected why, found nothing",
             hint="Say it in a sentence: it stands in the audit and is shown with the plan",
         )
@@ -147,12 +144,11 @@ def checked_comment(comment: str) -> str:
     """Return a comment as it is kept.
 
     Raises:
-        Problem: It is longer than two thousand characters.
+        ServiceError: It is longer than two thousand characters.
     """
     comment = comment.strip()
     if len(comment) > LONGEST_COMMENT:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"comment: expected at most {LONGEST_COMMENT:,} characters, found {len(comment):,}",
             hint="Say it shorter, or give the address of what you mean",
         )

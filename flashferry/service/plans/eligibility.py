@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import sqlite3
 from datetime import datetime
-from http import HTTPStatus
 from pathlib import Path
 
+from flashferry.service.errors import NotFound, listed
 from flashferry import api
 from flashferry.core.errors import FlashferryError
 from flashferry.images.image import PlannedImage
@@ -24,7 +24,6 @@ from flashferry.planning.local_images import named_image
 from flashferry.service.images.verification import usable
 from flashferry.service.plans.offering import told_sites
 from flashferry.service.principal import Actor, Role
-from flashferry.service.problems import Problem, listed
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment_of
 from flashferry.store.service.people import roles_lost
@@ -35,7 +34,7 @@ def why_not_startable(service: Service, digest: str) -> str:
     """Return why a plan may not be begun now; empty where it may. Hashes its images where their files are new.
 
     Raises:
-        Problem: The plan is not here.
+        ServiceError: The plan is not here.
     """
     with service.database.reading() as database:
         why = why_not_begun(database, found(database, digest), service.now())
@@ -75,14 +74,12 @@ def found(database: sqlite3.Connection, digest: str, actor: Actor | None = None)
     """Return a plan; with an actor, one that he may look at.
 
     Raises:
-        Problem: It is not here, or not for him to see: he is not told which.
+        ServiceError: It is not here, or not for him to see: he is not told which.
     """
     plan = plan_of(database, digest)
     if plan is None or (actor is not None and not actor.may(Role, plan.sites)):
-        raise Problem(
-            HTTPStatus.NOT_FOUND,
-            f"plan: expected the SHA-256 of a plan that you may see, found {digest[:64]!r}",
-            hint=listed("plans"),
+        raise NotFound(
+            f"plan: expected the SHA-256 of a plan that you may see, found {digest[:64]!r}", hint=listed("plans")
         )
     return plan
 

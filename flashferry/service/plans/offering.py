@@ -8,9 +8,9 @@ import threading
 import unicodedata
 from collections.abc import Iterable
 from datetime import datetime
-from http import HTTPStatus
 from pathlib import Path
 
+from flashferry.service.errors import Forbidden, InvalidRequest, ServiceError, TooLarge, invalid_from
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
@@ -22,7 +22,6 @@ from flashferry.service.auditing import note, note_refusal
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.plans.telling import object_of
 from flashferry.service.principal import Actor, Role
-from flashferry.service.problems import Problem, problem_of
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
 from flashferry.store.service.plans import NewPlan, StoredPlan, add_plan, plan_of
@@ -46,7 +45,7 @@ def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tu
         title: What people call it; plans of one title follow each other.
 
     Raises:
-        Problem: It is no plan, damaged, too large, past its end, from images elsewhere, or not for him to offer.
+        ServiceError: It is no plan, damaged, too large, past its end, from images elsewhere, or not for him to offer.
     """
     title = checked_title(title)
     plan = _read(content)
@@ -59,8 +58,7 @@ def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tu
     _moment("starts_at", plan.starts_at)
     new = _row(service, actor, plan, content, title)
     if new.ends_at is not None and new.ends_at <= new.made_at:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"plan: expected an end that is still to come, found {plan.ends_at}",
             hint="Make the plan anew with 'flashferry plan', with a window that lies ahead",
         )
@@ -104,12 +102,11 @@ def checked_title(title: str) -> str:
     """Return a title as it is kept: one line, at most a hundred characters.
 
     Raises:
-        Problem: It is longer, or has signs that no line can hold.
+        ServiceError: It is longer, or has signs that no line can hold.
     """
     title = " ".join(title.split())
     if len(title) > LONGEST_TITLE or any(unicodedata.category(one) in {"Cc", "Cs"} for one in title):
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"title: expected one line of at most {LONGEST_TITLE} characters, found {len(title)} of them",
             hint="Give a shorter one: it is what plans are found and compared by",
         )
@@ -118,8 +115,7 @@ def checked_title(title: str) -> str:
 
 def _read(content: bytes) -> FleetPlan:
     if len(content) > MOST_BYTES:
-        raise Problem(
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        raise TooLarge(
             f"plan: expected at most {MOST_BYTES:,} bytes, found more",
             hint="Give the file that 'flashferry plan --output FILE' wrote, or plan a part of the fleet",
         )
@@ -129,16 +125,14 @@ def _read(content: bytes) -> FleetPlan:
         check_places(plan, _CALLED)
         json.dumps(to_json(plan), allow_nan=False, ensure_ascii=False).encode()
     except ConfigInvalid as error:
-        raise problem_of(error) from None
+        raise invalid_from(error) from None
     except ValueError:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             "plan: expected figures that are finite and texts of whole characters, found others",
             hint="Make the plan anew with 'flashferry plan'",
         ) from None
     if not plan.of(Action.STAGE):
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             "plan: expected at least one device to stage, found none: all have it, are refused or out of reach",
             hint="'flashferry plan' says of each device why",
         )
@@ -149,16 +143,14 @@ def _check_images(plan: FleetPlan, folder: Path) -> None:
     """Refuse a plan that would have a run send any other file of this machine to devices, the service's own, say."""
     outside = [image.name for image in plan.images if not is_below(Path(image.path), (folder,))]
     if outside:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"plan: expected each image below the service's folder of images, found {outside[0]} elsewhere",
             hint="Put it there, and make the plan anew with it, on the service's host",
         )
 
 
-def _no_operator(sites: Iterable[str]) -> Problem:
-    return Problem(
-        HTTPStatus.FORBIDDEN,
+def _no_operator(sites: Iterable[str]) -> ServiceError:
+    return Forbidden(
         f"plan: expected an operator at {told_sites(sites)}",
         hint="Ask an admin for the role at these sites, or plan those sites alone where you have it",
     )
@@ -195,8 +187,7 @@ def _moment(name: str, text: str) -> str:
     except ValueError:
         at = datetime.min
     if at.tzinfo is None:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"plan: {name}: expected a time as ISO 8601 has it, with its zone, found {text[:40]!r}",
             hint="Make the plan anew with 'flashferry plan'",
         )

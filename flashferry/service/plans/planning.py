@@ -12,8 +12,8 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from http import HTTPStatus
 
+from flashferry.service.errors import InvalidRequest, ServiceError
 from flashferry.core.apart.folder import JobFolder
 from flashferry.core.state_folder import open_private
 from flashferry.service.auditing import deciding
@@ -24,7 +24,6 @@ from flashferry.service.jobs.job_spec import Devices, JobWish
 from flashferry.service.jobs.submit import asked_before, check_devices
 from flashferry.service.plans.offering import MOST_BYTES, checked_title, offer
 from flashferry.service.principal import Actor, Grant, Role, Via
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.answers import Once, keep_answer
 from flashferry.store.service.database import moment
@@ -71,18 +70,16 @@ def make_plan(service: Service, actor: Actor, wish: PlanWish, once: Once | None 
         once: Under which key, if under any.
 
     Raises:
-        Problem: He is no operator at the sites, something of the wish is not as it must be, or golden images were asked
+        ServiceError: He is no operator at the sites, something of the wish is not as it must be, or golden images were asked
             for and are none by which these sites can be planned.
     """
     if wish.window and not _WINDOW.fullmatch(wish.window):
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"window: expected two times of day such as 22:00-05:00, found {wish.window[:40]!r}",
             hint="Leave it out for a run that has no end",
         )
     if wish.golden and wish.image:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             "golden: expected the golden images of models, or one image for all, found both",
             hint="Leave one of them out",
         )
@@ -150,7 +147,7 @@ def offer_made(service: Service, job: Job) -> None:
     maker = Actor(name=job.requested_by, via=Via.SYSTEM, grants=has)
     try:
         stored, _ = offer(service, maker, content, job.reason)
-    except Problem as problem:
+    except ServiceError as problem:
         digest, sentence = None, f"the plan that it made was not taken: {problem.sentence}"
     else:
         digest, sentence = stored.digest, f"made plan {stored.digest[:12]}…, which waits for approval"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from http import HTTPStatus
 
+from flashferry.service.errors import Conflict, InvalidRequest, ServiceError
 from flashferry.model.plan_window import PlanWindow
 from flashferry.reports import words
 from flashferry.service.auditing import note_refusal
@@ -19,7 +19,6 @@ from flashferry.service.plans.deciding import checked_comment
 from flashferry.service.plans.eligibility import found, why_not_images
 from flashferry.service.plans.telling import object_of
 from flashferry.service.principal import Actor
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.store.service.answers import Once
 from flashferry.store.service.jobs import Job, JobKind
@@ -53,7 +52,7 @@ def begin(
         once: Under which key of who asks, if under any.
 
     Raises:
-        Problem: 404 where he may not see it, 403 where he may not, 409 where its state or an image forbids it, or a run
+        ServiceError: 404 where he may not see it, 403 where he may not, 409 where its state or an image forbids it, or a run
             of it is under way, 422 where its times leave it none.
     """
     kind = JobKind.DRY_RUN if rehearse else JobKind.STAGE
@@ -64,8 +63,7 @@ def begin(
             return before
     try:
         if not rehearse and (why := why_not_images(service, digest)):
-            raise Problem(
-                HTTPStatus.CONFLICT,
+            raise Conflict(
                 f"plan {digest[:12]}… cannot be carried out: {why}",
                 hint="Put the image back, or make the plan anew and have that approved",
             )
@@ -78,7 +76,7 @@ def begin(
             not_before=not_before,
             until=until,
         )
-    except Problem as problem:
+    except ServiceError as problem:
         note_refusal(service, actor, action_of(kind), object_of(digest), problem.sentence)
         raise
     return ask(service, actor, wish, once, about=object_of(digest))
@@ -106,9 +104,8 @@ def _in_utc(name: str, at: datetime | None) -> datetime | None:
         raise _no_time(name, "of this millennium", at) from None
 
 
-def _no_time(name: str, expected: str, at: datetime) -> Problem:
-    return Problem(
-        HTTPStatus.UNPROCESSABLE_ENTITY,
+def _no_time(name: str, expected: str, at: datetime) -> ServiceError:
+    return InvalidRequest(
         f"{name}: expected a time {expected}, found {_told(at) if at.tzinfo is UTC else at.isoformat()}",
         hint="Give times as ISO 8601 with their offset from UTC: 2026-11-30T22:00:00+01:00",
     )

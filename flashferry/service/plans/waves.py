@@ -7,8 +7,8 @@ between, the next who says yes has it told: the run waits until then, and nobody
 from __future__ import annotations
 
 import sqlite3
-from http import HTTPStatus
 
+from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, ServiceError, not_delivered
 from flashferry import api
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.reports import words
@@ -19,7 +19,6 @@ from flashferry.service.plans.deciding import checked_comment
 from flashferry.service.plans.eligibility import why_not_gone_on_with
 from flashferry.service.plans.offering import told_sites
 from flashferry.service.principal import Actor, Role
-from flashferry.service.problems import Problem, not_told
 from flashferry.service.run_visibility import seen_run, sites_of_run
 from flashferry.service.service import Service
 from flashferry.store.control import control_request, may_approve, waiting_waves
@@ -53,7 +52,7 @@ def approve_wave(
         comment: What he says to it.
 
     Raises:
-        Problem: 404 where he may not see the run, 403 where he may not approve it, 409 where another plan was read, the
+        ServiceError: 404 where he may not see the run, 403 where he may not approve it, 409 where another plan was read, the
             plan was withdrawn or is past its end, the run is not under way, or the wave is approved already.
     """
     comment = checked_comment(comment)
@@ -79,7 +78,7 @@ def approve_wave(
         raise _conflict(error.message) from None
     except (FlashferryError, OSError, sqlite3.Error) as error:
         # The yes stays: it is told once somebody says it again.
-        untold = not_told(error)
+        untold = not_delivered(error)
         note_outcome(service, actor, _ACTION, object_, outcome="failed", reason=untold.sentence)
         raise untold from None
     return approval
@@ -126,9 +125,7 @@ def _check_wave(service: Service, database: sqlite3.Connection, run: StoredRun, 
     try:
         may_approve(run, control, approval.wave)
     except ConfigInvalid as error:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY, error.message, hint="GET /api/v1/runs/ID has its waves"
-        ) from None
+        raise InvalidRequest(error.message, hint="GET /api/v1/runs/ID has its waves") from None
     if control.approved_wave < approval.wave:
         return
     before = wave_approval(database, run.run_id, approval.wave)
@@ -136,17 +133,9 @@ def _check_wave(service: Service, database: sqlite3.Connection, run: StoredRun, 
     raise _conflict(f"it was approved{who} up to wave {control.approved_wave}")
 
 
-def _forbidden(who: str) -> Problem:
-    return Problem(
-        HTTPStatus.FORBIDDEN,
-        f"run: expected {who} to approve a wave of it",
-        hint="Ask a colleague with that role",
-    )
+def _forbidden(who: str) -> ServiceError:
+    return Forbidden(f"run: expected {who} to approve a wave of it", hint="Ask a colleague with that role")
 
 
-def _conflict(why: str) -> Problem:
-    return Problem(
-        HTTPStatus.CONFLICT,
-        f"run: its wave cannot be approved: {why}",
-        hint="Look at the run again: GET /api/v1/runs/ID",
-    )
+def _conflict(why: str) -> ServiceError:
+    return Conflict(f"run: its wave cannot be approved: {why}", hint="Look at the run again: GET /api/v1/runs/ID")

@@ -10,9 +10,9 @@ import sqlite3
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from http import HTTPStatus
 from pathlib import Path
 
+from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, invalid_from, listed
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import check_regular, is_below
 from flashferry.core.units import duration
@@ -22,7 +22,6 @@ from flashferry.service.plans.deciding import checked_comment
 from flashferry.service.plans.eligibility import found as found_plan
 from flashferry.service.plans.offering import checked_title, told_sites
 from flashferry.service.principal import Actor, Role
-from flashferry.service.problems import Problem, listed, problem_of
 from flashferry.service.schedules.calendar import calendar_of, next_due, zone_of
 from flashferry.service.service import Service
 from flashferry.store.service.database import moment
@@ -72,7 +71,7 @@ def make_schedule(service: Service, actor: Actor, wish: ScheduleWish) -> Schedul
     A plan may be a draft yet: whether it is approved is looked at when it is due.
 
     Raises:
-        Problem: It is never due, its window is too short for the plan, its subject is none, or it is not his to make.
+        ServiceError: It is never due, its window is too short for the plan, its subject is none, or it is not his to make.
     """
     if not LEAST_WINDOW_S <= wish.window_s <= MOST_WINDOW_S:
         raise _invalid(
@@ -84,8 +83,8 @@ def make_schedule(service: Service, actor: Actor, wish: ScheduleWish) -> Schedul
             made = _schedule(service, database, actor, wish)
             add_schedule(database, made)
             note(service, database, actor, "schedule.made", object_of(made.schedule_id), after=_told(made))
-    except Problem as problem:
-        if problem.status is HTTPStatus.FORBIDDEN:
+    except ServiceError as problem:
+        if isinstance(problem, Forbidden):
             note_refusal(service, actor, "schedule.made", f"{wish.kind}:{wish.subject}", problem.sentence)
         raise
     return made
@@ -95,10 +94,10 @@ def step(service: Service, actor: Actor, schedule_id: str, what: Step, reason: s
     """Take a schedule over, hold it, let it go on, or end it for good; what it began goes on in any case.
 
     Raises:
-        Problem: It is not here, not his to change, or its state forbids it; nothing is said why.
+        ServiceError: It is not here, not his to change, or its state forbids it; nothing is said why.
     """
     action = f"schedule.{what}"
-    with deciding(service, actor, action, object_of(schedule_id), unnoted={HTTPStatus.NOT_FOUND}) as database:
+    with deciding(service, actor, action, object_of(schedule_id), unnoted=(NotFound,)) as database:
         before = found(database, schedule_id, actor)
         if not actor.may({Role.OPERATOR}, before.sites):
             raise _forbidden(what.value, before.sites)
@@ -120,15 +119,11 @@ def found(database: sqlite3.Connection, schedule_id: str, actor: Actor) -> Sched
     """Return a schedule that somebody may look at.
 
     Raises:
-        Problem: It is not here, or not for him to see: he is not told which.
+        ServiceError: It is not here, or not for him to see: he is not told which.
     """
     schedule = schedule_of(database, schedule_id)
     if schedule is None or not actor.may(Role, schedule.sites):
-        raise Problem(
-            HTTPStatus.NOT_FOUND,
-            f"schedule: expected one that you may see, found {schedule_id[:40]!r}",
-            hint=listed("schedules"),
-        )
+        raise NotFound(f"schedule: expected one that you may see, found {schedule_id[:40]!r}", hint=listed("schedules"))
     return schedule
 
 
@@ -165,7 +160,7 @@ def checked_reason(reason: str) -> str:
     """Return a reason as it is kept.
 
     Raises:
-        Problem: There is none, or it is too long.
+        ServiceError: There is none, or it is too long.
     """
     if not reason.strip():
         raise _invalid("reason: expected why, found nothing", "Say it in a sentence: it stands in the audit")
@@ -186,7 +181,7 @@ def _schedule(service: Service, database: sqlite3.Connection, actor: Actor, wish
         if plan is None:
             night_file(service.settings.runs.nights, wish.subject)
     except ConfigInvalid as error:
-        raise problem_of(error) from None
+        raise invalid_from(error) from None
     due = next_due(calendar, zone, now)
     if due is None:
         raise _invalid(f"calendar: expected a time to come, found {calendar}", "Give a later one, or days of the week")
@@ -210,8 +205,7 @@ def _schedule(service: Service, database: sqlite3.Connection, actor: Actor, wish
 
 def _check_plan(plan: StoredPlan, window: PlanWindow, wish: ScheduleWish, due: datetime) -> None:
     if plan.state in {PlanState.DENIED, PlanState.WITHDRAWN}:
-        raise Problem(
-            HTTPStatus.CONFLICT,
+        raise Conflict(
             f"plan: expected one that is approved or may yet be, found that it was {plan.state}",
             hint="Make another plan",
         )
@@ -251,8 +245,7 @@ def _after(before: Schedule, what: Step, actor: Actor, reason: str, now: datetim
     wanted = {Step.HOLD: {ScheduleState.ACTIVE}, Step.RELEASE: {ScheduleState.HELD}}
     may_be = wanted.get(what, {ScheduleState.ACTIVE, ScheduleState.HELD})
     if before.state not in may_be:
-        raise Problem(
-            HTTPStatus.CONFLICT,
+        raise Conflict(
             f"schedule: expected it {' or '.join(sorted(may_be))} to {what} it, found it {before.state}",
             hint="GET /api/v1/schedules lists how each stands",
         )
@@ -274,14 +267,13 @@ def _told(schedule: Schedule) -> dict[str, object]:
     return {name: getattr(schedule, name) for name in names}
 
 
-def _invalid(sentence: str, hint: str) -> Problem:
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, hint=hint)
+def _invalid(sentence: str, hint: str) -> ServiceError:
+    return InvalidRequest(sentence, hint=hint)
 
 
-def _forbidden(what: str, sites: tuple[str, ...]) -> Problem:
+def _forbidden(what: str, sites: tuple[str, ...]) -> ServiceError:
     where = told_sites(sites) if sites else "all sites, for a night touches what its description says"
-    return Problem(
-        HTTPStatus.FORBIDDEN,
+    return Forbidden(
         f"schedule: expected an operator at {where} to {what} it",
         hint="Ask an admin for the role, or a colleague who has it",
     )

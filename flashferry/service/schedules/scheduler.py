@@ -19,6 +19,7 @@ import sqlite3
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from flashferry.service.errors import ServiceError
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.safe_quote import counted
 from flashferry.core.units import duration
@@ -31,7 +32,6 @@ from flashferry.service.jobs.job_spec import JobWish
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.plans.eligibility import why_not_gone_on_with, why_not_images
 from flashferry.service.principal import SYSTEM, Actor, Via
-from flashferry.service.problems import Problem
 from flashferry.service.schedules.calendar import calendar_of, next_due, zone_of
 from flashferry.service.schedules.making import night_file, object_of
 from flashferry.service.schedules.telling import why_refused
@@ -160,7 +160,7 @@ def _begun(service: Service, database: sqlite3.Connection, schedule: Schedule, n
     owner = Actor(name=schedule.owner, via=Via.SYSTEM)
     try:
         job = request_job(service, database, owner, _wish(service, schedule, ends))
-    except Problem as problem:
+    except ServiceError as problem:
         return Became(outcome=Outcome.REFUSED, sentence=problem.sentence)
     except ConfigInvalid as error:
         return Became(outcome=Outcome.REFUSED, sentence=error.message)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.service.people.form_pieces import FormPieces
-from flashferry.service.problems import Problem
+from flashferry.service.api.form_pieces import FormPieces
+from flashferry.service.errors import ServiceError
 from tests.unit.service.images.conftest import CONTENT, sha512_of
 
 NAME = "c2960x-universalk9-mz.152-7.E8.bin"
@@ -114,5 +114,5 @@ def test_a_form_is_read_in_pieces_of_any_size(size):
 @pytest.mark.parametrize("kind", ["", "application/json", "multipart/form-data", "multipart/form-data; boundary="])
 def test_what_is_no_form_is_refused(kind):
     """Before anything is read."""
-    with pytest.raises(Problem):
+    with pytest.raises(ServiceError):
         FormPieces(kind)

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from flashferry.service.api.problems import status_of
+from flashferry.service.errors import ServiceError
 from flashferry.service.images.reconcile import tend
 from flashferry.service.images.upload import MOST_AT_ONCE, MOST_OF_A_PERSON, check_share
 from flashferry.service.images.upload_sessions import SILENT_S, Arrivals, HeldByAnother
-from flashferry.service.problems import Problem
 from flashferry.service.settings import ImageSettings
 from tests.served import serve
 from tests.unit.service.images.conftest import CONTENT, IMAGES, sha512_of
@@ -231,16 +232,18 @@ def test_a_person_without_an_image_arriving_can_announce_one():
     """However many others have; a second one of theirs waits for a free place."""
     others = [(f"person{number % 4}", 100) for number in range(MOST_AT_ONCE)]
     check_share("late", others, 1000, 1000)
-    with pytest.raises(Problem, match="expected fewer than 20 that are arriving, found 21") as refused:
+    with pytest.raises(ServiceError, match="expected fewer than 20 that are arriving, found 21") as refused:
         check_share("late", [*others, ("late", 100)], 100, 1000)
-    assert refused.value.status == 409
+    assert status_of(refused.value) == 409
 
 
 def test_a_persons_images_together_are_no_larger_than_one_may_be():
     """Two that fit one image's bound are announced, a third that does not is refused; another person's is not."""
     arriving = [("op", 400), ("op", 500)]
     check_share("op", arriving, 100, 1000)
-    with pytest.raises(Problem, match="expected at most 1,000 bytes of op that are arriving, found 900") as refused:
+    with pytest.raises(
+        ServiceError, match="expected at most 1,000 bytes of op that are arriving, found 900"
+    ) as refused:
         check_share("op", arriving, 101, 1000)
-    assert refused.value.status == 429
+    assert status_of(refused.value) == 429
     check_share("lim", arriving, 1000, 1000)

@@ -317,7 +317,7 @@ def test_what_the_run_was_not_told_stands_in_the_audit_as_failed(call, service, 
     """Its journal takes nothing: 507, the run goes on as it did, and no entry says otherwise."""
     journal._write(JOURNAL_IS_FULL, ())
     answer = call(f"/runs/{run_id}/stop", {"reason": "enough"})
-    assert (answer.status_code, "was not told" in answer.json()["detail"]) == (507, True), answer.text
+    assert (answer.status_code, "did not receive" in answer.json()["detail"]) == (507, True), answer.text
     assert audit(service) == [("run.stop", "asked", f"run:{run_id}"), ("run.stop", "failed", f"run:{run_id}")]
     assert call(f"/runs/{run_id}").json()["control"]["stopping"] is False
     journal._write("DROP TRIGGER full", ())

@@ -11,9 +11,10 @@ from http import HTTPStatus
 
 import pytest
 
+from flashferry.service.api.problems import status_of
+from flashferry.service.errors import ServiceError
 from flashferry.service.plans.deciding import approve, deny, withdraw
 from flashferry.service.plans.eligibility import why_not_startable
-from flashferry.service.problems import Problem
 from flashferry.store.service.audit import entries
 from flashferry.store.service.plans import PlanState, plan_of
 
@@ -58,11 +59,11 @@ def test_an_approved_plan_may_be_begun_and_keeps_what_was_said(service, who, pla
 def test_who_may_not_decide_is_refused_and_it_is_told(service, who, plan, offered, name, told, decide):
     """Not its maker, not who has the role at one of its sites, no admin as such; who may not see it learns nothing."""
     digest = offered(plan)
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(ServiceError) as refused:
         decide(service, who(name), digest, "why")
     assert told in refused.value.sentence
     is_hidden = name == "viv"
-    assert refused.value.status is (HTTPStatus.NOT_FOUND if is_hidden else HTTPStatus.FORBIDDEN)
+    assert status_of(refused.value) is (HTTPStatus.NOT_FOUND if is_hidden else HTTPStatus.FORBIDDEN)
     assert stored(service, digest).state is PlanState.DRAFT
     assert audit(service, "refused") == ([] if is_hidden else [(name, f"plan.{decide.__name__}")])
 
@@ -75,14 +76,14 @@ def test_of_forty_who_approve_at_once_one_does(service, who, plan, offered):
         ready.wait()
         try:
             approve(service, who("ann"), digest)
-        except Problem as problem:
+        except ServiceError as problem:
             told.append(problem)
             return 0
         return 1
 
     with ThreadPoolExecutor(40) as pool:
         assert sum(pool.map(try_it, range(40))) == 1
-    assert {one.status for one in told} == {HTTPStatus.CONFLICT}
+    assert {status_of(one) for one in told} == {HTTPStatus.CONFLICT}
     assert {one.sentence for one in told} == {
         "plan: it cannot be approved: it was approved by ann at 2026-11-21 20:00:00 UTC"
     }
@@ -109,10 +110,10 @@ def test_what_was_approved_cannot_be_changed_into_something_else(service, plan, 
 def test_a_decision_is_made_once(service, who, plan, offered):
     """A denied plan cannot be approved, nor an approved one denied; the comment is demanded of who denies."""
     digest = offered(plan)
-    with pytest.raises(Problem, match="comment: expected why"):
+    with pytest.raises(ServiceError, match="comment: expected why"):
         deny(service, who("ann"), digest, " ")
     deny(service, who("ann"), digest, "wrong image")
-    with pytest.raises(Problem, match="it was denied by ann"):
+    with pytest.raises(ServiceError, match="it was denied by ann"):
         approve(service, who("ann"), digest)
     assert why_not_startable(service, digest) == "it was denied by ann: wrong image"
 
@@ -126,13 +127,13 @@ def test_a_plan_is_taken_back_by_its_maker_and_by_who_could_begin_or_approve_it(
     found = stored(service, digest)
     assert (found.state, found.decided_by, found.withdrawn_by) == (PlanState.WITHDRAWN, "ann", name)
     assert why_not_startable(service, digest) == f"it was withdrawn by {name}: another night"
-    with pytest.raises(Problem, match="it was withdrawn by"):
+    with pytest.raises(ServiceError, match="it was withdrawn by"):
         withdraw(service, who(name), digest, "again")
 
 
 def test_who_has_its_sites_in_part_takes_nothing_back(service, who, plan, offered):
     """Bob is an operator at one of two sites."""
-    with pytest.raises(Problem, match="an operator or approver at AMS, LIM"):
+    with pytest.raises(ServiceError, match="an operator or approver at AMS, LIM"):
         withdraw(service, who("bob"), offered(plan), "no")
 
 
@@ -173,7 +174,7 @@ def test_an_approval_falls_with_the_end_of_the_window(service, who, plan, offere
     assert why_not_startable(service, digest) == ""
     clock[0] += timedelta(milliseconds=1)
     assert why_not_startable(service, digest) == "its window has passed: it was to end by 2026-11-22 05:00 UTC"
-    with pytest.raises(Problem, match="cannot be approved: its window has passed"):
+    with pytest.raises(ServiceError, match="cannot be approved: its window has passed"):
         approve(service, who("ann"), other)
 
 
@@ -192,9 +193,9 @@ def test_an_approval_falls_with_the_image_on_disk(service, who, plan, offered, i
     approve(service, who("ann"), digest)
     write(images / "new.bin")
     assert why in why_not_startable(service, digest)
-    with pytest.raises(Problem, match="cannot be approved: image") as refused:
+    with pytest.raises(ServiceError, match="cannot be approved: image") as refused:
         approve(service, who("ann"), other)
-    assert refused.value.status is HTTPStatus.CONFLICT
+    assert status_of(refused.value) is HTTPStatus.CONFLICT
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ import pytest
 
 from flashferry.model.lease import JournalUnusable
 from flashferry.service.api.plans import waves
+from flashferry.service.api.problems import status_of
+from flashferry.service.errors import ServiceError
 from flashferry.service.plans.deciding import approve, withdraw
 from flashferry.service.plans.waves import approve_wave, look
-from flashferry.service.problems import Problem
 from flashferry.store.control import control_request
 from flashferry.store.journal import Journal
 from flashferry.store.service.audit import entries
@@ -46,7 +47,7 @@ def audit(service, outcome):
 
 
 def refused(*args, **kwargs):
-    with pytest.raises(Problem) as found:
+    with pytest.raises(ServiceError) as found:
         approve_wave(*args, **kwargs)
     assert found.value.hint
     return found.value
@@ -74,7 +75,7 @@ def test_a_run_is_told_and_remembers_who_said_yes(service, who, run, digest):
 def test_who_may_not_is_refused(service, who, run, digest, name, status, told):
     """The role at each site of the run, also of who sees some of it; who sees none of it learns nothing."""
     found = refused(service, who(name), run, 0, digest=digest)
-    assert (found.status, told in found.sentence) == (status, True), found.sentence
+    assert (status_of(found), told in found.sentence) == (status, True), found.sentence
     assert control_request(service.state, run).approved_wave == -1
     assert audit(service, "refused") == ([(name, f"run:{run}")] if status == 403 else [])
 
@@ -91,7 +92,7 @@ def test_the_plans_maker_approves_no_wave_of_it_with_whatever_role(service, who,
 def test_a_yes_is_for_the_plan_that_was_read(service, who, run, digest, given):
     """None, or another one, is no yes to this run."""
     found = refused(service, who("ann"), run, 0, digest=given)
-    assert found.status == 409
+    assert status_of(found) == 409
     assert f"it carries out plan {digest[:12]}…" in found.sentence
 
 
@@ -115,8 +116,8 @@ def test_of_twenty_who_say_yes_one_counts(service, who, run, digest):
         ready.wait()
         try:
             approve_wave(service, who("ann"), run, 0, digest=digest)
-        except Problem as problem:
-            return problem.status
+        except ServiceError as problem:
+            return status_of(problem)
         return 200
 
     with ThreadPoolExecutor(20) as pool:
@@ -148,7 +149,7 @@ def test_a_yes_that_the_journal_could_not_take_stays_and_failed(service, who, ru
 
     with monkeypatch.context() as patch:
         patch.setattr("flashferry.service.plans.waves.api.approve", full)
-        assert refused(service, who("ann"), run, 0, digest=digest).status == 507
+        assert status_of(refused(service, who("ann"), run, 0, digest=digest)) == 507
     assert (audit(service, "done"), audit(service, "failed")) == ([("ann", f"run:{run}")],) * 2
     approve_wave(service, who("ann"), run, 0, digest=digest)
     assert control_request(service.state, run).approved_wave == 0
@@ -157,7 +158,7 @@ def test_a_yes_that_the_journal_could_not_take_stays_and_failed(service, who, ru
 def test_a_wave_that_is_not_there_is_not_approved(service, who, run, digest):
     """422, with those that are."""
     found = refused(service, who("ann"), run, 7, digest=digest)
-    assert (found.status, "waves 0 to 2" in found.sentence) == (422, True)
+    assert (status_of(found), "waves 0 to 2" in found.sentence) == (422, True)
 
 
 def test_a_run_that_is_over_has_nothing_to_approve(service, who, digest):
@@ -172,7 +173,7 @@ def test_a_run_that_is_over_has_nothing_to_approve(service, who, digest):
 @pytest.mark.parametrize("given", ["latest", "20"])
 def test_a_run_is_named_whole(service, who, run, digest, given):
     """What is convenient at a terminal is not what somebody approved."""
-    assert refused(service, who("ann"), given, 0, digest=digest).status == 404
+    assert status_of(refused(service, who("ann"), given, 0, digest=digest)) == 404
 
 
 def test_a_wave_that_waits_is_announced_once(service, run):

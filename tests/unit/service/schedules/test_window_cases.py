@@ -17,10 +17,10 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.model.fleet_plan import FleetPlan
 from flashferry.model.plan_window import PlanWindow, spoken
 from flashferry.reports import words
+from flashferry.service.errors import ServiceError
 from flashferry.service.jobs.queue import waiting
 from flashferry.service.plans.deciding import approve
 from flashferry.service.plans.starting import begin
-from flashferry.service.problems import Problem
 from flashferry.service.schedules.making import ScheduleWish, make_schedule
 from flashferry.service.schedules.scheduler import look
 from flashferry.service.service import Service
@@ -101,7 +101,7 @@ def by_the_service(case: Case, service: Service, digest: str, actor: object) -> 
     """Ask for a run there, and look at its job."""
     try:
         job = begin(service, actor, digest)
-    except Problem as problem:
+    except ServiceError as problem:
         has_time = "its window has passed: it was to end by 2026-12-01 04:00 UTC" in problem.sentence
         return "refused, no job is made" if has_time else f"wrong: {problem.sentence}"
     ((_, why),) = waiting([job], [], has_depot=False, now=moment(service.now()))
@@ -126,7 +126,7 @@ def by_a_schedule(case: Case, service: Service, digest: str, actor: object, cloc
     )
     try:
         made = make_schedule(service, actor, wish)
-    except Problem as problem:
+    except ServiceError as problem:
         has_time = spoken(case.at.astimezone(UTC)) in problem.sentence
         return "refused when it is made" if has_time else f"wrong: {problem.sentence}"
     clock[0] = case.at

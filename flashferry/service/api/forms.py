@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import AsyncGenerator
-from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
-from flashferry.service.people.form_pieces import FormPieces
-from flashferry.service.problems import Problem
+from flashferry.service.errors import BadForm, Forbidden, ServiceError
+from flashferry.service.api.form_pieces import FormPieces
 from flashferry.service.settings import ServiceSettings
 
 FIELD = "csrf"
@@ -49,7 +48,7 @@ def check_begun_here(request: Request, settings: ServiceSettings, *, is_demanded
         is_demanded: Whether the browser must say so; else it is enough that it says nothing else.
 
     Raises:
-        Problem: It was begun elsewhere, or nobody says where.
+        ServiceError: It was begun elsewhere, or nobody says where.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     ours = _host(settings.url) if settings.url else _host(f"//{request.headers.get('host', '')}")
@@ -68,7 +67,7 @@ async def check_token(request: Request, csrf: str) -> Receive:
     """Check that a request brings the session's token, and return from where the route is to read its body.
 
     Raises:
-        Problem: There is no token, or another one.
+        ServiceError: There is no token, or another one.
     """
     given, receive = request.headers.get(HEADER), request.receive
     if given is None and request.headers.get("content-type", "").startswith(_FORMS):
@@ -85,7 +84,7 @@ async def check_token_ahead(request: Request, csrf: str) -> Receive:
     """Check that a form with a large file brings the session's token before the file; the rest is not read here.
 
     Raises:
-        Problem: There is no token among its first bytes, or another one.
+        ServiceError: There is no token among its first bytes, or another one.
     """
     if HEADER in request.headers:
         return await check_token(request, csrf)
@@ -149,9 +148,7 @@ async def _field(request: Request, body: bytes) -> str | None:
         else:
             form = await MultiPartParser(request.headers, once()).parse()
     except (MultiPartException, KeyError, ValueError):
-        raise Problem(
-            HTTPStatus.BAD_REQUEST, "expected a form, found what cannot be read as one", hint=_AGAIN
-        ) from None
+        raise BadForm("expected a form, found what cannot be read as one", hint=_AGAIN) from None
     found = form.get(FIELD)
     await form.close()
     return found if isinstance(found, str) else None
@@ -170,5 +167,5 @@ def _again(body: bytes, rest: Receive) -> Receive:
     return receive
 
 
-def _refused(sentence: str) -> Problem:
-    return Problem(HTTPStatus.FORBIDDEN, sentence, hint=_AGAIN)
+def _refused(sentence: str) -> ServiceError:
+    return Forbidden(sentence, hint=_AGAIN)

@@ -17,20 +17,21 @@ from urllib.parse import quote
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from flashferry.service.errors import Forbidden, InvalidRequest, ServiceError, Unauthenticated
 from flashferry.core.safe_quote import unknown_key
 from flashferry.service.access import PUBLIC, Access
-from flashferry.service.people.bodies import OTHERS, SIGNED_IN, Bodies
-from flashferry.service.people.forms import changes_something, check_begun_here, check_token, check_token_ahead
+from flashferry.service.api.bodies import OTHERS, SIGNED_IN, Bodies
+from flashferry.service.api.forms import changes_something, check_begun_here, check_token, check_token_ahead
 from flashferry.service.people.identity import Identity, RequestAuth, anonymous, asked_of, identify, is_scraper
 from flashferry.service.people.login_rate_limit import home
 from flashferry.service.people.refusals import DenialLog
 from flashferry.service.principal import Actor
-from flashferry.service.problems import Problem
 from flashferry.service.service import Service
 from flashferry.service.texts import LONGEST_PROSE, why_unfit
 
@@ -128,7 +129,7 @@ class Guard:
         """Answer through the route, or say why not.
 
         Raises:
-            Problem: Who asks may not.
+            ServiceError: Who asks may not.
         """
         request = Request(scope, receive)
         asked_for = self._rows.get(request.method, PUBLIC)
@@ -149,11 +150,7 @@ class Guard:
         method = "GET" if request.method == "HEAD" else request.method
         row = self._rows.get(method)
         if row is None:
-            raise Problem(
-                HTTPStatus.METHOD_NOT_ALLOWED,
-                f"expected another method than {method[:20]!r}",
-                hint="Read the API's page",
-            )
+            raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED.value)
         asked = asked_of(request, self._service)
         request.state.actor = actor = anonymous(asked.address)
         request.state.csrf = ""
@@ -168,8 +165,8 @@ class Guard:
                 _check_roles(row, actor)
                 if changes_something(method) and identity.csrf:
                     receive = await self._check_meant(request, identity, row)
-        except Problem as problem:
-            if problem.status is HTTPStatus.UNAUTHORIZED and _is_for_people(request):
+        except ServiceError as problem:
+            if isinstance(problem, Unauthenticated) and _is_for_people(request):
                 await RedirectResponse(_sign_in(request), HTTPStatus.SEE_OTHER)(scope, receive, send)
                 return
             await run_in_threadpool(self._book.note, actor, REFUSED, f"route:{method} {self._path}", problem.sentence)
@@ -179,6 +176,7 @@ class Guard:
             _check_query(request, self._query)
         if not row.is_public and request.method == "GET":
             send = self._watched(asked, row, actor, send)
+        request.state.is_admitted = True
         await self._app(scope, receive, send)
 
     def _watched(self, asked: RequestAuth, row: Access, actor: Actor, send: Send) -> Send:
@@ -202,15 +200,14 @@ class Guard:
         try:
             now = identify(self._service, replace(asked, is_watch=True)).actor
             _check_roles(row, now)
-        except Problem:
+        except ServiceError:
             return False
         return now.grants == actor.grants
 
     async def _check_meant(self, request: Request, identity: Identity, row: Access) -> Receive:
         if identity.is_idle:
             idle_min = self._service.settings.idle_s / 60
-            raise Problem(
-                HTTPStatus.FORBIDDEN,
+            raise Forbidden(
                 f"expected a session that was used within {idle_min:.0f} min, found one that was left alone longer",
                 hint="Sign in again; until then the session may look and change nothing",
             )
@@ -231,8 +228,7 @@ def _check_texts(request: Request) -> None:
     for where, text in [*path, *(("query", text) for pair in request.query_params.multi_items() for text in pair)]:
         found = why_unfit(text) or (f"{len(text):,} characters" if len(text) > LONGEST_PROSE else "")
         if found:
-            raise Problem(
-                HTTPStatus.UNPROCESSABLE_ENTITY,
+            raise InvalidRequest(
                 f"{where}: expected text of at most {LONGEST_PROSE:,} characters without NUL, found {found}",
                 hint="Send the name as the list of such things has it",
             )
@@ -242,8 +238,7 @@ def _check_query(request: Request, known: frozenset[str]) -> None:
     """Refuse a query parameter that the route does not have: a filter that is misspelled must not return everything."""
     unknown = sorted(set(request.query_params) - known)
     if unknown:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise InvalidRequest(
             f"query: {unknown_key(unknown[0], sorted(known)) if known else 'this path takes no parameter'}",
             hint="GET /api/v1/openapi.json describes what each path takes",
         )
@@ -252,8 +247,7 @@ def _check_query(request: Request, known: frozenset[str]) -> None:
 def _check_roles(row: Access, actor: Actor) -> None:
     if row.roles and not actor.has(row.roles):
         has = ", ".join(sorted({grant.role.value for grant in actor.grants})) or "none"
-        raise Problem(
-            HTTPStatus.FORBIDDEN,
+        raise Forbidden(
             f"expected one of the roles {', '.join(sorted(row.roles))}, found {has}",
             hint="Ask an admin of the service for the role",
         )

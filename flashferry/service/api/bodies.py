@@ -16,14 +16,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from http import HTTPStatus
 
 import anyio
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
+from flashferry.service.api.problems import BodyRefused
+from flashferry.service.errors import ServiceError, TooLarge, TooMany, TooSlow, Unavailable
 from flashferry.service.access import MOST_BODY_BYTES, MOST_PLAN_BYTES
-from flashferry.service.problems import BodyRefused
 
 MOST_PUBLIC_BYTES = 64 * 2**10
 """So much is taken of who is not signed in."""
@@ -70,7 +70,7 @@ class Bodies:
         """Return what is held in one room."""
         return self._all[room]
 
-    def hold(self, room: Room, owner: str, size_bytes: int) -> HTTPStatus | None:
+    def hold(self, room: Room, owner: str, size_bytes: int) -> type[ServiceError] | None:
         """Count more bytes of an owner, or fewer where it is below zero; return what to refuse them with, or None."""
         held = self._held[room]
         self._all[room] += size_bytes
@@ -78,9 +78,9 @@ class Bodies:
         if held[owner] <= 0:
             del held[owner]
         if held[owner] > room.share_bytes:
-            return HTTPStatus.TOO_MANY_REQUESTS
+            return TooMany
         is_full = self._all[room] > room.most_bytes and held[owner] > room.first_bytes
-        return HTTPStatus.SERVICE_UNAVAILABLE if is_full else None
+        return Unavailable if is_full else None
 
     def counted(self, request: Request, most_bytes: int, *, room: Room, owner: Callable[[], str]) -> CountedBody:
         """Return the body of a request, which is to be let go once it is answered."""
@@ -145,10 +145,11 @@ class CountedBody:
         with anyio.move_on_after(max(left_s, 0.0)):
             return await self._receive()
         raise BodyRefused(
-            HTTPStatus.REQUEST_TIMEOUT,
-            f"expected the whole body within {BODY_S:.0f} s and a second for each {LEAST_RATE:,} bytes of it, "
-            f"found {self._size_bytes:,} bytes by then",
-            hint="Send it without pauses",
+            TooSlow(
+                f"expected the whole body within {BODY_S:.0f} s and a second for each {LEAST_RATE:,} bytes of it, "
+                f"found {self._size_bytes:,} bytes by then",
+                hint="Send it without pauses",
+            )
         )
 
     def let_go(self) -> None:
@@ -159,9 +160,10 @@ class CountedBody:
     def _check(self, size_bytes: int) -> None:
         if size_bytes > self._most_bytes:
             raise BodyRefused(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"expected a body of at most {self._most_bytes:,} bytes, found a larger one",
-                hint="Send less at once",
+                TooLarge(
+                    f"expected a body of at most {self._most_bytes:,} bytes, found a larger one",
+                    hint="Send less at once",
+                )
             )
 
     def _check_values(self, body: bytes) -> None:
@@ -169,18 +171,14 @@ class CountedBody:
         self._values += sum(body.count(sign) * count for sign, count in _VALUE_SIGNS.items())
         if self._values > most:
             raise BodyRefused(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"expected a body of at most {most:,} values, found more",
-                hint="Send fewer at once",
+                TooLarge(
+                    f"expected a body of at most {most:,} values, found more",
+                    hint="Send fewer at once",
+                )
             )
 
 
-def _refused(status: HTTPStatus) -> BodyRefused:
-    is_own = status is HTTPStatus.TOO_MANY_REQUESTS
-    return BodyRefused(
-        status,
-        f"expected room for this request's body, found the service busy with {'your other' if is_own else 'other'} "
-        "bodies",
-        hint="Send it again in a moment",
-        retry_after_s=_PAUSE_S,
-    )
+def _refused(kind: type[ServiceError]) -> BodyRefused:
+    whose = "your other" if kind is TooMany else "other"
+    sentence = f"expected room for this request's body, found the service busy with {whose} bodies"
+    return BodyRefused(kind(sentence, hint="Send it again in a moment", retry_after_s=_PAUSE_S))

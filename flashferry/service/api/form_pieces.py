@@ -4,13 +4,11 @@ For files that are larger than any memory: the form's token stands before the fi
 """
 
 from __future__ import annotations
-
-from http import HTTPStatus
+from flashferry.service.errors import BadForm, ServiceError
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from flashferry.service.problems import Problem
 
 MOST_FIELDS, LONGEST_FIELD = 20, 4096
 
@@ -27,7 +25,7 @@ class FormPieces:
         is_ended: Whether the form is at its end.
 
     Raises:
-        Problem: It is no form that can hold a file.
+        ServiceError: It is no form that can hold a file.
     """
 
     def __init__(self, content_type: str) -> None:
@@ -58,7 +56,7 @@ class FormPieces:
         """Take the next bytes of the form; return what they have of the file.
 
         Raises:
-            Problem: It is no form, has too many or too long fields, or a second file.
+            ServiceError: It is no form, has too many or too long fields, or a second file.
         """
         try:
             self._parser.write(piece)
@@ -103,9 +101,8 @@ class FormPieces:
         self.is_ended = True
 
 
-def _no_form() -> Problem:
-    return Problem(
-        HTTPStatus.BAD_REQUEST,
+def _no_form() -> ServiceError:
+    return BadForm(
         "expected a form with one file, its fields before it, found what cannot be read as one",
         hint="Load the page again, and send it from there",
     )
