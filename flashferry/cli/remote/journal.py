@@ -82,7 +82,7 @@ def history(
         without = no_run(client.url, "copy")
         result: dict[str, object] = {"devices": [found.of(host)[-1] for host in found.hosts], "damaged": found.damaged}
         finish("history", ExitCode.OK, result, as_json=json, human=lambda: print_newest(found, without))
-    one = as_agreed(RemoteHistory, told.get("device")).told()
+    one = as_agreed(RemoteHistory, told.get("device")).history()
     result = {name: getattr(one, name) for name in one.__slots__}
     finish("history", ExitCode.OK, result, as_json=json, human=lambda: print_device(one, found))
 

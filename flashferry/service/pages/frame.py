@@ -1,8 +1,7 @@
-"""What is around every page: the base template, who is signed in, where else to go.
+"""The frame of every page: base template, navigation, signed-in user.
 
-A page is a function that returns a view: a mapping or a dataclass. `view_page` makes a route of it. Everything that a
-template prints is escaped, has known secrets masked and control characters made visible: names of devices, banners and
-comments stay text.
+A page is a function that returns a view, a mapping or a dataclass; `view_page` makes a route of it. Everything that a
+template prints is escaped, known secrets are masked and control characters made visible.
 """
 
 from __future__ import annotations
@@ -25,20 +24,18 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, Response
 from starlette.types import Message
 
-from flashferry.service.errors import ServiceError
-from flashferry.core.errors import FlashferryError
 from flashferry.core.outside import shown
 from flashferry.model.states import label_of
 from flashferry.reports import words
 from flashferry.reports.pages import page_templates
 from flashferry.service.access import ROUTES
 from flashferry.service.api.depends import csrf_of, service_of
+from flashferry.service.errors import ServiceError
 from flashferry.service.pages.assets import asset
 from flashferry.service.pages.refused_form import with_refusal
-from flashferry.service.people.identity import asked_of, identify
+from flashferry.service.people.identity import auth_of, identify
 from flashferry.service.principal import Actor, Via
 from flashferry.service.site_centre import has_centre
-from flashferry.store.service.database import moment
 
 Given = ParamSpec("Given")
 
@@ -51,7 +48,7 @@ _HEADINGS = {
     HTTPStatus.INTERNAL_SERVER_ERROR: "Unexpected error",
     HTTPStatus.SERVICE_UNAVAILABLE: "Not available now",
 }
-"""What a page says above an error; "Not done" for all others."""
+"""Headings of error pages; "Not done" for all others."""
 
 NAVIGATION = (
     ("Tonight", "/tonight"),
@@ -65,19 +62,12 @@ NAVIGATION = (
     ("Audit", "/audit"),
     ("Admin", "/admin"),
 )
-"""In this order; one that has no route, or that somebody may not call, is not shown to him. Nor are sites where the
-service has no centre of sites beside it."""
+"""In this order; pages without a route, or that the caller may not open, are left out, as is Sites without a centre."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A page in the navigation.
-
-    Attributes:
-        title: What it is called.
-        path: Where it is.
-        is_here: Whether the page that is shown is it, or below it.
-    """
+    """A page in the navigation; `is_here` if the shown page is it, or below it."""
 
     title: str
     path: str
@@ -85,17 +75,13 @@ class Place:
 
 
 def page(request: Request, template: str, view: object, *, status: HTTPStatus = HTTPStatus.OK) -> HTMLResponse:
-    """Return a page.
+    """Return a page of a template in `templates/service` that extends `base.html`.
 
-    Args:
-        request: What was asked.
-        template: Name of a file in `templates/service`, which extends `base.html`.
-        view: What the template has as `view`.
-        status: The status of HTTP.
-
-    The template has besides: `parts` (macros of `parts.html`), `csrf` (the value of the hidden field of forms), `who`,
-    `actor` (None where nobody is signed in), `may(method, path)` (whether he may call a route of the table of access
-    somewhere), `link(path, *names)` (a path with names quoted behind it), and the words for figures of reports.
+    The template has `view`, `parts` (macros of `parts.html`), `csrf` (value of the hidden field of forms), `who`,
+    `actor`
+    (None without a sign-in), `may(method, path)` (whether the caller may call a route anywhere), `link(path, *names)`
+    (a
+    path with quoted names), and the words for figures of reports.
     """
     actor = _actor(request)
     text = (
@@ -107,7 +93,7 @@ def page(request: Request, template: str, view: object, *, status: HTTPStatus = 
             who=actor.name if actor is not None else "",
             csrf=Markup(csrf_of(request)),  # noqa: S704 -- ours, and as a known secret it would be masked
             pages=tuple(_places(request, actor)) if actor is not None else (),
-            asked_at=words.moment(moment(service_of(request).now())),
+            asked_at=words.moment(service_of(request).now().isoformat()),
             has=lambda method, path: _has_route(request, method, path),
             may=lambda method, path: _has_route(request, method, path) and _may(actor, method, path),
         )
@@ -118,14 +104,9 @@ def page(request: Request, template: str, view: object, *, status: HTTPStatus = 
 def view_page(
     router: APIRouter, path: str, template: str
 ) -> Callable[[Callable[Given, object]], Callable[Given, object]]:
-    """Return a decorator that makes a page of a function that returns its view.
+    """Return a decorator that adds a page for a function that returns its view.
 
-    Args:
-        router: Where the route is added. It needs its row in the table of access.
-        path: The page's path.
-        template: The page's template.
-
-    The function takes what routes of FastAPI take.
+    The route needs its row in the table of access. The function takes what routes of FastAPI take.
     """
 
     def add(view: Callable[Given, object]) -> Callable[Given, object]:
@@ -167,9 +148,9 @@ def _problem(request: Request, error: ServiceError, status: HTTPStatus) -> Respo
 
 
 async def _form_again(request: Request, error: ServiceError) -> str | None:
-    """Return the page that a refused form stands on, read again for who sent it; None where it has none.
+    """Return the page of a refused form, read again for its sender; None if it has none.
 
-    Only for requests that passed the guard: one that another site had a browser send must not fill a form.
+    Only for requests that passed the guard: a request that another site started must not fill a form.
     """
     route = request.scope["route"]
     path = _page_of(route.path, request.path_params)
@@ -188,7 +169,7 @@ async def _form_again(request: Request, error: ServiceError) -> str | None:
 
 
 def _page_of(route: str, names: Mapping[str, object]) -> str | None:
-    """Return the page nearest above a route, or at it: `/plans/make` stands on `/plans`."""
+    """Return the nearest page above a route, or at it: `/plans/make` belongs to `/plans`."""
     while route:
         if ("GET", route) in ROUTES:
             filled = (
@@ -201,7 +182,7 @@ def _page_of(route: str, names: Mapping[str, object]) -> str | None:
 
 
 async def _rendered(request: Request, path: str) -> str | None:
-    """Return the HTML of another page of ours for the same browser, or None where it does not answer with one."""
+    """Return the HTML of another page for the same browser, or None if it does not answer with one."""
     scope = {key: value for key, value in request.scope.items() if key not in {"route", "endpoint", "path_params"}}
     headers = [(name, value) for name, value in scope["headers"] if not name.startswith(b"content-")]
     scope |= {"method": "GET", "path": unquote(path), "raw_path": path.encode(), "query_string": b"", "state": {}}
@@ -215,7 +196,7 @@ async def _rendered(request: Request, path: str) -> str | None:
 
     try:
         await request.app.router({**scope, "headers": headers}, receive, send)
-    except (ServiceError, FlashferryError, sqlite3.Error):
+    except (ServiceError, sqlite3.Error):
         return None
     if not sent or sent[0]["status"] != HTTPStatus.OK:
         return None
@@ -223,15 +204,15 @@ async def _rendered(request: Request, path: str) -> str | None:
 
 
 def link(path: str, *names: str) -> str:
-    """Return a path with names behind it, each quoted whole."""
+    """Return a path with names after it, each quoted whole."""
     return "/".join((path, *(quote(name, safe="") for name in names)))
 
 
 def _identify_for_navigation(request: Request) -> None:
-    """Note who asks for a page that does not exist, where no guard has: the navigation stays."""
+    """Note who asks for a page that does not exist, so that the navigation stays."""
     service = service_of(request)
     with suppress(ServiceError, sqlite3.Error):
-        identity = identify(service, replace(asked_of(request, service), is_watch=True))
+        identity = identify(service, replace(auth_of(request, service), is_watch=True))
         request.state.actor, request.state.csrf = identity.actor, identity.csrf
 
 
@@ -273,5 +254,5 @@ def _templates() -> Environment:
 
 
 def _printed(value: object) -> object:
-    """Return what a template prints: text of whatever origin without secrets, and nothing that is obeyed in it."""
+    """Return what a template prints: secrets masked, control characters visible."""
     return shown(value) if type(value) is str else value

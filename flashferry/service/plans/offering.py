@@ -1,4 +1,4 @@
-"""A plan comes in: its text is checked as `stage --plan` does, and kept as a draft under its digest."""
+"""A plan offered: checked as `stage --plan` does, and stored as a draft by its digest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from flashferry.service.errors import Forbidden, InvalidRequest, ServiceError, TooLarge, invalid_from
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
@@ -19,6 +18,7 @@ from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.model.plan_file import check_places, plan_from
 from flashferry.service.access import MOST_PLAN_BYTES
 from flashferry.service.auditing import note, note_refusal
+from flashferry.service.errors import Forbidden, InvalidRequest, ServiceError, TooLarge, invalid_from
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.plans.telling import object_of
 from flashferry.service.principal import Actor, Role
@@ -32,20 +32,21 @@ LONGEST_TITLE = 100
 
 _CALLED = "as sent"
 _ONE_AT_A_TIME = threading.Lock()
-"""Of plans that are parsed: a large one takes ten times its size until it is known to be none."""
+"""Plans parsed at once: a large one takes ten times its size in memory."""
 
 
 def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tuple[StoredPlan, bool]:
-    """Keep a plan as a draft; return it, and whether it is new: the same text offered again is the plan that it was.
+    """Store a plan as a draft; return it, and whether it is new.
 
     Args:
         service: The service.
-        actor: Who offers it: an operator at each of its sites.
+        actor: An operator at each of its sites.
         content: Its file.
-        title: What people call it; plans of one title follow each other.
+        title: Plans of one title are compared with each other.
 
     Raises:
-        ServiceError: It is no plan, damaged, too large, past its end, from images elsewhere, or not for him to offer.
+        Forbidden: The caller is no such operator.
+        InvalidRequest, TooLarge: Not a plan, damaged, past its end, or with images outside of the image folder.
     """
     title = checked_title(title)
     plan = _read(content)
@@ -60,7 +61,7 @@ def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tu
     if new.ends_at is not None and new.ends_at <= new.made_at:
         raise InvalidRequest(
             f"plan: expected an end that is still to come, found {plan.ends_at}",
-            hint="Make the plan anew with 'flashferry plan', with a window that lies ahead",
+            hint="Create the plan again with 'flashferry plan', with a window that lies ahead",
         )
     with service.database.writing() as database:
         is_new = add_plan(database, new)
@@ -76,8 +77,8 @@ def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tu
 def _announce(service: Service, database: sqlite3.Connection, plan: NewPlan) -> None:
     announce(
         *(service, database, NoticeKind.APPROVAL_WANTED, object_of(plan.digest)),
-        f"{plan.made_by} made a plan for {counted(plan.devices, 'device')} at {told_sites(plan.sites)}, "
-        "which waits for somebody else's approval",
+        f"{plan.made_by} made a plan for {counted(plan.devices, 'device')} at {sites_text(plan.sites)}, "
+        "which waits for approval by someone else",
         {
             "digest": plan.digest,
             "title": plan.title,
@@ -91,24 +92,20 @@ def _announce(service: Service, database: sqlite3.Connection, plan: NewPlan) -> 
 
 
 def sites_of(plan: FleetPlan) -> tuple[str, ...]:
-    """Return the sites of all devices of a plan, also of those that it does not stage: who reads it reads of them.
+    """Return the sites of all devices of a plan, staged or not.
 
-    An empty name stands for devices without a site, which take a role everywhere.
+    An empty name stands for devices without a site, which need a role everywhere.
     """
     return tuple(sorted({device.site or "" for device in plan.devices})) or ("",)
 
 
 def checked_title(title: str) -> str:
-    """Return a title as it is kept: one line, at most a hundred characters.
-
-    Raises:
-        ServiceError: It is longer, or has signs that no line can hold.
-    """
+    """Return a title as it is stored. Raises `InvalidRequest` unless it is one line of limited length."""
     title = " ".join(title.split())
     if len(title) > LONGEST_TITLE or any(unicodedata.category(one) in {"Cc", "Cs"} for one in title):
         raise InvalidRequest(
             f"title: expected one line of at most {LONGEST_TITLE} characters, found {len(title)} of them",
-            hint="Give a shorter one: it is what plans are found and compared by",
+            hint="Give a shorter title",
         )
     return title
 
@@ -129,7 +126,7 @@ def _read(content: bytes) -> FleetPlan:
     except ValueError:
         raise InvalidRequest(
             "plan: expected figures that are finite and texts of whole characters, found others",
-            hint="Make the plan anew with 'flashferry plan'",
+            hint="Create the plan again with 'flashferry plan'",
         ) from None
     if not plan.of(Action.STAGE):
         raise InvalidRequest(
@@ -140,24 +137,24 @@ def _read(content: bytes) -> FleetPlan:
 
 
 def _check_images(plan: FleetPlan, folder: Path) -> None:
-    """Refuse a plan that would have a run send any other file of this machine to devices, the service's own, say."""
+    """Refuse a plan that would send files outside of the image folder."""
     outside = [image.name for image in plan.images if not is_below(Path(image.path), (folder,))]
     if outside:
         raise InvalidRequest(
             f"plan: expected each image below the service's folder of images, found {outside[0]} elsewhere",
-            hint="Put it there, and make the plan anew with it, on the service's host",
+            hint="Put it there, and create the plan again on the service's host",
         )
 
 
 def _no_operator(sites: Iterable[str]) -> ServiceError:
     return Forbidden(
-        f"plan: expected an operator at {told_sites(sites)}",
-        hint="Ask an admin for the role at these sites, or plan those sites alone where you have it",
+        f"plan: expected an operator at {sites_text(sites)}",
+        hint="Ask an admin for the role at these sites, or plan only sites where you have it",
     )
 
 
-def told_sites(sites: Iterable[str]) -> str:
-    """Return sites in words: devices without one take a role everywhere."""
+def sites_text(sites: Iterable[str]) -> str:
+    """Return sites in words."""
     return ", ".join(site or "all sites (for devices without a site)" for site in sites)
 
 
@@ -177,7 +174,7 @@ def _row(service: Service, actor: Actor, plan: FleetPlan, content: bytes, title:
 
 
 def _digest(content: bytes) -> str:
-    """Return the digest of a plan that was found to be whole: the file's own, which reading it held against it."""
+    """Return the digest in a checked plan file."""
     return str(json.loads(content)["digest"])
 
 
@@ -189,6 +186,6 @@ def _moment(name: str, text: str) -> str:
     if at.tzinfo is None:
         raise InvalidRequest(
             f"plan: {name}: expected a time as ISO 8601 has it, with its zone, found {text[:40]!r}",
-            hint="Make the plan anew with 'flashferry plan'",
+            hint="Create the plan again with 'flashferry plan'",
         )
     return moment(at)

@@ -88,7 +88,7 @@ def test_all_that_may_be_done_by_forms(served, upload):
     def done(path: str, **fields: str) -> int:
         return served.call("POST", path, chief, form=fields).status_code
 
-    assert "Vouch" in served.call("GET", f"/images/{NAME}", chief).text
+    assert "Approve it" in served.call("GET", f"/images/{NAME}", chief).text
     assert done(f"/images/{NAME}/vouch", reason="why") == 303
     assert done("/images/golden", model="ws-c2960x-24ts-l", image=NAME) == 303
     assert "WS-C2960X-24TS-L" in served.call("GET", "/images", chief).text

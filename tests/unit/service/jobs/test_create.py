@@ -9,7 +9,7 @@ import pytest
 from flashferry.service.api.problems import status_of
 from flashferry.service.errors import ServiceError
 from flashferry.service.jobs.create import request_job
-from flashferry.service.jobs.job_spec import JobWish
+from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.jobs.queue import MOST_OF_A_PERSON
 from flashferry.service.principal import SYSTEM
 from flashferry.store.service.audit import entries
@@ -20,7 +20,7 @@ from .conftest import AT, DIGEST, OTHERS
 
 def ask(service, actor, **wish):
     with service.database.writing() as database:
-        return request_job(service, database, actor, JobWish(**wish))
+        return request_job(service, database, actor, JobSpec(**wish))
 
 
 def test_a_job_and_its_line_in_the_audit_are_written_together(service, anna):
@@ -45,7 +45,7 @@ def test_what_is_undone_leaves_no_job_and_no_line(service, anna):
 
     def ask_and_fail():
         with service.database.writing() as database:
-            request_job(service, database, anna, JobWish(kind=JobKind.STAGE, digest=DIGEST))
+            request_job(service, database, anna, JobSpec(kind=JobKind.STAGE, digest=DIGEST))
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -61,7 +61,7 @@ def test_only_an_approved_plan_is_carried_out(service, anna, state):
     with service.database.writing() as database:
         database.execute("UPDATE plans SET state = ?, withdrawn_by = 'anna' WHERE digest = ?", (state, DIGEST))
         with pytest.raises(ServiceError) as told:
-            request_job(service, database, anna, JobWish(kind=JobKind.STAGE, digest=DIGEST))
+            request_job(service, database, anna, JobSpec(kind=JobKind.STAGE, digest=DIGEST))
     assert status_of(told.value) == 409
     assert state in told.value.sentence
 

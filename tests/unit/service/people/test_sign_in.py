@@ -12,7 +12,7 @@ from flashferry.service.api.problems import status_of
 from flashferry.service.errors import ServiceError
 from flashferry.service.notices import NoticeKind
 from flashferry.service.people.accounts import DISABLED, NewPerson, add_person
-from flashferry.service.people.login_rate_limit import Tries
+from flashferry.service.people.login_rate_limit import LoginRateLimit
 from flashferry.service.people.passwords import MOST_AT_ONCE, MOST_WAITING, Passwords
 from flashferry.service.people.refusals import DenialLog
 from flashferry.service.people.sign_in import PasswordLogin, SignIn
@@ -215,7 +215,7 @@ def test_a_flood_takes_neither_memory_nor_threads(passwords):
 
 def test_a_customers_addresses_are_one():
     """An IPv6 network has more addresses than anybody counts."""
-    tries = Tries(replace(QUICK, most_tries=2))
+    tries = LoginRateLimit(replace(QUICK, most_tries=2))
     assert [tries.take(f"2001:db8::{n}", BEGIN) > 0 for n in range(3)] == [False, False, True]
     assert tries.take("2001:db8:0:1::1", BEGIN) == 0
     assert tries.take("::ffff:192.0.2.1", BEGIN) == 0
@@ -224,8 +224,8 @@ def test_a_customers_addresses_are_one():
 
 def test_what_is_remembered_of_who_tries_is_bounded(monkeypatch):
     """A flood from everywhere takes no memory."""
-    monkeypatch.setattr("flashferry.service.people.login_rate_limit.MOST_KEPT", 10)
-    tries = Tries(QUICK)
+    monkeypatch.setattr("flashferry.service.people.login_rate_limit.MOST_TRACKED", 10)
+    tries = LoginRateLimit(QUICK)
     for number in range(50):
         tries.take(f"192.0.2.{number}", BEGIN)
         tries.count_unknown(f"name{number}", BEGIN)
@@ -248,4 +248,4 @@ def test_a_local_sign_in_is_told_where_people_sign_in_elsewhere(served):
     with service.database.reading() as database:
         bodies = [row["body"] for row in database.execute("SELECT body FROM outbox")]
     assert len(bodies) == 1
-    assert "local account" in bodies[0]
+    assert "local password" in bodies[0]

@@ -7,7 +7,7 @@ from fastapi import APIRouter, FastAPI, Request
 from flashferry.service.access import routes_in
 from flashferry.service.api.problems import problem_response
 from flashferry.service.errors import ServiceError
-from flashferry.service.live.collect import Looker
+from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.principal import Actor
 from flashferry.service.service import Service
 from tests.unit.service.client import TestClient
@@ -17,7 +17,7 @@ def client(service: Service, actor: Actor, *routers: APIRouter) -> TestClient:
     """Return a client of some routes, signed in as an actor."""
     app = FastAPI()
     app.state.service = service
-    app.state.looker = Looker(service)
+    app.state.reader = SnapshotReader(service)
     app.state.routes = routes_in(routers)
     app.state.problem_page = None
 

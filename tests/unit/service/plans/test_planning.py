@@ -13,7 +13,7 @@ from flashferry.service.api.plans import router
 from flashferry.service.api.problems import status_of
 from flashferry.service.errors import ServiceError
 from flashferry.service.jobs.launching import prepare
-from flashferry.service.plans.planning import PlanJobs, PlanWish, make_plan
+from flashferry.service.plans.planning import PlanJobs, PlanSpec, make_plan
 from flashferry.service.principal import Grant, Role
 from flashferry.store.service import images as store
 from flashferry.store.service.images import ImageState
@@ -22,7 +22,7 @@ from flashferry.store.service.plans import plans
 from inventory.image_rules import Traits, load_image_rules
 from tests.unit.service.plans.calling import client
 
-WISH = PlanWish(title="core", sites=("AMS", "LIM"), window="22:00-05:00")
+WISH = PlanSpec(title="core", sites=("AMS", "LIM"), window="22:00-05:00")
 
 
 @pytest.fixture
@@ -50,13 +50,13 @@ def now(service, job_id):
 def test_what_the_job_wrote_is_a_draft_of_who_asked(able, ended, plan):
     """Under the title that he gave; the job says which plan it made, and a second look offers nothing."""
     job_id, keeper = ended(plan_text(plan)), PlanJobs()
-    keeper.look(able)
+    keeper.run_once(able)
     job, (found,) = now(able, job_id)
     assert (found.made_by, found.title, found.state) == ("maker", "core", "draft")
     assert job.digest == found.digest
     assert job.sentence == f"made plan {found.digest[:12]}…, which waits for approval"
-    keeper.look(able)
-    PlanJobs().look(able)
+    keeper.run_once(able)
+    PlanJobs().run_once(able)
     assert len(now(able, job_id)[1]) == 1
 
 
@@ -85,7 +85,7 @@ def test_what_cannot_be_offered_is_told_by_the_job(able, ended, plan, text, stat
     if statement:
         with able.database.writing() as database:
             database.execute(statement)
-    PlanJobs().look(able)
+    PlanJobs().run_once(able)
     job, found = now(able, job_id)
     assert found == []
     assert job.digest is None

@@ -12,7 +12,7 @@ from flashferry.service.api.plans import waves
 from flashferry.service.api.problems import status_of
 from flashferry.service.errors import ServiceError
 from flashferry.service.plans.deciding import approve, withdraw
-from flashferry.service.plans.waves import approve_wave, look
+from flashferry.service.plans.waves import approve_wave, run_once
 from flashferry.store.control import control_request
 from flashferry.store.journal import Journal
 from flashferry.store.service.audit import entries
@@ -85,7 +85,7 @@ def test_the_plans_maker_approves_no_wave_of_it_with_whatever_role(service, who,
     from dataclasses import replace
 
     both = replace(who("ann"), name="maker")
-    assert refused(service, both, run, 0, digest=digest).sentence.startswith("run: expected somebody else than maker")
+    assert refused(service, both, run, 0, digest=digest).sentence.startswith("run: expected someone else than maker")
 
 
 @pytest.mark.parametrize("given", ["", "0" * 64])
@@ -99,7 +99,7 @@ def test_a_yes_is_for_the_plan_that_was_read(service, who, run, digest, given):
 def test_a_plan_that_was_withdrawn_has_no_further_waves(service, who, run, digest):
     """What is under way goes on; nothing new is approved."""
     withdraw(service, who("maker"), digest, "wrong image")
-    assert "it was withdrawn by maker: wrong image" in refused(service, who("ann"), run, 0, digest=digest).sentence
+    assert "withdrawn by maker: wrong image" in refused(service, who("ann"), run, 0, digest=digest).sentence
 
 
 def test_nor_has_one_that_is_past_its_end(service, who, run, digest, clock):
@@ -167,7 +167,7 @@ def test_a_run_that_is_over_has_nothing_to_approve(service, who, digest):
         run_id = journal.begin_run("stage", {"plan": {"digest": digest}})
         journal.add_device(run_id, host="r0", address="x", port=22, platform="ios", wave=0, image="x.bin", site="AMS")
         journal.finish_run(run_id)
-    assert "it is not under way" in refused(service, who("ann"), run_id, 0, digest=digest).sentence
+    assert "it is not running" in refused(service, who("ann"), run_id, 0, digest=digest).sentence
 
 
 @pytest.mark.parametrize("given", ["latest", "20"])
@@ -184,10 +184,10 @@ def test_a_wave_that_waits_is_announced_once(service, run):
             """VALUES ('h', 'h', 'webhook', 'https://hook.example/', '["approval.wanted"]')"""
         )
     for _ in range(3):
-        look(service)
+        run_once(service)
     with service.database.reading() as database:
         (body,) = (row["body"] for row in database.execute("SELECT body FROM outbox"))
-    assert f"run {run}: wave 0 waits for somebody" in body
+    assert f"run {run}: wave 0 waits for approval" in body
 
 
 def test_the_api_takes_a_yes(service, who, run, digest):

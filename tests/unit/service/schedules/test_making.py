@@ -130,7 +130,7 @@ def test_nobody_steers_without_role_or_reason(service, schedule, who, what, now)
     before = now(made)
     assert status_of(refused(step, service, who("bob"), made.schedule_id, what, "why")) is HTTPStatus.FORBIDDEN
     assert status_of(refused(step, service, who("viv"), made.schedule_id, what, "why")) is HTTPStatus.NOT_FOUND
-    assert "expected why" in refused(step, service, who("maker"), made.schedule_id, what, " ").sentence
+    assert "expected a reason" in refused(step, service, who("maker"), made.schedule_id, what, " ").sentence
     assert now(made) == before
     assert [(name, action) for name, action, _ in audit(service, "refused")] == [
         ("bob", f"schedule.{what}"),
