@@ -184,6 +184,6 @@ def test_a_fresh_service_says_what_to_do_first(browser, tmp_path):
             page.goto(path)
             assert faults_of(page) == [], path
         page.goto("/tonight")
-        page.get_by_role("link", name="Enter people").click()
-        assert "You are alone here" in page.locator("main").inner_text()
+        page.get_by_role("link", name="Add users").click()
+        assert "No other users yet" in page.locator("main").inner_text()
         page.context.close()
